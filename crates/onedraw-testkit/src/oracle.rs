@@ -1,0 +1,96 @@
+//! The distribution that the parameters name, computed the slow and plain way.
+//!
+//! It is written from the description of the pipeline, not from the engine: a list of tokens, sorted in full after
+//! every edit, masses as f64 sums of the platform's `exp`. What it shares with the engine is the parameters' type.
+//!
+//! Masses are compared with `p` in floating point here and in integers there, so a token whose place is within
+//! rounding of a border may rightly be in or out. [`Expected`] therefore lists every answer that such decisions
+//! allow, and [`check`] takes any of them and nothing else.
+
+mod chain;
+mod check;
+
+use onedraw::{RowError, SamplingParams, Stage};
+
+pub use check::check;
+
+/// One distribution: tokens in order (logit descending, id ascending) and their probabilities.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The support, best token first.
+    pub tokens: Vec<u32>,
+    /// The probability of each, in the same order. A token far below the best may have 0 and is still in the support.
+    pub probabilities: Vec<f64>,
+}
+
+/// What the engine should answer for a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expected {
+    /// The support, best token first.
+    pub tokens: Vec<u32>,
+    /// The probability of each, in the same order.
+    pub probabilities: Vec<f64>,
+    /// Whether a top-p decision within 1e-6 of p, or a min-p decision within 1e-9 of its threshold, could change the
+    /// answer. Then `alternatives` hold the other answers.
+    pub uncertain: bool,
+    /// The answers that differ from the one above because a token near a border was decided the other way.
+    pub alternatives: Vec<Outcome>,
+    /// 0 where `alternatives` are complete. Otherwise so many tokens lay near a border that only the shortest and
+    /// the longest support are listed; an answer between them differs in probability by less than this. 1 says that
+    /// a later stage may turn such a difference into anything.
+    pub slack: f64,
+}
+
+/// Why a row has no distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The logit of this token, the lowest bad one, is NaN.
+    Nan(u32),
+    /// The logit of this token, the lowest bad one, is +inf.
+    Infinite(u32),
+    /// The row has no logits.
+    Empty,
+    /// Every token is masked; the stage masked the last one, or the row came with nothing but −inf.
+    NothingLeft(Option<Stage>),
+}
+
+impl Failure {
+    /// The same failure as the engine reports it; `None` for errors that the oracle does not model.
+    pub fn of(error: &RowError) -> Option<Self> {
+        match *error {
+            RowError::NanLogit { token } => Some(Self::Nan(token)),
+            RowError::InfiniteLogit { token } => Some(Self::Infinite(token)),
+            RowError::EmptyRow => Some(Self::Empty),
+            RowError::NothingLeft { stage } => Some(Self::NothingLeft(stage)),
+            _ => None,
+        }
+    }
+}
+
+/// The distribution over the tokens of `logits` after the whole chain of `params`.
+///
+/// Parameters must be valid and hold no id outside the row; such ids are ignored here, where the engine reports them.
+/// If the plain reading fails, the failure is returned, even where a borderline decision could have gone the other
+/// way; if only an alternative fails, `uncertain` is set.
+///
+/// # Panics
+///
+/// If the order names a stage that the oracle does not know.
+pub fn distribution(logits: &[f32], params: &SamplingParams) -> Result<Expected, Failure> {
+    if logits.is_empty() {
+        return Err(Failure::Empty);
+    }
+    for (token, &logit) in (0u32..).zip(logits) {
+        if logit.is_nan() {
+            return Err(Failure::Nan(token));
+        }
+        if logit == f32::INFINITY {
+            return Err(Failure::Infinite(token));
+        }
+    }
+    let order = params.order.clone().unwrap_or_default();
+    chain::run(logits, order.stages(), params)
+}
+
+#[cfg(test)]
+mod tests;

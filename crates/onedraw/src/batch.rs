@@ -1,0 +1,263 @@
+//! Many sequences, each with its own parameters, seed and history.
+
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::error::{ParamError, RowError};
+use crate::kernels::Kernel;
+use crate::logprobs::Distribution;
+use crate::params::SamplingParams;
+use crate::row::Row;
+use crate::sampler::{Sampled, Sequence, Workspace};
+use crate::shard::Shards;
+
+/// Names a sequence of a [`Batch`]. Not used again after the sequence is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SequenceId {
+    slot: u32,
+    generation: u32,
+}
+
+/// One sequence's turn: its row of logits, and a grammar's mask if there is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// Whose turn it is.
+    pub sequence: SequenceId,
+    /// The logits.
+    pub row: Row<'a>,
+    /// The tokens a grammar allows, 32 a word, lowest bit first.
+    pub mask: Option<&'a [u32]>,
+}
+
+impl<'a> Step<'a> {
+    /// A step without a mask.
+    pub fn new(sequence: SequenceId, row: impl Into<Row<'a>>) -> Self {
+        Self { sequence, row: row.into(), mask: None }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    sequence: Option<Sequence>,
+    /// The last call to `sample` that this sequence took part in.
+    last_call: u64,
+}
+
+/// Sequences that come and go between steps. A row's token depends on its own sequence alone: not on its neighbours, their order,
+/// or the number of threads.
+///
+/// ```
+/// use onedraw::{Batch, SamplingParams, Step};
+/// let mut batch = Batch::new();
+/// let warm = batch.add(SamplingParams::builder().temperature(1.2).seed(1).build()?)?;
+/// let greedy = batch.add(SamplingParams::builder().temperature(0.0).build()?)?;
+/// let rows = [[0.5_f32, 2.0, 1.0], [3.0, 0.0, f32::NAN]];
+/// let results = batch.sample(&[Step::new(greedy, &rows[0]), Step::new(warm, &rows[1])]);
+/// assert_eq!(results[0].as_ref().map(|sampled| sampled.token), Ok(1));
+/// assert_eq!(results[1].as_ref().map_err(|error| error.kind()), Err("nan_logit"));
+/// # Ok::<(), onedraw::ParamError>(())
+/// ```
+#[derive(Debug)]
+pub struct Batch {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    calls: u64,
+    kernel: Kernel,
+    shards: Shards,
+    pool: Option<rayon::ThreadPool>,
+    /// One for each thread; a thread locks its own, so no one waits.
+    workspaces: Vec<Mutex<Workspace>>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Batch {
+    /// No sequences yet; draws on the calling thread.
+    pub fn new() -> Self {
+        let mut batch = Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            calls: 0,
+            kernel: Kernel::Auto,
+            shards: Shards::WHOLE,
+            pool: None,
+            workspaces: Vec::new(),
+        };
+        batch.make_workspaces();
+        batch
+    }
+
+    fn make_workspaces(&mut self) {
+        let threads = self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads);
+        self.workspaces = (0..threads).map(|_| Mutex::new(Workspace::new(self.shards.clone()))).collect();
+    }
+
+    /// Draws rows on so many threads; 0: one a core. Where the system gives no threads, rows are drawn on the calling one.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.pool = match threads {
+            1 => None,
+            _ => rayon::ThreadPoolBuilder::new().num_threads(threads).build().ok(),
+        };
+        self.make_workspaces();
+        self
+    }
+
+    /// Splits every row over so many ranks, in this process.
+    pub fn shards(self, ranks: usize) -> Self {
+        self.split(Shards::even(ranks))
+    }
+
+    /// Splits every row as `shards` says.
+    pub fn split(mut self, shards: Shards) -> Self {
+        self.shards = shards;
+        self.make_workspaces();
+        self
+    }
+
+    /// Which instruction set reads the rows.
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Adds the first sequence of the parameters. A bad parameter spoils nothing else.
+    pub fn add(&mut self, params: SamplingParams) -> Result<SequenceId, ParamError> {
+        let ids = self.add_all(SamplingParams { n: params.n.min(1), ..params })?;
+        ids.first().copied().ok_or_else(|| ParamError::new("n", "must be at least 1, not 0"))
+    }
+
+    /// Adds all `n` sequences of the parameters, which share one seed.
+    pub fn add_all(&mut self, params: SamplingParams) -> Result<Vec<SequenceId>, ParamError> {
+        let sequences = Sequence::all(&params)?;
+        Ok(sequences.into_iter().map(|sequence| self.insert(sequence)).collect())
+    }
+
+    fn insert(&mut self, sequence: Sequence) -> SequenceId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let place = &mut self.slots[slot as usize];
+        place.sequence = Some(sequence);
+        SequenceId { slot, generation: place.generation }
+    }
+
+    /// Removes a sequence; whether it was there.
+    pub fn remove(&mut self, id: SequenceId) -> bool {
+        if self.sequence(id).is_err() {
+            return false;
+        }
+        let slot = &mut self.slots[id.slot as usize];
+        slot.sequence = None;
+        slot.generation += 1;
+        self.free.push(id.slot);
+        true
+    }
+
+    /// The number of sequences.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn sequence(&self, id: SequenceId) -> Result<&Sequence, RowError> {
+        let slot = self.slots.get(id.slot as usize).filter(|slot| slot.generation == id.generation);
+        slot.and_then(|slot| slot.sequence.as_ref()).ok_or(RowError::UnknownSequence)
+    }
+
+    /// Whether every id of a sequence's parameters and history is a token of such a row.
+    pub fn check_vocabulary(&self, id: SequenceId, vocabulary: usize) -> Result<(), RowError> {
+        self.sequence(id)?.check_vocabulary(vocabulary)
+    }
+
+    /// Appends a token that was chosen elsewhere; whether the sequence was there.
+    pub fn accept(&mut self, id: SequenceId, token: u32) -> bool {
+        if self.sequence(id).is_err() {
+            return false;
+        }
+        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.accept(token));
+        true
+    }
+
+    /// Draws a token for each step and appends it to that sequence. One bad row is one error.
+    pub fn sample(&mut self, steps: &[Step<'_>]) -> Vec<Result<Sampled, RowError>> {
+        let mut results = Vec::new();
+        self.sample_into(steps, &mut results);
+        results
+    }
+
+    /// As [`Batch::sample`], into memory that is used again. A sequence that has a second step in one call gets
+    /// [`RowError::RepeatedSequence`] for it: its position would be unclear.
+    pub fn sample_into(&mut self, steps: &[Step<'_>], results: &mut Vec<Result<Sampled, RowError>>) {
+        self.draw_into(steps, 0, results);
+        self.calls += 1;
+        for (step, result) in steps.iter().zip(results) {
+            let slot = self.slots.get_mut(step.sequence.slot as usize);
+            let Some(slot) = slot.filter(|_| !matches!(result, Err(RowError::UnknownSequence))) else {
+                continue;
+            };
+            if slot.last_call == self.calls {
+                *result = Err(RowError::RepeatedSequence);
+                continue;
+            }
+            slot.last_call = self.calls;
+            if let (Ok(sampled), Some(sequence)) = (result, &mut slot.sequence) {
+                sequence.accept(sampled.token);
+            }
+        }
+    }
+
+    /// Draws at `ahead` positions after each sequence's next, and leaves the histories as they are.
+    pub fn peek(&mut self, steps: &[Step<'_>], ahead: u32) -> Vec<Result<Sampled, RowError>> {
+        let mut results = Vec::new();
+        self.draw_into(steps, ahead, &mut results);
+        results
+    }
+
+    fn draw_into(&self, steps: &[Step<'_>], ahead: u32, results: &mut Vec<Result<Sampled, RowError>>) {
+        self.for_each(steps, results, |step, workspace| {
+            self.sequence(step.sequence)?.draw(step.row, step.mask, ahead, None, workspace)
+        });
+    }
+
+    /// The whole distribution of each step.
+    pub fn distributions(&mut self, steps: &[Step<'_>]) -> Vec<Result<Distribution, RowError>> {
+        let mut results = Vec::new();
+        self.for_each(steps, &mut results, |step, workspace| {
+            self.sequence(step.sequence)?.distribution(step.row, step.mask, workspace)
+        });
+        results
+    }
+
+    /// Rows are independent, so threads take them in any order. No sum and no choice crosses a row.
+    fn for_each<'s, T: Send>(
+        &self,
+        steps: &[Step<'s>],
+        results: &mut Vec<T>,
+        each: impl Fn(&Step<'s>, &mut Workspace) -> T + Sync,
+    ) {
+        let on_thread = |step: &Step<'s>| {
+            let thread = rayon::current_thread_index().filter(|_| self.pool.is_some()).unwrap_or(0);
+            let workspace = &self.workspaces[thread % self.workspaces.len()];
+            // A workspace is overwritten from the start by each draw, so a poisoned one is as good as any.
+            each(step, &mut workspace.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        match &self.pool {
+            Some(pool) => pool.install(|| steps.par_iter().map(on_thread).collect_into_vec(results)),
+            None => {
+                results.clear();
+                results.extend(steps.iter().map(on_thread));
+            }
+        }
+    }
+}

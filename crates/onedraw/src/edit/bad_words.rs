@@ -1,0 +1,27 @@
+//! Bad words: token sequences that must not appear. The last id is banned while the output ends with the others.
+
+use crate::edit::Context;
+use crate::params::SamplingParams;
+use crate::slice::Slice;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BadWords {
+    /// What the output must end with, and the id that is banned then.
+    words: Vec<(Vec<u32>, u32)>,
+}
+
+impl BadWords {
+    pub(crate) fn new(params: &SamplingParams) -> Option<Self> {
+        let split = |word: &Vec<u32>| word.split_last().map(|(&last, rest)| (rest.to_vec(), last));
+        let words: Vec<_> = params.bad_words_ids.iter().filter_map(split).collect();
+        (!words.is_empty()).then_some(Self { words })
+    }
+
+    pub(crate) fn apply(&self, slice: &mut Slice<'_>, context: &Context<'_>) {
+        for (rest, last) in &self.words {
+            if context.history.output().ends_with(rest) {
+                slice.mask(*last);
+            }
+        }
+    }
+}

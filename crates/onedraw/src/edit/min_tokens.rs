@@ -1,0 +1,26 @@
+//! Minimum length: EOS and stop ids are masked until enough tokens are written.
+
+use crate::edit::Context;
+use crate::params::SamplingParams;
+use crate::slice::Slice;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MinTokens {
+    least: usize,
+    /// EOS and stop ids.
+    ends: Vec<u32>,
+}
+
+impl MinTokens {
+    pub(crate) fn new(params: &SamplingParams) -> Option<Self> {
+        let ends: Vec<u32> = params.eos_token_id.iter().chain(&params.stop_token_ids).copied().collect();
+        (params.min_tokens > 0 && !ends.is_empty())
+            .then_some(Self { least: params.min_tokens as usize, ends })
+    }
+
+    pub(crate) fn apply(&self, slice: &mut Slice<'_>, context: &Context<'_>) {
+        if context.history.output().len() < self.least {
+            self.ends.iter().for_each(|&id| slice.mask(id));
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What can be wrong: with a parameter ([`ParamError`]), or with a row of logits ([`RowError`]).
+
+use std::fmt;
+
+use crate::chain::Stage;
+
+/// A parameter that cannot be used: names the field, the value and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParamError {
+    field: String,
+    message: String,
+}
+
+impl ParamError {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+
+    /// The name of the parameter, as it stands in JSON.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// What is wrong with it and what is allowed.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl std::error::Error for ParamError {}
+
+/// A row of logits that cannot be sampled. It spoils no other row of a batch.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum RowError {
+    /// A logit is NaN; `token` is the lowest bad id.
+    NanLogit {
+        /// The id of the logit.
+        token: u32,
+    },
+    /// A logit is +inf; `token` is the lowest bad id.
+    InfiniteLogit {
+        /// The id of the logit.
+        token: u32,
+    },
+    /// The row has no logits at all.
+    EmptyRow,
+    /// Every token is masked. `stage` masked the last one; `None`: the row came with nothing but −inf.
+    NothingLeft {
+        /// The stage that removed the last token.
+        stage: Option<Stage>,
+    },
+    /// An id in a list of the parameters or in the history is not a token of this row.
+    OutsideVocabulary {
+        /// The parameter that holds the id.
+        field: &'static str,
+        /// The id.
+        token: u32,
+        /// The number of logits in the row.
+        vocabulary: usize,
+    },
+    /// The row is longer than 2^20 logits, the largest vocabulary whose masses fit 64 bits.
+    VocabularyTooLarge {
+        /// The number of logits in the row.
+        vocabulary: usize,
+    },
+    /// A grammar's mask does not reach to the end of the vocabulary.
+    MaskTooShort {
+        /// The 32-bit words given.
+        words: usize,
+        /// The 32-bit words needed.
+        needed: usize,
+    },
+    /// A grammar's mask was given, but the order does not name the stage `allowed` that applies it.
+    MaskWithoutStage,
+    /// The sequence is not in the batch, or no longer.
+    UnknownSequence,
+    /// The sequence has an earlier step in the same call.
+    RepeatedSequence,
+    /// A caller's uniform number is not in [0, 1).
+    UniformOutOfRange {
+        /// The number.
+        uniform: f64,
+    },
+}
+
+impl RowError {
+    /// A short name of the kind, stable for programs to test.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NanLogit { .. } => "nan_logit",
+            Self::InfiniteLogit { .. } => "infinite_logit",
+            Self::EmptyRow => "empty_row",
+            Self::NothingLeft { .. } => "nothing_left",
+            Self::OutsideVocabulary { .. } => "outside_vocabulary",
+            Self::VocabularyTooLarge { .. } => "vocabulary_too_large",
+            Self::MaskTooShort { .. } => "mask_too_short",
+            Self::MaskWithoutStage => "mask_without_stage",
+            Self::UnknownSequence => "unknown_sequence",
+            Self::RepeatedSequence => "repeated_sequence",
+            Self::UniformOutOfRange { .. } => "uniform_out_of_range",
+        }
+    }
+}
+
+impl fmt::Display for RowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NanLogit { token } => {
+                write!(f, "the logit of token {token} is NaN; logits are finite or -inf (masked)")
+            }
+            Self::InfiniteLogit { token } => {
+                write!(f, "the logit of token {token} is +inf; logits are finite or -inf (masked)")
+            }
+            Self::EmptyRow => write!(f, "the row has no logits; at least one is needed"),
+            Self::NothingLeft { stage: Some(stage) } => {
+                write!(f, "no token is left after the stage {}", stage.name())
+            }
+            Self::NothingLeft { stage: None } => write!(f, "every logit of the row is -inf"),
+            Self::OutsideVocabulary { field, token, vocabulary } => {
+                write!(
+                    f,
+                    "{field}: token {token} is outside the vocabulary; ids of this row are 0 to {}",
+                    vocabulary - 1
+                )
+            }
+            Self::VocabularyTooLarge { vocabulary } => {
+                write!(
+                    f,
+                    "the row has {vocabulary} logits; at most {} are allowed",
+                    crate::row::MAX_VOCABULARY
+                )
+            }
+            Self::MaskTooShort { words, needed } => {
+                write!(f, "the mask has {words} words of 32 bits; this vocabulary needs {needed}")
+            }
+            Self::MaskWithoutStage => {
+                write!(f, "a mask was given, but the order does not name the stage allowed")
+            }
+            Self::UnknownSequence => write!(f, "the sequence is not in the batch"),
+            Self::RepeatedSequence => write!(f, "the sequence has two steps in one call; each may have one"),
+            Self::UniformOutOfRange { uniform } => write!(f, "the uniform number {uniform} is not in [0, 1)"),
+        }
+    }
+}
+
+impl std::error::Error for RowError {}

@@ -1,0 +1,93 @@
+//! The floating-point mode: round to nearest, subnormal numbers kept.
+//!
+//! Numeric libraries switch a thread to flush-to-zero, and it stays so for whoever runs there next. Under it two different
+//! subnormal logits are equal and a token changes. Entry points hold a [`Standard`] for as long as they compute.
+
+/// While it lives, the thread computes in the standard mode; dropped, it gives the caller's mode back.
+pub(crate) struct Standard {
+    /// The control register as the caller had it, if it was not standard.
+    caller: Option<u64>,
+}
+
+impl Standard {
+    /// Reads the thread's mode and corrects it if need be.
+    #[inline]
+    pub(crate) fn enter() -> Self {
+        let mode = control::read();
+        let standard = mode & !control::DEVIATIONS;
+        if mode == standard {
+            return Self { caller: None };
+        }
+        control::write(standard);
+        Self { caller: Some(mode) }
+    }
+}
+
+impl Drop for Standard {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(mode) = self.caller {
+            control::write(mode);
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod control {
+    use std::arch::asm;
+
+    /// MXCSR: flush to zero (15), rounding control (14, 13), denormals are zero (6).
+    pub(super) const DEVIATIONS: u64 = 1 << 15 | 0b11 << 13 | 1 << 6;
+
+    #[inline]
+    pub(super) fn read() -> u64 {
+        let mut mode = 0u32;
+        // SAFETY: stores the 32-bit register MXCSR to a live u32 and changes nothing else.
+        unsafe { asm!("stmxcsr [{}]", in(reg) &mut mode, options(nostack, preserves_flags)) };
+        u64::from(mode)
+    }
+
+    #[inline]
+    pub(super) fn write(mode: u64) {
+        let mode = mode as u32;
+        // SAFETY: `mode` was read from MXCSR, with at most FTZ, DAZ and the rounding mode set to the state Rust assumes,
+        // or is the caller's own state given back; no reserved bit is set. Not marked `nomem`, so no access to memory
+        // moves across it.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack, readonly)) };
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[allow(unsafe_code)]
+mod control {
+    use std::arch::asm;
+
+    /// FPCR: flush to zero (24), rounding mode (23, 22), flush half precision (19), flush inputs (0).
+    pub(super) const DEVIATIONS: u64 = 1 << 24 | 0b11 << 22 | 1 << 19 | 1;
+
+    #[inline]
+    pub(super) fn read() -> u64 {
+        let mode: u64;
+        // SAFETY: reads FPCR and changes nothing.
+        unsafe { asm!("mrs {}, fpcr", out(reg) mode, options(nomem, nostack, preserves_flags)) };
+        mode
+    }
+
+    #[inline]
+    pub(super) fn write(mode: u64) {
+        // SAFETY: `mode` was read from FPCR, with at most the flush and rounding bits set to the state Rust assumes, or is
+        // the caller's own state given back.
+        unsafe { asm!("msr fpcr, {}", in(reg) mode, options(nostack)) };
+    }
+}
+
+/// Elsewhere Rust offers no way to the mode, and no such mode is in common use.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod control {
+    pub(super) const DEVIATIONS: u64 = 0;
+    pub(super) fn read() -> u64 {
+        0
+    }
+    pub(super) fn write(_: u64) {}
+}

@@ -1,0 +1,161 @@
+//! The tokens of a sequence and how often each was seen. A step costs the distinct tokens, not the length of the text.
+
+use std::collections::HashMap;
+
+/// Prompt and output, with counts over the last `window` tokens kept as tokens come and go.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    tokens: Vec<u32>,
+    prompt: usize,
+    /// Counts look at the last so many tokens; 0: at all.
+    window: usize,
+    seen: Vec<Seen>,
+    /// Where a token stands in `seen`. Looked up, never iterated.
+    places: HashMap<u32, u32>,
+}
+
+/// A token of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The id.
+    pub token: u32,
+    /// Its occurrences in the prompt's part of the window.
+    pub in_prompt: u32,
+    /// Its occurrences in the output's part of the window.
+    pub in_output: u32,
+}
+
+impl History {
+    /// A sequence that begins with `prompt` and `output`.
+    pub fn new(prompt: &[u32], output: &[u32], window: u32) -> Self {
+        let mut history = Self { prompt: prompt.len(), window: window as usize, ..Self::default() };
+        history.reserve(prompt.len() + output.len());
+        for &token in prompt.iter().chain(output) {
+            history.push(token);
+        }
+        history
+    }
+
+    /// Makes room for so many more tokens, so that pushing them allocates nothing.
+    pub fn reserve(&mut self, tokens: usize) {
+        self.tokens.reserve(tokens);
+        self.seen.reserve(tokens);
+        self.places.reserve(tokens);
+    }
+
+    /// The prompt.
+    pub fn prompt(&self) -> &[u32] {
+        &self.tokens[..self.prompt]
+    }
+
+    /// The tokens written so far.
+    pub fn output(&self) -> &[u32] {
+        &self.tokens[self.prompt..]
+    }
+
+    /// The distinct tokens of the window, in no particular order.
+    pub fn seen(&self) -> &[Seen] {
+        &self.seen
+    }
+
+    /// Appends a token to the output.
+    pub fn push(&mut self, token: u32) {
+        let index = self.tokens.len();
+        self.tokens.push(token);
+        self.count(index);
+        if self.window > 0 && index >= self.window {
+            self.uncount(index - self.window);
+        }
+    }
+
+    /// Takes tokens back until the output has `length`; a longer length changes nothing.
+    pub fn truncate_output(&mut self, length: usize) {
+        while self.tokens.len() > self.prompt + length {
+            let last = self.tokens.len() - 1;
+            self.uncount(last);
+            if self.window > 0 && last >= self.window {
+                self.count(last - self.window);
+            }
+            self.tokens.pop();
+        }
+    }
+
+    fn count(&mut self, index: usize) {
+        let token = self.tokens[index];
+        let place = *self.places.entry(token).or_insert_with(|| {
+            self.seen.push(Seen { token, in_prompt: 0, in_output: 0 });
+            self.seen.len() as u32 - 1
+        });
+        let seen = &mut self.seen[place as usize];
+        if index < self.prompt { seen.in_prompt += 1 } else { seen.in_output += 1 }
+    }
+
+    fn uncount(&mut self, index: usize) {
+        let token = self.tokens[index];
+        let Some(&place) = self.places.get(&token) else { return };
+        let seen = &mut self.seen[place as usize];
+        if index < self.prompt {
+            seen.in_prompt -= 1
+        } else {
+            seen.in_output -= 1
+        }
+        if seen.in_prompt + seen.in_output == 0 {
+            self.places.remove(&token);
+            self.seen.swap_remove(place as usize);
+            if let Some(moved) = self.seen.get(place as usize) {
+                self.places.insert(moved.token, place);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(history: &History) -> Vec<(u32, u32, u32)> {
+        let mut seen: Vec<_> = history.seen().iter().map(|s| (s.token, s.in_prompt, s.in_output)).collect();
+        seen.sort_unstable();
+        seen
+    }
+
+    #[test]
+    fn counts_prompt_and_output_apart() {
+        let history = History::new(&[5, 5, 7], &[7, 9, 9], 0);
+        assert_eq!(sorted(&history), [(5, 2, 0), (7, 1, 1), (9, 0, 2)]);
+        assert_eq!((history.prompt(), history.output()), (&[5, 5, 7][..], &[7, 9, 9][..]));
+    }
+
+    #[test]
+    fn a_window_slides_over_the_border_of_prompt_and_output() {
+        let mut history = History::new(&[5, 5, 7], &[7], 3);
+        assert_eq!(sorted(&history), [(5, 1, 0), (7, 1, 1)]);
+        history.push(9);
+        assert_eq!(sorted(&history), [(7, 1, 1), (9, 0, 1)]);
+        history.truncate_output(1);
+        assert_eq!(sorted(&history), [(5, 1, 0), (7, 1, 1)]);
+        history.truncate_output(0);
+        assert_eq!(sorted(&history), [(5, 2, 0), (7, 1, 0)]);
+        history.truncate_output(9);
+        assert_eq!(history.output(), [0; 0]);
+    }
+
+    /// However tokens come and go, the counts are those of counting afresh.
+    #[test]
+    fn incremental_counts_equal_fresh_ones() {
+        for window in [0, 1, 2, 5, 40] {
+            let mut history = History::new(&[1, 2, 3, 1], &[], window);
+            let mut state = 1u64;
+            for step in 0..500 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if state >> 61 == 0 {
+                    history.truncate_output(history.output().len() / 2);
+                } else {
+                    history.push((state >> 40) as u32 % 11);
+                }
+                let fresh = History::new(history.prompt(), history.output(), window);
+                assert_eq!(sorted(&history), sorted(&fresh), "window {window}, step {step}");
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Which instruction set reads the rows. The choice can change the speed, never a token.
+//!
+//! Today every name runs the same portable passes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::ParamError;
+
+/// An instruction set, or the best there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// The best this machine has.
+    #[default]
+    Auto,
+    /// No vectors.
+    Scalar,
+    /// x86-64's 128-bit vectors.
+    Sse,
+    /// x86-64's 256-bit vectors with fused multiply-add.
+    Avx2,
+    /// x86-64's 512-bit vectors.
+    Avx512,
+    /// AArch64's 128-bit vectors.
+    Neon,
+    /// A CUDA device.
+    Cuda,
+}
+
+impl Kernel {
+    /// Every name.
+    pub const ALL: [Kernel; 7] =
+        [Kernel::Auto, Kernel::Scalar, Kernel::Sse, Kernel::Avx2, Kernel::Avx512, Kernel::Neon, Kernel::Cuda];
+
+    /// The name, as the program takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernel::Auto => "auto",
+            Kernel::Scalar => "scalar",
+            Kernel::Sse => "sse",
+            Kernel::Avx2 => "avx2",
+            Kernel::Avx512 => "avx512",
+            Kernel::Neon => "neon",
+            Kernel::Cuda => "cuda",
+        }
+    }
+
+    /// Whether this machine and this build can run it.
+    pub fn is_supported(self) -> bool {
+        match self {
+            Kernel::Auto | Kernel::Scalar => true,
+            Kernel::Cuda => false,
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Sse => true,
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => {
+                std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 => std::arch::is_x86_feature_detected!("avx512f"),
+            #[cfg(target_arch = "aarch64")]
+            Kernel::Neon => true,
+            #[allow(unreachable_patterns)]
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = ParamError;
+
+    fn from_str(name: &str) -> Result<Self, ParamError> {
+        Kernel::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
+            ParamError::new(
+                "kernel",
+                format!("`{name}` is not a kernel; the kernels are {}", names.join(", ")),
+            )
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! From logits to a token: exact and reproducible.
+pub mod batch;
+pub mod chain;
+mod draw;
+pub mod edit;
+pub mod error;
+mod float_mode;
+pub mod history;
+pub mod kernels;
+pub mod logprobs;
+pub mod mass;
+pub mod math;
+pub mod noise;
+pub mod order;
+pub mod params;
+pub mod plan;
+pub mod presets;
+pub mod question;
+mod race;
+pub mod reference;
+pub mod row;
+pub mod sampler;
+pub mod shard;
+mod skyline;
+mod slice;
+pub mod stop;
+mod truncate;
+
+pub use batch::{Batch, SequenceId, Step};
+pub use chain::{Order, Stage};
+pub use error::{ParamError, RowError};
+pub use kernels::Kernel;
+pub use logprobs::{Distribution, Report, TokenLogprob};
+pub use params::{LogprobsMode, PenaltyScope, SamplingParams};
+pub use plan::Plan;
+pub use row::{Row, Rows};
+pub use sampler::{Sampled, Sampler};
+pub use shard::{Shards, Traffic};

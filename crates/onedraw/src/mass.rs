@@ -1,0 +1,126 @@
+//! Masses are integers: a token's weight is `floor(2^t · 2^43)`, and sums of integers do not care about order.
+//!
+//! So every thread count, vector width, GPU grid and shard layout gives the same total, and a comparison with p is
+//! exact. A vocabulary of 2^20 tokens sums below 2^64.
+
+use crate::math::fma;
+
+/// The weight of the best token: 2^43.
+pub const UNIT: u64 = 1 << 43;
+
+/// 2^f on [−½, ½], relative error below 2.6e-9 before rounding; minimax with the constant term fixed at 1, so that
+/// 2^0 is exactly 1. From the first power of f to the sixth.
+const POWERS: [f32; 6] = [
+    f32::from_bits(0x3f31_7219),
+    f32::from_bits(0x3e75_fdf1),
+    f32::from_bits(0x3d63_5739),
+    f32::from_bits(0x3c1d_9387),
+    f32::from_bits(0x3aaf_b93b),
+    f32::from_bits(0x3923_85a5),
+];
+
+/// Adding and subtracting it rounds a number below 2^22 to the nearest integer, ties to even.
+const ROUND: f32 = 12_582_912.0;
+
+/// How logits become weights: `t = (x − x_max) · scale`, `scale = f32(log2(e) / T)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Softmax {
+    /// The largest logit alive.
+    pub x_max: f32,
+    /// `log2(e) / T`, rounded once.
+    pub scale: f32,
+}
+
+impl Softmax {
+    /// The softmax at temperature `temperature` of a row whose best logit is `x_max`.
+    pub fn new(x_max: f32, temperature: f64) -> Self {
+        Self { x_max, scale: (std::f64::consts::LOG2_E / temperature) as f32 }
+    }
+
+    /// The weight of logit `x ≤ x_max`; −inf weighs 0.
+    #[inline(always)]
+    pub fn weight(self, x: f32) -> u64 {
+        exp2_fixed((x - self.x_max) * self.scale)
+    }
+}
+
+/// `floor(2^t · 2^43)` for `t ≤ 0`, within 2^-23 relative before the floor; 0 below −44. Not monotone to the last bit: thresholds
+/// live on logits, never on weights.
+#[inline(always)]
+pub fn exp2_fixed(t: f32) -> u64 {
+    // Anything below −44 is 0 after the floor; the clamp keeps the split in range and catches −inf.
+    let t = if t > -64.0 { t } else { -64.0 };
+    let n = (t + ROUND) - ROUND;
+    let f = t - n;
+    let [c1, c2, c3, c4, c5, c6] = POWERS;
+    let q = fma(fma(fma(fma(fma(c6, f, c5), f, c4), f, c3), f, c2), f, c1);
+    let power = fma(q, f, 1.0);
+    // power is in [0.7, 1.42]: its 24-bit significand, shifted.
+    let bits = power.to_bits();
+    let significand = u64::from(bits & 0x007f_ffff | 0x0080_0000);
+    let exponent = (bits >> 23) as i32 - 127 + n as i32;
+    // 43 − 23 places to the left, less −exponent; beyond 63 to the right nothing is left.
+    (significand << 20) >> (-exponent).clamp(0, 63)
+}
+
+/// The least and the most that another logit of a block can weigh whose largest logit weighs `weight`: the margin
+/// covers the polynomial's last bits.
+pub(crate) fn margin(weight: u64) -> (u64, u64) {
+    let slack = (weight >> 20) + 1;
+    (weight.saturating_sub(slack), weight + slack)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_known_powers() {
+        assert_eq!(exp2_fixed(0.0), UNIT);
+        assert_eq!(exp2_fixed(-0.0), UNIT);
+        for n in 1..=43 {
+            assert_eq!(exp2_fixed(-(n as f32)), UNIT >> n, "2^-{n}");
+        }
+        assert_eq!(exp2_fixed(-44.0), 0);
+        assert_eq!(exp2_fixed(-64.0), 0);
+        assert_eq!(exp2_fixed(-1e30), 0);
+        assert_eq!(exp2_fixed(f32::NEG_INFINITY), 0);
+    }
+
+    #[test]
+    fn weights_are_close_to_the_exponential() {
+        let mut worst: f64 = 0.0;
+        for i in 0..2_000_000u32 {
+            let t = -(i as f32) * 1e-5;
+            let exact = core_math::exp2(f64::from(t)) * UNIT as f64;
+            worst = worst.max((exp2_fixed(t) as f64 - exact).abs() / exact.max(1e7));
+        }
+        assert!(worst < 1.2e-7, "{worst:e}");
+    }
+
+    #[test]
+    fn no_weight_exceeds_one() {
+        for i in 0..1_000_000u32 {
+            assert!(exp2_fixed(-f32::from_bits(i * 2100)) <= UNIT);
+        }
+    }
+
+    #[test]
+    fn a_margin_covers_the_neighbours() {
+        for i in 0..200_000u32 {
+            let t = -(i as f32) * 2e-4;
+            let (_, most) = margin(exp2_fixed(t));
+            for below in 1..8 {
+                assert!(exp2_fixed(-f32::from_bits((-t).to_bits() + below)) <= most);
+            }
+        }
+    }
+
+    /// Literal weights: a change here changes drawn tokens.
+    #[test]
+    fn value_stability() {
+        assert_eq!(exp2_fixed(-0.5), 6_219_776_917_504);
+        assert_eq!(exp2_fixed(-1.3), 3_572_323_844_096);
+        assert_eq!(Softmax::new(3.0, 0.7).weight(1.25), 722_027_282_432);
+    }
+}

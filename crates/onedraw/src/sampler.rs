@@ -1,0 +1,332 @@
+//! One sequence: parameters, history and seed in, tokens out.
+
+use crate::draw::{Draw, DrawMemory};
+use crate::edit::Context;
+use crate::error::{ParamError, RowError};
+use crate::float_mode::Standard;
+use crate::history::History;
+use crate::logprobs::{self, Distribution, PromptLogprobs, Report, TokenLogprob};
+use crate::noise::Noise;
+use crate::params::{LogprobsMode, SamplingParams};
+use crate::plan::Plan;
+use crate::question::{Answers, Reply};
+use crate::row::{Row, Rows};
+use crate::shard::{Ranks, Shards, Traffic};
+use crate::slice::{Slice, SliceMemory};
+
+/// A drawn token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampled {
+    /// The token.
+    pub token: u32,
+    /// The seed that drew it.
+    pub seed: u64,
+    /// The number of output tokens before it.
+    pub position: u32,
+    /// Which of the `n` sequences it belongs to.
+    pub sequence: u32,
+    /// Its probability, where `logprobs` is set: it needs the whole mass, so nobody pays unasked.
+    pub probability: Option<f64>,
+    /// Its logprob (in the logits modes its logit), where `logprobs` is set.
+    pub logprob: Option<f64>,
+    /// 1 + the tokens before it in the order, where `logprobs` is set.
+    pub rank: Option<u32>,
+    /// The drawn token, then the best others, where `logprobs` is set.
+    pub logprobs: Vec<TokenLogprob>,
+}
+
+/// What a sequence is, without the memory to draw in: a plan, a history and a seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequence {
+    plan: Plan,
+    history: History,
+    seed: u64,
+    sequence: u32,
+    logprobs: Option<i64>,
+    logprobs_mode: LogprobsMode,
+    prompt_logprobs: i64,
+    /// The largest id that was appended since.
+    largest_accepted: Option<u32>,
+}
+
+/// The memory one draw needs at a time, and the split of the vocabulary it serves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Workspace {
+    shards: Shards,
+    slices: Vec<SliceMemory>,
+    draw: DrawMemory,
+    partial: Reply,
+    traffic: Traffic,
+}
+
+impl Workspace {
+    pub(crate) fn new(shards: Shards) -> Self {
+        Self { slices: vec![SliceMemory::default(); shards.ranks()], shards, ..Self::default() }
+    }
+}
+
+impl Sequence {
+    /// The `n` sequences of the parameters: one seed, told apart by the sequence word of the noise.
+    pub(crate) fn all(params: &SamplingParams) -> Result<Vec<Self>, ParamError> {
+        let plan = Plan::new(params)?;
+        let seed = match params.seed {
+            Some(seed) => seed,
+            None => getrandom::u64().map_err(|error| {
+                ParamError::new("seed", format!("the system gave no random number: {error}"))
+            })?,
+        };
+        let mut history =
+            History::new(&params.prompt_token_ids, &params.output_token_ids, params.penalty_window);
+        // Steps up to max_tokens append without allocating; a huge limit is not paid for in advance.
+        history.reserve((params.max_tokens as usize).min(1 << 16));
+        let first = Self {
+            plan,
+            history,
+            seed,
+            sequence: 0,
+            logprobs: params.logprobs,
+            logprobs_mode: params.logprobs_mode,
+            prompt_logprobs: params.prompt_logprobs.unwrap_or(0),
+            largest_accepted: None,
+        };
+        Ok((0..params.n).map(|sequence| Self { sequence, ..first.clone() }).collect())
+    }
+
+    pub(crate) fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
+        self.plan.check_vocabulary(vocabulary)?;
+        match self.largest_accepted {
+            Some(token) if token as usize >= vocabulary => {
+                Err(RowError::OutsideVocabulary { field: "output_token_ids", token, vocabulary })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn accept(&mut self, token: u32) {
+        self.history.push(token);
+        self.largest_accepted = self.largest_accepted.max(Some(token));
+    }
+
+    fn position(&self) -> u32 {
+        self.history.output().len() as u32
+    }
+
+    /// Loads the row and hands it over, whole or in shards, to `use_row`.
+    fn with_row<R>(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        position: u32,
+        workspace: &mut Workspace,
+        use_row: impl FnOnce(&mut dyn Answers, &mut DrawMemory) -> Result<R, RowError>,
+    ) -> Result<R, RowError> {
+        let _mode = Standard::enter();
+        self.check_vocabulary(row.len())?;
+        let needed = row.len().div_ceil(32);
+        if let Some(words) = mask.map(<[u32]>::len).filter(|&words| words < needed) {
+            return Err(RowError::MaskTooShort { words, needed });
+        }
+        let segments = self.plan.segments(mask.is_some())?;
+        let context = Context { history: &self.history, mask };
+        let noise = Noise { seed: self.seed, position, sequence: self.sequence, round: 0 };
+        let Workspace { shards, slices, draw, partial, traffic } = workspace;
+        if slices.is_empty() {
+            slices.resize_with(shards.ranks(), SliceMemory::default);
+        }
+        if let [whole] = &mut slices[..] {
+            return use_row(&mut Slice::load(row, 0, segments, context, noise, whole), draw);
+        }
+        let mut ranks = Ranks::load(row, shards, segments, context, noise, slices, partial);
+        let result = use_row(&mut ranks, draw);
+        *traffic = ranks.traffic;
+        result
+    }
+
+    /// Draws at `ahead` positions after the history's end; the history stays as it is.
+    pub(crate) fn draw(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        ahead: u32,
+        uniform: Option<f64>,
+        workspace: &mut Workspace,
+    ) -> Result<Sampled, RowError> {
+        let position = self.position().wrapping_add(ahead);
+        self.with_row(row, mask, position, workspace, |row, memory| {
+            let segments = self.plan.segments(mask.is_some())?;
+            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), memory)?;
+            let token = match uniform {
+                None => draw.winner().token(),
+                Some(uniform) => draw.at(uniform)?.token(),
+            };
+            let mut sampled = Sampled {
+                token,
+                seed: self.seed,
+                position,
+                sequence: self.sequence,
+                probability: None,
+                logprob: None,
+                rank: None,
+                logprobs: Vec::new(),
+            };
+            if let Some(count) = self.logprobs {
+                let mode = self.logprobs_mode;
+                let report = if mode.is_raw() {
+                    logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode)
+                } else {
+                    logprobs::report(&mut draw, token, count, mode)
+                };
+                sampled.probability = Some(report.probability);
+                sampled.logprob = Some(report.logprob);
+                sampled.rank = Some(report.rank);
+                sampled.logprobs = report.logprobs;
+            }
+            Ok(sampled)
+        })
+    }
+
+    pub(crate) fn distribution(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        workspace: &mut Workspace,
+    ) -> Result<Distribution, RowError> {
+        self.with_row(row, mask, self.position(), workspace, |row, memory| {
+            let segments = self.plan.segments(mask.is_some())?;
+            Ok(logprobs::distribution(&mut Draw::new(row, segments, self.plan.is_greedy(), memory)?))
+        })
+    }
+
+    fn prompt_report(&self, row: Row<'_>, token: u32, workspace: &mut Workspace) -> Result<Report, RowError> {
+        let mode =
+            if self.logprobs_mode.is_logits() { LogprobsMode::RawLogits } else { LogprobsMode::RawLogprobs };
+        self.with_row(row, None, 0, workspace, |row, memory| {
+            Ok(logprobs::report(&mut Draw::raw(row, memory)?, token, self.prompt_logprobs, mode))
+        })
+    }
+}
+
+/// Draws the tokens of one sequence.
+///
+/// ```
+/// use onedraw::{Sampler, SamplingParams};
+/// let logits = [1.0_f32, 3.5, 0.2, 2.9];
+/// let mut sampler = Sampler::new(SamplingParams::builder().top_k(2).seed(7).build()?)?;
+/// let sampled = sampler.sample(&logits)?;
+/// assert!([1, 3].contains(&sampled.token));
+/// assert_eq!((sampled.seed, sampled.position), (7, 0));
+/// assert_eq!(sampler.output(), [sampled.token]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    sequence: Sequence,
+    workspace: Workspace,
+}
+
+impl Sampler {
+    /// Checks the parameters. Of `n` sequences this is the first; see [`Sampler::sequences`].
+    pub fn new(params: SamplingParams) -> Result<Self, ParamError> {
+        let mut samplers = Self::sequences(SamplingParams { n: params.n.min(1), ..params })?;
+        samplers.pop().ok_or_else(|| ParamError::new("n", "must be at least 1, not 0"))
+    }
+
+    /// A sampler for each of the `n` sequences. They share the seed and differ in the noise.
+    pub fn sequences(params: SamplingParams) -> Result<Vec<Self>, ParamError> {
+        let sampler = |sequence| Self { sequence, workspace: Workspace::default() };
+        Ok(Sequence::all(&params)?.into_iter().map(sampler).collect())
+    }
+
+    /// Splits every row over so many ranks, in this process. The tokens are the same.
+    pub fn shards(mut self, shards: Shards) -> Self {
+        self.workspace = Workspace::new(shards);
+        self
+    }
+
+    /// Draws the next token and appends it to the history.
+    pub fn sample<'r>(&mut self, logits: impl Into<Row<'r>>) -> Result<Sampled, RowError> {
+        let sampled = self.peek(logits, 0)?;
+        self.accept(sampled.token);
+        Ok(sampled)
+    }
+
+    /// As [`Sampler::sample`], among the tokens whose bit is set in `mask`: 32 tokens a word, lowest bit first.
+    pub fn sample_masked<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        mask: &[u32],
+    ) -> Result<Sampled, RowError> {
+        let sampled = self.sequence.draw(logits.into(), Some(mask), 0, None, &mut self.workspace)?;
+        self.accept(sampled.token);
+        Ok(sampled)
+    }
+
+    /// Draws at `ahead` positions after the next, and leaves the history as it is.
+    pub fn peek<'r>(&mut self, logits: impl Into<Row<'r>>, ahead: u32) -> Result<Sampled, RowError> {
+        self.sequence.draw(logits.into(), None, ahead, None, &mut self.workspace)
+    }
+
+    /// The token at share `uniform` in [0, 1) of the kept mass, for a caller who brings the randomness: the inverse of the
+    /// distribution function over the kept tokens, in order. Appends it to the history.
+    pub fn sample_uniform<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        uniform: f64,
+    ) -> Result<Sampled, RowError> {
+        let sampled = self.sequence.draw(logits.into(), None, 0, Some(uniform), &mut self.workspace)?;
+        self.accept(sampled.token);
+        Ok(sampled)
+    }
+
+    /// Every token that can be drawn, with its probability.
+    pub fn distribution<'r>(&mut self, logits: impl Into<Row<'r>>) -> Result<Distribution, RowError> {
+        self.sequence.distribution(logits.into(), None, &mut self.workspace)
+    }
+
+    /// As [`Sampler::distribution`], among the tokens whose bit is set in `mask`.
+    pub fn distribution_masked<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        mask: &[u32],
+    ) -> Result<Distribution, RowError> {
+        self.sequence.distribution(logits.into(), Some(mask), &mut self.workspace)
+    }
+
+    /// Logprobs of the prompt: row i of the matrix predicts token i + 1. One entry a prompt token, none for the first;
+    /// raw, with the best `prompt_logprobs` others. Rows after the last that is needed are not read; a missing one is
+    /// [`RowError::EmptyRow`].
+    pub fn prompt_logprobs(&mut self, rows: Rows<'_>) -> PromptLogprobs {
+        let prompt = self.sequence.history.prompt();
+        let mut report = |(i, &token): (usize, &u32)| match i {
+            0 => Ok(None),
+            i if i > rows.len() => Err(RowError::EmptyRow),
+            i => self.sequence.prompt_report(rows.row(i - 1), token, &mut self.workspace).map(Some),
+        };
+        prompt.iter().enumerate().map(&mut report).collect()
+    }
+
+    /// Appends a token that was chosen elsewhere.
+    pub fn accept(&mut self, token: u32) {
+        self.sequence.accept(token);
+    }
+
+    /// Takes back the tokens after the first `length` of the output.
+    pub fn rewind(&mut self, length: usize) {
+        self.sequence.history.truncate_output(length);
+    }
+
+    /// The tokens written so far.
+    pub fn output(&self) -> &[u32] {
+        self.sequence.history.output()
+    }
+
+    /// The seed: the one given, or the one drawn from the system.
+    pub fn seed(&self) -> u64 {
+        self.sequence.seed
+    }
+
+    /// What the last draw over several ranks sent.
+    pub fn traffic(&self) -> Traffic {
+        self.workspace.traffic
+    }
+}

@@ -1,0 +1,147 @@
+//! The same draw over a vocabulary that is split across ranks.
+//!
+//! Blocks and noise use global ids, so a rank that holds any run of the vocabulary answers [`Question`]s about its
+//! tokens, and merged answers are those of the whole row. Each question is one round: the asker sends it to every rank, each rank
+//! sends its [`Reply`] back.
+//!
+//! | rounds of a draw | question | bytes out, bytes back, each rank |
+//! |---|---|---|
+//! | always | the edited maximum, the first bad id | 1, 18 |
+//! | unless greedy | the race's winner | 21, 17 |
+//! | top-k | its rank | 13, 5 |
+//! | top-p | the mass before it, an interval of the total | 17, 25 |
+//! | top-p, if the interval cannot tell | the total | 17, 9 |
+//! | top-p after top-k | the k best keys, then their mass | 5, 1 + 8·k, then 17, 9 |
+//!
+//! min-p needs no round. A rejected winner repeats the rounds from the race on.
+
+use crate::edit::Context;
+use crate::noise::Noise;
+use crate::plan::Segment;
+use crate::question::{Answers, Question, Reply};
+use crate::row::Row;
+use crate::slice::{Slice, SliceMemory};
+
+/// Where a vocabulary is split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shards {
+    split: Split,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Split {
+    Even(usize),
+    At(Vec<usize>),
+}
+
+impl Shards {
+    /// One rank that holds everything.
+    pub const WHOLE: Shards = Shards { split: Split::Even(1) };
+
+    /// So many ranks with as equal shares as can be; 0 counts as 1.
+    pub fn even(ranks: usize) -> Self {
+        Self { split: Split::Even(ranks.max(1)) }
+    }
+
+    /// A rank begins at id 0 and at each of these ids, in any order. Ids past the vocabulary make empty ranks.
+    pub fn at(points: impl Into<Vec<usize>>) -> Self {
+        let mut points = points.into();
+        points.sort_unstable();
+        Self { split: Split::At(points) }
+    }
+
+    /// The number of ranks.
+    pub fn ranks(&self) -> usize {
+        match &self.split {
+            Split::Even(ranks) => *ranks,
+            Split::At(points) => points.len() + 1,
+        }
+    }
+
+    /// The ids of rank `rank` of a vocabulary.
+    pub fn range(&self, rank: usize, vocabulary: usize) -> std::ops::Range<usize> {
+        let edge = |i: usize| match &self.split {
+            Split::Even(ranks) => (i as u128 * vocabulary as u128 / *ranks as u128) as usize,
+            Split::At(_) if i == 0 => 0,
+            Split::At(points) => points.get(i - 1).map_or(vocabulary, |&point| point.min(vocabulary)),
+        };
+        edge(rank)..edge(rank + 1)
+    }
+}
+
+impl Default for Shards {
+    fn default() -> Self {
+        Self::WHOLE
+    }
+}
+
+/// What a draw over shards sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Questions asked, each a round trip.
+    pub rounds: u32,
+    /// Bytes of all questions and replies, over all ranks.
+    pub bytes: u64,
+}
+
+/// All ranks in one process.
+pub(crate) struct Ranks<'a> {
+    slices: Vec<Slice<'a>>,
+    partial: &'a mut Reply,
+    pub traffic: Traffic,
+}
+
+impl<'a> Ranks<'a> {
+    pub(crate) fn load(
+        row: Row<'a>,
+        shards: &Shards,
+        segments: &'a [Segment],
+        context: Context<'a>,
+        noise: Noise,
+        memory: &'a mut [SliceMemory],
+        partial: &'a mut Reply,
+    ) -> Self {
+        let load = |(rank, memory)| {
+            let range = shards.range(rank, row.len());
+            Slice::load(row.part(range.clone()), range.start, segments, context, noise, memory)
+        };
+        Self {
+            slices: memory.iter_mut().enumerate().map(load).collect(),
+            partial,
+            traffic: Traffic::default(),
+        }
+    }
+}
+
+impl Answers for Ranks<'_> {
+    fn ask(&mut self, question: &Question, reply: &mut Reply) {
+        reply.clear();
+        self.traffic.rounds += 1;
+        for slice in &mut self.slices {
+            slice.ask(question, self.partial);
+            self.traffic.bytes += (question.bytes() + self.partial.bytes()) as u64;
+            reply.absorb(self.partial);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_cover_the_vocabulary_once() {
+        for shards in [Shards::even(1), Shards::even(3), Shards::even(16), Shards::at([5, 5, 70, 900])] {
+            for vocabulary in [1, 2, 15, 64, 100, 1000] {
+                let mut next = 0;
+                for rank in 0..shards.ranks() {
+                    let range = shards.range(rank, vocabulary);
+                    assert_eq!(range.start, next, "{shards:?} {vocabulary}");
+                    next = range.end;
+                }
+                assert_eq!(next, vocabulary);
+            }
+        }
+        assert_eq!(Shards::at([70, 5]).range(1, 100), 5..70);
+    }
+}

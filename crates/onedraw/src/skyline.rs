@@ -1,0 +1,117 @@
+//! The skyline: the largest logit of every block of 64, from one pass over the row.
+//!
+//! Everything after it opens only the blocks that could change its answer. Edits keep it exact: a raised logit lifts
+//! its block, and a block whose largest logit was lowered or masked is scanned again before anybody looks.
+
+use crate::error::RowError;
+use crate::noise::BLOCK;
+use crate::row::{Overlay, Span};
+
+/// Block maxima; −inf for a block with nothing alive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Skyline {
+    pub maxima: Vec<f32>,
+    /// Blocks whose maximum may be too high, each once.
+    stale: Vec<usize>,
+    is_stale: Vec<bool>,
+}
+
+impl Skyline {
+    /// One pass over the row. NaN and +inf are errors, masked or not; the lowest bad id decides.
+    pub(crate) fn scan(&mut self, span: &Span<'_>, overlay: &Overlay) -> Result<(), RowError> {
+        self.clear(span.blocks());
+        let mut buffer = [0.0; BLOCK];
+        for block in 0..span.blocks() {
+            let lanes = span.raw(block, &mut buffer);
+            let (maximum, is_sound) = maximum(lanes);
+            if !is_sound {
+                return Err(first_bad(span, block, lanes));
+            }
+            if overlay.alive[block] == u64::MAX {
+                self.maxima.push(maximum);
+            } else {
+                self.maxima.push(masked_maximum(lanes, overlay.alive[block]));
+            }
+        }
+        Ok(())
+    }
+
+    /// The maxima of an edited row, from the blocks that hold anything.
+    pub(crate) fn rebuild(&mut self, span: &Span<'_>, overlay: &Overlay) {
+        self.clear(span.blocks());
+        let mut buffer = [0.0; BLOCK];
+        for block in 0..span.blocks() {
+            self.maxima.push(match overlay.alive[block] {
+                0 => f32::NEG_INFINITY,
+                _ => maximum(overlay.lanes(span, block, &mut buffer)).0,
+            });
+        }
+    }
+
+    fn clear(&mut self, blocks: usize) {
+        self.maxima.clear();
+        self.maxima.reserve(blocks);
+        self.stale.clear();
+        self.stale.reserve(blocks);
+        self.is_stale.clear();
+        self.is_stale.resize(blocks, false);
+    }
+
+    /// A logit of the block went from `old` to `new` (−inf: masked).
+    #[inline]
+    pub(crate) fn changed(&mut self, block: usize, old: f32, new: f32) {
+        if new >= self.maxima[block] {
+            self.maxima[block] = new;
+        } else if old >= self.maxima[block] && !self.is_stale[block] {
+            self.is_stale[block] = true;
+            self.stale.push(block);
+        }
+    }
+
+    /// Scans the blocks again whose maximum may be too high.
+    pub(crate) fn repair(&mut self, span: &Span<'_>, overlay: &Overlay) {
+        let mut buffer = [0.0; BLOCK];
+        for block in self.stale.drain(..) {
+            self.is_stale[block] = false;
+            self.maxima[block] = maximum(overlay.lanes(span, block, &mut buffer)).0;
+        }
+    }
+
+    /// The largest logit; −inf if nothing is alive.
+    pub(crate) fn summit(&self) -> f32 {
+        self.maxima.iter().fold(f32::NEG_INFINITY, |best, &x| if x > best { x } else { best })
+    }
+}
+
+/// The largest logit, and whether none is NaN or +inf.
+#[inline]
+fn maximum(lanes: &[f32; BLOCK]) -> (f32, bool) {
+    // Sixteen independent maxima: the shape compilers turn into vectors.
+    let mut best = [f32::NEG_INFINITY; 16];
+    let mut is_sound = [true; 16];
+    for chunk in lanes.as_chunks::<16>().0 {
+        for i in 0..16 {
+            best[i] = if chunk[i] > best[i] { chunk[i] } else { best[i] };
+            is_sound[i] &= chunk[i] < f32::INFINITY;
+        }
+    }
+    let maximum = best.iter().fold(f32::NEG_INFINITY, |best, &x| if x > best { x } else { best });
+    (maximum, is_sound == [true; 16])
+}
+
+fn masked_maximum(lanes: &[f32; BLOCK], alive: u64) -> f32 {
+    let mut best = f32::NEG_INFINITY;
+    for (lane, &x) in lanes.iter().enumerate() {
+        if alive >> lane & 1 == 1 && x > best {
+            best = x;
+        }
+    }
+    best
+}
+
+#[cold]
+fn first_bad(span: &Span<'_>, block: usize, lanes: &[f32; BLOCK]) -> RowError {
+    let lane = lanes.iter().position(|&x| x.is_nan() || x == f32::INFINITY).unwrap_or(0);
+    let token = span.token(block, lane);
+    if lanes[lane].is_nan() { RowError::NanLogit { token } } else { RowError::InfiniteLogit { token } }
+}

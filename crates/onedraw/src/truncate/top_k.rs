@@ -1,0 +1,38 @@
+//! Top-k: keeps exactly the k first tokens of the order (Fan, Lewis, Dauphin, Hierarchical neural story generation, 2018).
+
+use crate::draw::Draw;
+use crate::order::Key;
+use crate::question::{Answer, Measure, Question};
+use crate::row::MAX_VOCABULARY;
+
+/// Up to here the k best keys are listed; beyond, a radix select counts.
+const LISTED: u32 = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TopK {
+    k: u32,
+}
+
+impl TopK {
+    pub(crate) fn new(top_k: i64) -> Option<Self> {
+        (top_k > 0 && top_k < MAX_VOCABULARY as i64).then_some(Self { k: top_k as u32 })
+    }
+
+    pub(crate) fn keeps(&self, draw: &mut Draw<'_>, key: Key) -> bool {
+        match draw.ask(Question::Rank { key, enough: self.k }) {
+            Answer::Rank(rank) => rank < self.k,
+            _ => false,
+        }
+    }
+
+    /// The k-th token, or [`Key::END`] if there are not so many.
+    pub(crate) fn cut(&self, draw: &mut Draw<'_>) -> Key {
+        if self.k > LISTED {
+            return draw.locate(Measure::Count, u64::from(self.k) - 1);
+        }
+        draw.ask(Question::Best { count: self.k });
+        let keys = &mut draw.reply().keys;
+        let place = self.k as usize - 1;
+        if place < keys.len() { *keys.select_nth_unstable(place).1 } else { Key::END }
+    }
+}

@@ -1,0 +1,185 @@
+//! Contract C1: every path gives the tokens of the scalar reference, bit for bit.
+
+use onedraw::noise::Noise;
+use onedraw::reference;
+use onedraw::{Batch, LogprobsMode, Row, RowError, Sampler, SamplingParams, Shards, Step};
+use onedraw_testkit::parameters::any_case;
+use onedraw_testkit::rows;
+use proptest::prelude::*;
+
+const POSITIONS: u32 = 3;
+const UNIFORMS: [f64; 5] = [0.0, 0.25, 0.5, 0.9, 1.0 - 1.1102230246251565e-16];
+
+fn splits() -> Vec<Shards> {
+    [1, 2, 3, 16].map(Shards::even).into_iter().chain([Shards::at([1, 63, 65, 65, 1000])]).collect()
+}
+
+fn with_seed(params: SamplingParams) -> SamplingParams {
+    SamplingParams { seed: params.seed.or(Some(7)), n: 1, ..params }
+}
+
+/// What the reference answers: tokens by the noise, tokens by a caller's uniform, the distribution.
+type Answers = (Vec<u32>, Vec<u32>, onedraw::Distribution);
+
+fn by_reference(row: &[f32], mask: Option<&[u32]>, params: &SamplingParams) -> Result<Answers, RowError> {
+    let left = reference::left(row, mask, params)?;
+    let first = params.output_token_ids.len() as u32;
+    let noise =
+        |ahead| Noise { seed: params.seed.unwrap_or(0), position: first + ahead, sequence: 0, round: 0 };
+    let tokens = (0..POSITIONS).map(|ahead| left.draw(&noise(ahead))).collect();
+    Ok((tokens, UNIFORMS.map(|uniform| left.at(uniform)).to_vec(), left.distribution()))
+}
+
+fn by_engine(row: Row<'_>, params: &SamplingParams, shards: Shards) -> Result<Answers, RowError> {
+    let mut sampler = Sampler::new(params.clone()).expect("valid parameters").shards(shards);
+    let tokens: Result<Vec<_>, _> = (0..POSITIONS).map(|ahead| Ok(sampler.peek(row, ahead)?.token)).collect();
+    let uniforms =
+        UNIFORMS.map(|uniform| sampler.clone().sample_uniform(row, uniform).map(|sampled| sampled.token));
+    Ok((tokens?, uniforms.into_iter().collect::<Result<_, _>>()?, sampler.distribution(row)?))
+}
+
+fn check(row: &[f32], params: SamplingParams) -> Result<(), TestCaseError> {
+    let params = with_seed(params);
+    let expected = by_reference(row, None, &params);
+    for shards in splits() {
+        prop_assert_eq!(&by_engine(Row::from(row), &params, shards.clone()), &expected, "{:?}", shards);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn engine_and_shards_equal_the_reference((row, params) in any_case(700)) {
+        check(&row, params)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn on_large_vocabularies_too((row, params) in any_case(300_000)) {
+        check(&row, params)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// f32, f16 and bf16 rows that hold the same values draw the same tokens.
+    #[test]
+    fn dtypes_do_not_matter((row, params) in any_case(500)) {
+        let params = with_seed(params);
+        let as_f16 = rows::representable_f16(&row);
+        let as_bf16 = rows::representable_bf16(&row);
+        for shards in [Shards::WHOLE, Shards::even(3)] {
+            let narrow = rows::to_f16(&as_f16);
+            let wide = by_engine(Row::from(&as_f16), &params, shards.clone());
+            prop_assert_eq!(by_engine(Row::from(&narrow), &params, shards.clone()), wide);
+            let narrow = rows::to_bf16(&as_bf16);
+            let wide = by_engine(Row::from(&as_bf16), &params, shards.clone());
+            prop_assert_eq!(by_engine(Row::from(&narrow), &params, shards.clone()), wide);
+        }
+    }
+
+    /// A grammar's mask is what the list of its ids would be.
+    #[test]
+    fn masks_equal_the_reference((row, params) in any_case(300), words in prop::collection::vec(any::<u32>(), 11)) {
+        let params = with_seed(params);
+        let names_allowed = params.order.as_ref().is_none_or(|order| order.names(onedraw::Stage::Allowed));
+        let expected = match names_allowed {
+            true => by_reference(&row, Some(&words), &params).map(|(_, _, distribution)| distribution),
+            false => Err(RowError::MaskWithoutStage),
+        };
+        for shards in splits() {
+            let mut sampler = Sampler::new(params.clone()).expect("valid parameters").shards(shards);
+            prop_assert_eq!(&sampler.distribution_masked(&row, &words), &expected);
+            if let Ok((tokens, _, _)) = by_reference(&row, Some(&words), &params)
+                && names_allowed
+            {
+                prop_assert_eq!(sampler.sample_masked(&row, &words).map(|sampled| sampled.token), Ok(tokens[0]));
+            }
+        }
+    }
+}
+
+/// Thirty-one rows of all kinds, some bad, each with parameters of its own.
+fn mixed_batch() -> Vec<(Vec<f32>, SamplingParams)> {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    (0..31)
+        .map(|i| {
+            let tree = any_case(400).new_tree(&mut runner).expect("a case");
+            let (mut row, params) = proptest::strategy::ValueTree::current(&tree);
+            if i % 10 == 3 {
+                row[0] = f32::NAN;
+            }
+            (row, with_seed(SamplingParams { logprobs: (i % 2 == 0).then_some(i), ..params }))
+        })
+        .collect()
+}
+
+/// Threads 1, 2, 7 × shards 1, 2, 3, 16 × batch orders × alone or in a batch.
+#[test]
+fn a_row_draws_the_same_in_any_company() {
+    let cases = mixed_batch();
+    let alone: Vec<Vec<_>> = cases
+        .iter()
+        .map(|(row, params)| {
+            let mut sampler = Sampler::new(params.clone()).expect("valid parameters");
+            (0..4).map(|_| sampler.sample(row)).collect()
+        })
+        .collect();
+    assert!(alone.iter().filter(|results| results[0].is_err()).count() >= 3, "bad rows are among them");
+    assert!(alone.iter().filter(|results| results[0].is_ok()).count() >= 20, "good rows too");
+    for threads in [1, 2, 7] {
+        for shards in [1, 2, 3, 16] {
+            for rotation in [0, 5, 17] {
+                let mut batch = Batch::new().threads(threads).shards(shards);
+                let ids: Vec<_> = cases
+                    .iter()
+                    .map(|(_, params)| batch.add(params.clone()).expect("valid parameters"))
+                    .collect();
+                let mut order: Vec<usize> = (0..cases.len()).collect();
+                order.rotate_left(rotation);
+                if rotation == 5 {
+                    order.reverse();
+                }
+                for step in 0..4 {
+                    let steps: Vec<_> = order.iter().map(|&i| Step::new(ids[i], &cases[i].0)).collect();
+                    for (&i, result) in order.iter().zip(batch.sample(&steps)) {
+                        assert_eq!(
+                            result, alone[i][step],
+                            "case {i}, {threads} threads, {shards} shards, step {step}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Logprobs change nothing about the draw, and shards nothing about logprobs.
+#[test]
+fn logprobs_do_not_change_the_token() {
+    for (row, params) in mixed_batch() {
+        for mode in [
+            LogprobsMode::RawLogprobs,
+            LogprobsMode::RawLogits,
+            LogprobsMode::ProcessedLogprobs,
+            LogprobsMode::ProcessedLogits,
+        ] {
+            let plain = SamplingParams { logprobs: None, ..params.clone() };
+            let asked = SamplingParams { logprobs: Some(5), logprobs_mode: mode, ..params.clone() };
+            let token =
+                Sampler::new(plain).expect("valid parameters").sample(&row).map(|sampled| sampled.token);
+            let whole = Sampler::new(asked.clone()).expect("valid parameters").sample(&row);
+            assert_eq!(whole.as_ref().map(|sampled| sampled.token).map_err(Clone::clone), token);
+            for shards in splits() {
+                let mut sampler = Sampler::new(asked.clone()).expect("valid parameters").shards(shards);
+                assert_eq!(sampler.sample(&row), whole);
+            }
+        }
+    }
+}
