@@ -95,7 +95,8 @@ impl Batch {
 
     fn make_workspaces(&mut self) {
         let threads = self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads);
-        self.workspaces = (0..threads).map(|_| Mutex::new(Workspace::new(self.shards.clone()))).collect();
+        self.workspaces =
+            (0..threads).map(|_| Mutex::new(Workspace::new(self.shards.clone(), self.kernel))).collect();
     }
 
     /// Draws rows on so many threads; 0: one a core. Where the system gives no threads, rows are drawn on the calling one.
@@ -120,9 +121,10 @@ impl Batch {
         self
     }
 
-    /// Which instruction set reads the rows.
+    /// Which instruction set reads the rows; one that this machine lacks counts as [`Kernel::Auto`].
     pub fn kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
+        self.make_workspaces();
         self
     }
 

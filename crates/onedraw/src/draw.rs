@@ -108,11 +108,18 @@ impl<'a> Draw<'a> {
             let answer = self.ask(Question::Race { x_max, temperature, before });
             // Every truncation keeps the first token of the order, so the race never runs dry before it.
             let Answer::Winner(Some(winner)) = answer else { return self.summit };
-            if (0..self.memory.pending.len()).all(|index| self.keeps(index, winner.key)) {
-                return winner.key;
+            match (0..self.memory.pending.len()).find(|&index| !self.keeps(index, winner.key)) {
+                None => return winner.key,
+                Some(index) => before = Some(self.narrowed(index, winner.key)),
             }
-            before = Some(winner.key);
         }
+    }
+
+    /// Where the race goes on, exclusive, after truncation number `index` rejected `key`: before `key`, or no later than the
+    /// truncations' own cut where that is cheap to find.
+    fn narrowed(&mut self, index: usize, key: Key) -> Key {
+        let is_cheap = self.memory.pending[..=index].iter().all(|pending| pending.truncation.has_cheap_cut());
+        if is_cheap { key.min(self.cut_before(index + 1).next()) } else { key }
     }
 
     fn keeps(&mut self, index: usize, key: Key) -> bool {

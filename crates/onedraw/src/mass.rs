@@ -40,7 +40,13 @@ impl Softmax {
     /// The weight of logit `x ≤ x_max`; −inf weighs 0.
     #[inline(always)]
     pub fn weight(self, x: f32) -> u64 {
-        exp2_fixed((x - self.x_max) * self.scale)
+        self.weight_by(x, fma)
+    }
+
+    /// As [`Softmax::weight`], with a fused multiply-add of the caller's: any that rounds once gives the same weight.
+    #[inline(always)]
+    pub(crate) fn weight_by(self, x: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
+        exp2_fixed_by((x - self.x_max) * self.scale, fma)
     }
 }
 
@@ -48,6 +54,11 @@ impl Softmax {
 /// live on logits, never on weights.
 #[inline(always)]
 pub fn exp2_fixed(t: f32) -> u64 {
+    exp2_fixed_by(t, fma)
+}
+
+#[inline(always)]
+fn exp2_fixed_by(t: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
     // Anything below −44 is 0 after the floor; the clamp keeps the split in range and catches −inf.
     let t = if t > -64.0 { t } else { -64.0 };
     let n = (t + ROUND) - ROUND;
@@ -58,9 +69,9 @@ pub fn exp2_fixed(t: f32) -> u64 {
     // power is in [0.7, 1.42]: its 24-bit significand, shifted.
     let bits = power.to_bits();
     let significand = u64::from(bits & 0x007f_ffff | 0x0080_0000);
-    let exponent = (bits >> 23) as i32 - 127 + n as i32;
-    // 43 − 23 places to the left, less −exponent; beyond 63 to the right nothing is left.
-    (significand << 20) >> (-exponent).clamp(0, 63)
+    // 43 − 23 places to the left, then −exponent to the right; n is at least −64, so that is at most 65.
+    let right = 127 - (bits >> 23) as i32 - n as i32;
+    (significand << 20) >> (if right < 63 { right as u32 } else { 63 })
 }
 
 /// The least and the most that another logit of a block can weigh whose largest logit weighs `weight`: the margin

@@ -38,7 +38,7 @@ pub struct Noise {
 
 impl Noise {
     /// Four words of one purpose.
-    #[inline]
+    #[inline(always)]
     pub fn words(&self, purpose: Purpose, index: u32) -> [u32; 4] {
         let counter = [index, self.position, self.sequence, purpose as u32 | self.round << 8];
         philox4x32_10([self.seed as u32, (self.seed >> 32) as u32], counter)
@@ -77,7 +77,7 @@ pub fn exponential(bits: u32) -> f64 {
 }
 
 /// Philox4x32 with ten rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011).
-#[inline]
+#[inline(always)]
 pub fn philox4x32_10(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
     let [mut k0, mut k1] = key;
     let [mut c0, mut c1, mut c2, mut c3] = counter;

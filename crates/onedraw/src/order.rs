@@ -34,6 +34,11 @@ impl Key {
         self.0 as u32
     }
 
+    /// The place right after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// The key as a number: what a radix select runs on.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {

@@ -93,17 +93,6 @@ pub enum Measure {
     Mass(Softmax),
 }
 
-impl Measure {
-    /// What a token of logit `x` adds.
-    #[inline(always)]
-    pub(crate) fn of(self, x: f32) -> u64 {
-        match self {
-            Measure::Count => 1,
-            Measure::Mass(softmax) => softmax.weight(x),
-        }
-    }
-}
-
 /// A runner of the race that may have won.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finalist {

@@ -5,6 +5,8 @@
 //! bound down until no bound reaches the best score: 6 to 30 of 2,004, peaked or flat.
 
 use crate::edit::temperature::Temperature;
+use crate::kernels::passes::Passes;
+use crate::math::ln;
 use crate::noise::{BLOCK, Noise, Purpose, exponential};
 use crate::order::Key;
 use crate::question::Finalist;
@@ -17,9 +19,25 @@ const MARGIN: f64 = 1.0 / 1024.0;
 /// The block noise of one draw, and the bounds of one race.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Race {
-    /// `−ln M` of every block; empty until a race needs it.
-    heads: Vec<f64>,
+    /// A bound of `−ln M` for every block; empty until a race needs it.
+    heads: Vec<f32>,
     bounds: Vec<f64>,
+    /// Blocks that may still hold the winner.
+    contenders: Vec<u32>,
+}
+
+/// Who runs: the tokens of a slice, under some noise, before some place of the order.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'a> {
+    pub passes: Passes,
+    pub span: &'a Span<'a>,
+    pub overlay: &'a Overlay,
+    pub skyline: &'a Skyline,
+    pub noise: &'a Noise,
+    pub x_max: f32,
+    pub temperature: Temperature,
+    /// Exclusive; `None`: everyone.
+    pub before: Option<Key>,
 }
 
 impl Race {
@@ -28,87 +46,62 @@ impl Race {
         self.heads.clear();
     }
 
-    /// The winner among the tokens before `before`. Every race starts over: what a former race pruned may win this one.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn run(
-        &mut self,
-        span: &Span<'_>,
-        overlay: &Overlay,
-        skyline: &Skyline,
-        noise: &Noise,
-        x_max: f32,
-        temperature: Temperature,
-        before: Option<Key>,
-    ) -> Option<Finalist> {
-        self.draw_heads(span, noise);
-        let floor = before.map_or(f32::NEG_INFINITY, Key::logit);
+    /// The winner. Every race starts over: what a former race pruned may win this one.
+    pub(crate) fn run(&mut self, field: &Field<'_>) -> Option<Finalist> {
+        if self.heads.is_empty() {
+            self.heads.resize(field.span.blocks(), 0.0);
+            field.passes.heads(field.noise, field.span.first_block() as u32, &mut self.heads);
+        }
+        let floor = field.before.map_or(-f32::MAX, Key::logit);
         self.bounds.clear();
-        self.bounds.extend(skyline.maxima.iter().zip(&self.heads).map(|(&maximum, &head)| {
-            if maximum == f32::NEG_INFINITY || maximum < floor {
-                f64::NEG_INFINITY
-            } else {
-                temperature.scaled(maximum, x_max) + head
-            }
+        self.bounds.extend(field.skyline.maxima.iter().zip(&self.heads).map(|(&maximum, &head)| {
+            let bound = field.temperature.scaled(maximum, field.x_max) + f64::from(head);
+            if maximum >= floor { bound } else { f64::NEG_INFINITY }
         }));
-        let mut best: Option<Finalist> = None;
-        while let Some(block) = highest(&self.bounds) {
-            let reach = self.bounds[block] + MARGIN;
-            if best.is_some_and(|best| reach < best.score) {
+        // The block with the highest bound sets a score that leaves few contenders.
+        let highest = self
+            .bounds
+            .iter()
+            .fold(f64::NEG_INFINITY, |best, &bound| if bound > best { bound } else { best });
+        let first = self.bounds.iter().position(|&bound| bound == highest && bound > f64::NEG_INFINITY)?;
+        let mut best = None;
+        field.finish(first, &mut best);
+        let reaches =
+            |bound: f64, best: Option<Finalist>| best.is_none_or(|best| bound + MARGIN >= best.score);
+        self.contenders.clear();
+        self.contenders.reserve(self.bounds.len());
+        for (block, &bound) in self.bounds.iter().enumerate() {
+            if bound > f64::NEG_INFINITY && reaches(bound, best) && block != first {
+                self.contenders.push(block as u32);
+            }
+        }
+        // From the highest bound down, until no bound reaches the best score.
+        while let Some(next) = highest_of(&self.contenders, &self.bounds) {
+            let block = self.contenders.swap_remove(next) as usize;
+            if !reaches(self.bounds[block], best) {
                 break;
             }
-            self.bounds[block] = f64::NEG_INFINITY;
-            let opened = Opened { span, overlay, noise, x_max, temperature, before, head: self.heads[block] };
-            opened.finish(block, &mut best);
+            field.finish(block, &mut best);
         }
         best
     }
-
-    fn draw_heads(&mut self, span: &Span<'_>, noise: &Noise) {
-        if !self.heads.is_empty() {
-            return;
-        }
-        let first = span.first_block() as u32;
-        let end = first + span.blocks() as u32;
-        self.heads.reserve(span.blocks());
-        for group in first / 4..end.div_ceil(4) {
-            let words = noise.words(Purpose::BlockMinimum, group);
-            for (word, block) in words.into_iter().zip(group * 4..) {
-                if (first..end).contains(&block) {
-                    self.heads.push(-crate::math::ln(exponential(word) / BLOCK as f64));
-                }
-            }
-        }
-    }
 }
 
-/// The block with the highest bound, if any is left.
-fn highest(bounds: &[f64]) -> Option<usize> {
-    let mut best = f64::NEG_INFINITY;
-    for &bound in bounds {
-        best = if bound > best { bound } else { best };
-    }
-    if best == f64::NEG_INFINITY { None } else { bounds.iter().position(|&bound| bound == best) }
+/// The place among `contenders` of the block with the highest bound.
+fn highest_of(contenders: &[u32], bounds: &[f64]) -> Option<usize> {
+    let bound = |place: usize| bounds[contenders[place] as usize];
+    (0..contenders.len()).reduce(|best, place| if bound(place) > bound(best) { place } else { best })
 }
 
-/// A block whose tokens run.
-struct Opened<'a> {
-    span: &'a Span<'a>,
-    overlay: &'a Overlay,
-    noise: &'a Noise,
-    x_max: f32,
-    temperature: Temperature,
-    before: Option<Key>,
-    head: f64,
-}
-
-impl Opened<'_> {
-    /// Scores the tokens that could beat `best`.
+impl Field<'_> {
+    /// Scores the tokens of a block that could beat `best`.
     fn finish(&self, block: usize, best: &mut Option<Finalist>) {
         let mut buffer = [0.0; BLOCK];
         let lanes = self.overlay.lanes(self.span, block, &mut buffer);
         let global = (self.span.first_block() + block) as u32;
         let minimum = self.noise.block_minimum(global);
         let first_lane = self.noise.block_lane(global) as usize;
+        let head = -ln(minimum);
         for group in 0..BLOCK / 4 {
             let mut words = None;
             for word in 0..4 {
@@ -122,7 +115,7 @@ impl Opened<'_> {
                     continue;
                 }
                 let y = self.temperature.scaled(x, self.x_max);
-                if best.is_some_and(|best| y + self.head + MARGIN < best.score) {
+                if best.is_some_and(|best| y + head + MARGIN < best.score) {
                     continue;
                 }
                 let time = if lane == first_lane {
@@ -132,7 +125,7 @@ impl Opened<'_> {
                         words.get_or_insert_with(|| self.noise.words(Purpose::Token, key.token() / 4));
                     minimum + exponential(words[word])
                 };
-                let finalist = Finalist { score: y - crate::math::ln(time), key };
+                let finalist = Finalist { score: y - ln(time), key };
                 if best.is_none_or(|best| finalist.beats(&best)) {
                     *best = Some(finalist);
                 }

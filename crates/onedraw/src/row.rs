@@ -199,6 +199,16 @@ impl Span<'_> {
         ((self.first_block() + block) * BLOCK + lane) as u32
     }
 
+    /// The f32 logits of all blocks that this part holds whole, and the first such block.
+    pub(crate) fn whole_blocks(&self) -> (&[f32], usize) {
+        let Row::F32(values) = &self.row else { return (&[], 0) };
+        let first = usize::from(!self.start.is_multiple_of(BLOCK));
+        let skipped = first * BLOCK - first * (self.start % BLOCK);
+        let values = values.get(skipped..).unwrap_or(&[]);
+        let whole = &values[..values.len() / BLOCK * BLOCK];
+        (whole, if whole.is_empty() { 0 } else { first })
+    }
+
     /// The 64 logits of a block as they are in the row; −inf where the part holds none.
     #[inline]
     pub(crate) fn raw<'b>(&'b self, block: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32; BLOCK] {
@@ -316,5 +326,10 @@ mod tests {
         assert_eq!(overlay.get(&span, 1, 4), f32::NEG_INFINITY);
         assert_eq!(overlay.get(&span, 0, 6), 70.0);
         assert_eq!(span.token(1, 4), 132);
+        assert_eq!(span.whole_blocks(), (&[][..], 0));
+        let span = Span { row: Row::from(&row).part(60..200), start: 60 };
+        assert_eq!((span.blocks(), span.whole_blocks()), (4, (&row[64..192], 1)));
+        let span = Span { row: Row::from(&row).part(0..64), start: 64 };
+        assert_eq!(span.whole_blocks(), (&row[..64], 0));
     }
 }

@@ -5,6 +5,8 @@ use crate::edit::Context;
 use crate::error::{ParamError, RowError};
 use crate::float_mode::Standard;
 use crate::history::History;
+use crate::kernels::Kernel;
+use crate::kernels::passes::Passes;
 use crate::logprobs::{self, Distribution, PromptLogprobs, Report, TokenLogprob};
 use crate::noise::Noise;
 use crate::params::{LogprobsMode, SamplingParams};
@@ -57,11 +59,13 @@ pub(crate) struct Workspace {
     draw: DrawMemory,
     partial: Reply,
     traffic: Traffic,
+    passes: Passes,
 }
 
 impl Workspace {
-    pub(crate) fn new(shards: Shards) -> Self {
-        Self { slices: vec![SliceMemory::default(); shards.ranks()], shards, ..Self::default() }
+    pub(crate) fn new(shards: Shards, kernel: Kernel) -> Self {
+        let passes = Passes::of(kernel).unwrap_or_default();
+        Self { slices: vec![SliceMemory::default(); shards.ranks()], shards, passes, ..Self::default() }
     }
 }
 
@@ -129,14 +133,14 @@ impl Sequence {
         let segments = self.plan.segments(mask.is_some())?;
         let context = Context { history: &self.history, mask };
         let noise = Noise { seed: self.seed, position, sequence: self.sequence, round: 0 };
-        let Workspace { shards, slices, draw, partial, traffic } = workspace;
+        let Workspace { shards, slices, draw, partial, traffic, passes } = workspace;
         if slices.is_empty() {
             slices.resize_with(shards.ranks(), SliceMemory::default);
         }
         if let [whole] = &mut slices[..] {
-            return use_row(&mut Slice::load(row, 0, segments, context, noise, whole), draw);
+            return use_row(&mut Slice::load(row, 0, segments, context, noise, *passes, whole), draw);
         }
-        let mut ranks = Ranks::load(row, shards, segments, context, noise, slices, partial);
+        let mut ranks = Ranks::load(row, shards, segments, context, noise, *passes, slices, partial);
         let result = use_row(&mut ranks, draw);
         *traffic = ranks.traffic;
         result
@@ -239,7 +243,7 @@ impl Sampler {
 
     /// Splits every row over so many ranks, in this process. The tokens are the same.
     pub fn shards(mut self, shards: Shards) -> Self {
-        self.workspace = Workspace::new(shards);
+        self.workspace = Workspace::new(shards, Kernel::Auto);
         self
     }
 

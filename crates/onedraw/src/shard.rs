@@ -16,6 +16,7 @@
 //! min-p needs no round. A rejected winner repeats the rounds from the race on.
 
 use crate::edit::Context;
+use crate::kernels::passes::Passes;
 use crate::noise::Noise;
 use crate::plan::Segment;
 use crate::question::{Answers, Question, Reply};
@@ -92,18 +93,20 @@ pub(crate) struct Ranks<'a> {
 }
 
 impl<'a> Ranks<'a> {
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn load(
         row: Row<'a>,
         shards: &Shards,
         segments: &'a [Segment],
         context: Context<'a>,
         noise: Noise,
+        passes: Passes,
         memory: &'a mut [SliceMemory],
         partial: &'a mut Reply,
     ) -> Self {
         let load = |(rank, memory)| {
             let range = shards.range(rank, row.len());
-            Slice::load(row.part(range.clone()), range.start, segments, context, noise, memory)
+            Slice::load(row.part(range.clone()), range.start, segments, context, noise, passes, memory)
         };
         Self {
             slices: memory.iter_mut().enumerate().map(load).collect(),

@@ -4,6 +4,7 @@
 //! its block, and a block whose largest logit was lowered or masked is scanned again before anybody looks.
 
 use crate::error::RowError;
+use crate::kernels::passes::Passes;
 use crate::noise::BLOCK;
 use crate::row::{Overlay, Span};
 
@@ -18,32 +19,41 @@ pub(crate) struct Skyline {
 
 impl Skyline {
     /// One pass over the row. NaN and +inf are errors, masked or not; the lowest bad id decides.
-    pub(crate) fn scan(&mut self, span: &Span<'_>, overlay: &Overlay) -> Result<(), RowError> {
+    pub(crate) fn scan(
+        &mut self,
+        passes: Passes,
+        span: &Span<'_>,
+        overlay: &Overlay,
+    ) -> Result<(), RowError> {
         self.clear(span.blocks());
+        self.maxima.resize(span.blocks(), f32::NEG_INFINITY);
+        let (whole, first) = span.whole_blocks();
+        let blocks = first..first + whole.len() / BLOCK;
+        let is_sound = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
         let mut buffer = [0.0; BLOCK];
         for block in 0..span.blocks() {
+            let alive = overlay.alive[block];
+            if is_sound && alive == u64::MAX && blocks.contains(&block) {
+                continue;
+            }
             let lanes = span.raw(block, &mut buffer);
-            let (maximum, is_sound) = maximum(lanes);
+            let (maximum, is_sound) = passes.maximum(lanes);
             if !is_sound {
                 return Err(first_bad(span, block, lanes));
             }
-            if overlay.alive[block] == u64::MAX {
-                self.maxima.push(maximum);
-            } else {
-                self.maxima.push(masked_maximum(lanes, overlay.alive[block]));
-            }
+            self.maxima[block] = if alive == u64::MAX { maximum } else { masked_maximum(lanes, alive) };
         }
         Ok(())
     }
 
     /// The maxima of an edited row, from the blocks that hold anything.
-    pub(crate) fn rebuild(&mut self, span: &Span<'_>, overlay: &Overlay) {
+    pub(crate) fn rebuild(&mut self, passes: Passes, span: &Span<'_>, overlay: &Overlay) {
         self.clear(span.blocks());
         let mut buffer = [0.0; BLOCK];
         for block in 0..span.blocks() {
             self.maxima.push(match overlay.alive[block] {
                 0 => f32::NEG_INFINITY,
-                _ => maximum(overlay.lanes(span, block, &mut buffer)).0,
+                _ => passes.maximum(overlay.lanes(span, block, &mut buffer)).0,
             });
         }
     }
@@ -69,11 +79,11 @@ impl Skyline {
     }
 
     /// Scans the blocks again whose maximum may be too high.
-    pub(crate) fn repair(&mut self, span: &Span<'_>, overlay: &Overlay) {
+    pub(crate) fn repair(&mut self, passes: Passes, span: &Span<'_>, overlay: &Overlay) {
         let mut buffer = [0.0; BLOCK];
         for block in self.stale.drain(..) {
             self.is_stale[block] = false;
-            self.maxima[block] = maximum(overlay.lanes(span, block, &mut buffer)).0;
+            self.maxima[block] = passes.maximum(overlay.lanes(span, block, &mut buffer)).0;
         }
     }
 
@@ -81,22 +91,6 @@ impl Skyline {
     pub(crate) fn summit(&self) -> f32 {
         self.maxima.iter().fold(f32::NEG_INFINITY, |best, &x| if x > best { x } else { best })
     }
-}
-
-/// The largest logit, and whether none is NaN or +inf.
-#[inline]
-fn maximum(lanes: &[f32; BLOCK]) -> (f32, bool) {
-    // Sixteen independent maxima: the shape compilers turn into vectors.
-    let mut best = [f32::NEG_INFINITY; 16];
-    let mut is_sound = [true; 16];
-    for chunk in lanes.as_chunks::<16>().0 {
-        for i in 0..16 {
-            best[i] = if chunk[i] > best[i] { chunk[i] } else { best[i] };
-            is_sound[i] &= chunk[i] < f32::INFINITY;
-        }
-    }
-    let maximum = best.iter().fold(f32::NEG_INFINITY, |best, &x| if x > best { x } else { best });
-    (maximum, is_sound == [true; 16])
 }
 
 fn masked_maximum(lanes: &[f32; BLOCK], alive: u64) -> f32 {

@@ -3,12 +3,13 @@
 use crate::edit::temperature::Temperature;
 use crate::edit::{Context, Edit, saturated};
 use crate::error::RowError;
+use crate::kernels::passes::Passes;
 use crate::mass::{Softmax, margin};
 use crate::noise::{BLOCK, Noise};
 use crate::order::Key;
 use crate::plan::Segment;
 use crate::question::{Answer, Answers, BadLogit, Finalist, Measure, Question, Reply};
-use crate::race::Race;
+use crate::race::{Field, Race};
 use crate::row::{Overlay, Row, Span};
 use crate::skyline::Skyline;
 
@@ -30,6 +31,7 @@ pub(crate) struct Slice<'a> {
     segments: &'a [Segment],
     context: Context<'a>,
     noise: Noise,
+    passes: Passes,
     memory: &'a mut SliceMemory,
     bad: Option<BadLogit>,
     /// The edit of a later segment that masked the last token.
@@ -44,10 +46,19 @@ impl<'a> Slice<'a> {
         segments: &'a [Segment],
         context: Context<'a>,
         noise: Noise,
+        passes: Passes,
         memory: &'a mut SliceMemory,
     ) -> Self {
-        let mut slice =
-            Self { span: Span { row, start }, segments, context, noise, memory, bad: None, emptied_by: None };
+        let mut slice = Self {
+            span: Span { row, start },
+            segments,
+            context,
+            noise,
+            passes,
+            memory,
+            bad: None,
+            emptied_by: None,
+        };
         slice.memory.race.forget();
         slice.begin(slice.segments[0].edits.len());
         slice
@@ -58,7 +69,7 @@ impl<'a> Slice<'a> {
         let edits = &self.segments[0].edits[..count];
         self.memory.overlay.reset(&self.span);
         self.narrow_to_allowed(edits);
-        self.bad = match self.memory.skyline.scan(&self.span, &self.memory.overlay) {
+        self.bad = match self.memory.skyline.scan(self.passes, &self.span, &self.memory.overlay) {
             Err(RowError::NanLogit { token }) => Some(BadLogit { token, is_nan: true }),
             Err(RowError::InfiniteLogit { token }) => Some(BadLogit { token, is_nan: false }),
             _ => None,
@@ -83,7 +94,7 @@ impl<'a> Slice<'a> {
         for edit in edits {
             edit.apply(self, &context);
         }
-        self.memory.skyline.repair(&self.span, &self.memory.overlay);
+        self.memory.skyline.repair(self.passes, &self.span, &self.memory.overlay);
     }
 
     /// Changes the logit of a token, if this slice holds it and it is alive.
@@ -134,7 +145,7 @@ impl<'a> Slice<'a> {
                 self.emptied_by = Some(i as i32);
             }
         }
-        self.memory.skyline.rebuild(&self.span, &self.memory.overlay);
+        self.memory.skyline.rebuild(self.passes, &self.span, &self.memory.overlay);
     }
 
     /// Whether every token is masked. Exact after `narrow`, where a token of −inf is masked too.
@@ -144,7 +155,7 @@ impl<'a> Slice<'a> {
 
     /// Opens the blocks that may hold a token up to `last` and shows each such token.
     #[inline]
-    fn visit(&self, last: Key, mut each: impl FnMut(f32, Key)) {
+    fn visit(&self, last: Key, mut each: impl FnMut(Key)) {
         let mut buffer = [0.0; BLOCK];
         for block in 0..self.span.blocks() {
             if self.memory.skyline.maxima[block] < last.logit() {
@@ -154,7 +165,7 @@ impl<'a> Slice<'a> {
             for (lane, &x) in lanes.iter().enumerate() {
                 let key = Key::new(x, self.span.token(block, lane));
                 if key <= last {
-                    each(x, key);
+                    each(key);
                 }
             }
         }
@@ -193,7 +204,7 @@ impl<'a> Slice<'a> {
             return enough;
         }
         let mut rank = 0;
-        self.visit(key, |_, other| rank += u32::from(other < key));
+        self.visit(key, |other| rank += u32::from(other < key));
         rank
     }
 
@@ -201,20 +212,26 @@ impl<'a> Slice<'a> {
     fn weigh(&self, key: Key, softmax: Softmax) -> Answer {
         let (mut before, mut least, mut most) = (0, 0u64, 0u64);
         let mut buffer = [0.0; BLOCK];
-        for (block, &maximum) in self.memory.skyline.maxima.iter().enumerate() {
-            if maximum < key.logit() {
-                let (low, high) = margin(softmax.weight(maximum));
+        let mut weights = [0; BLOCK];
+        for (group, maxima) in self.memory.skyline.maxima.chunks(BLOCK).enumerate() {
+            self.passes.weights(maxima, softmax, &mut weights);
+            let mut opened = 0u64;
+            for (i, (&maximum, &weight)) in maxima.iter().zip(&weights).enumerate() {
+                let is_opened = maximum >= key.logit();
+                opened |= u64::from(is_opened) << i;
+                let (low, high) = if is_opened { (0, 0) } else { margin(weight) };
                 least += low;
                 most += BLOCK as u64 * high;
-                continue;
             }
-            let lanes = self.memory.overlay.lanes(&self.span, block, &mut buffer);
-            for (lane, &x) in lanes.iter().enumerate() {
-                let weight = softmax.weight(x);
-                least += weight;
-                most += weight;
-                if Key::new(x, self.span.token(block, lane)) < key {
-                    before += weight;
+            while opened != 0 {
+                let block = group * BLOCK + opened.trailing_zeros() as usize;
+                opened &= opened - 1;
+                let lanes = self.memory.overlay.lanes(&self.span, block, &mut buffer);
+                self.passes.weights(lanes, softmax, &mut weights);
+                for (lane, (&x, &weight)) in lanes.iter().zip(&weights).enumerate() {
+                    least += weight;
+                    most += weight;
+                    before += if Key::new(x, self.span.token(block, lane)) < key { weight } else { 0 };
                 }
             }
         }
@@ -224,6 +241,7 @@ impl<'a> Slice<'a> {
     fn total(&self, last: Key, softmax: Softmax) -> u64 {
         let mut total = 0;
         let mut buffer = [0.0; BLOCK];
+        let mut weights = [0; BLOCK];
         for (block, &maximum) in self.memory.skyline.maxima.iter().enumerate() {
             if maximum < last.logit() {
                 continue;
@@ -231,13 +249,12 @@ impl<'a> Slice<'a> {
             let lanes = self.memory.overlay.lanes(&self.span, block, &mut buffer);
             if last == Key::END {
                 // A masked token weighs 0.
-                total += lanes.iter().map(|&x| softmax.weight(x)).sum::<u64>();
-            } else {
-                let kept = |(lane, x): (usize, &f32)| {
-                    let is_kept = Key::new(*x, self.span.token(block, lane)) <= last;
-                    if is_kept { softmax.weight(*x) } else { 0 }
-                };
-                total += lanes.iter().enumerate().map(kept).sum::<u64>();
+                total += self.passes.mass(lanes, softmax);
+                continue;
+            }
+            self.passes.weights(lanes, softmax, &mut weights);
+            for (lane, (&x, &weight)) in lanes.iter().zip(&weights).enumerate() {
+                total += if Key::new(x, self.span.token(block, lane)) <= last { weight } else { 0 };
             }
         }
         total
@@ -252,7 +269,7 @@ impl<'a> Slice<'a> {
             memory.maxima.extend_from_slice(&memory.skyline.maxima);
             floor = *memory.maxima.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a)).1;
         }
-        self.visit(Key::last_of(floor).min(Key::END), |_, key| keys.push(key));
+        self.visit(Key::last_of(floor).min(Key::END), |key| keys.push(key));
         if count < keys.len() {
             keys.select_nth_unstable(count);
             keys.truncate(count);
@@ -263,16 +280,38 @@ impl<'a> Slice<'a> {
         sums.resize(1 << width, 0);
         let last =
             Key::from_number(first.number().saturating_add(u64::MAX >> (64 - shift - width))).min(Key::END);
-        self.visit(last, |x, key| {
-            if key >= first {
-                sums[((key.number() - first.number()) >> shift) as usize] += measure.of(x);
+        let mut buffer = [0.0; BLOCK];
+        let mut amounts = [1; BLOCK];
+        for (block, &maximum) in self.memory.skyline.maxima.iter().enumerate() {
+            if maximum < last.logit() {
+                continue;
             }
-        });
+            let lanes = self.memory.overlay.lanes(&self.span, block, &mut buffer);
+            if let Measure::Mass(softmax) = measure {
+                self.passes.weights(lanes, softmax, &mut amounts);
+            }
+            for (lane, (&x, amount)) in lanes.iter().zip(&amounts).enumerate() {
+                let key = Key::new(x, self.span.token(block, lane));
+                if key >= first && key <= last {
+                    sums[((key.number() - first.number()) >> shift) as usize] += amount;
+                }
+            }
+        }
     }
 
     fn race(&mut self, x_max: f32, temperature: Temperature, before: Option<Key>) -> Option<Finalist> {
         let memory = &mut *self.memory;
-        memory.race.run(&self.span, &memory.overlay, &memory.skyline, &self.noise, x_max, temperature, before)
+        let field = Field {
+            passes: self.passes,
+            span: &self.span,
+            overlay: &memory.overlay,
+            skyline: &memory.skyline,
+            noise: &self.noise,
+            x_max,
+            temperature,
+            before,
+        };
+        memory.race.run(&field)
     }
 }
 
@@ -305,7 +344,7 @@ impl Answers for Slice<'_> {
                 Answer::Keys
             }
             Question::Kept { last } => {
-                self.visit(last, |_, key| reply.keys.push(key));
+                self.visit(last, |key| reply.keys.push(key));
                 Answer::Keys
             }
             Question::Histogram { first, shift, width, measure } => {

@@ -1,6 +1,8 @@
 //! Which instruction set reads the rows. The choice can change the speed, never a token.
 //!
-//! Today every name runs the same portable passes.
+//! The passes ([`passes`]) are one source of plain loops, compiled for each instruction set.
+
+pub(crate) mod passes;
 
 use std::fmt;
 use std::str::FromStr;

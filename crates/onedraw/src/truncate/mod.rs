@@ -47,6 +47,15 @@ impl Truncation {
         }
     }
 
+    /// Whether finding its last token costs no more than a few blocks.
+    pub(crate) fn has_cheap_cut(&self) -> bool {
+        match self {
+            Truncation::MinP(_) => true,
+            Truncation::TopK(top_k) => top_k.is_listed(),
+            Truncation::TopP(_) => false,
+        }
+    }
+
     /// The last token it keeps of those up to `previous`, which the earlier ones kept.
     pub(crate) fn cut(&self, draw: &mut Draw<'_>, temperature: Temperature, previous: Key) -> Key {
         let cut = match self {

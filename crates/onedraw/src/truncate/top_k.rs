@@ -18,6 +18,10 @@ impl TopK {
         (top_k > 0 && top_k < MAX_VOCABULARY as i64).then_some(Self { k: top_k as u32 })
     }
 
+    pub(crate) fn is_listed(&self) -> bool {
+        self.k <= LISTED
+    }
+
     pub(crate) fn keeps(&self, draw: &mut Draw<'_>, key: Key) -> bool {
         match draw.ask(Question::Rank { key, enough: self.k }) {
             Answer::Rank(rank) => rank < self.k,
@@ -27,7 +31,7 @@ impl TopK {
 
     /// The k-th token, or [`Key::END`] if there are not so many.
     pub(crate) fn cut(&self, draw: &mut Draw<'_>) -> Key {
-        if self.k > LISTED {
+        if !self.is_listed() {
             return draw.locate(Measure::Count, u64::from(self.k) - 1);
         }
         draw.ask(Question::Best { count: self.k });

@@ -1,0 +1,138 @@
+//! The command line: what can be asked for, exit codes, and errors on one line.
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+
+use anyhow::Result;
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::{presets, sample};
+
+/// Everything asked for was done.
+pub const DONE: u8 = 0;
+/// At least one row of logits could not be sampled; the others have their results.
+pub const ROW_FAILED: u8 = 1;
+/// Arguments, parameters or files are bad; nothing was drawn.
+pub const BAD_INPUT: u8 = 2;
+
+/// The arguments of the program.
+#[derive(Debug, Parser)]
+#[command(
+    name = "onedraw",
+    version,
+    arg_required_else_help = false,
+    about = "From logits to a token: exact and reproducible. One seed, one draw, everywhere.",
+    after_help = "Exit codes: 0 done, 1 a row failed (the others have results), \
+                  2 bad arguments, parameters or files."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Draw tokens from a file of logits
+    Sample(sample::Arguments),
+    /// List the parameters of the presets
+    Presets(presets::Arguments),
+}
+
+/// Runs the program on `arguments`, the program's own name first, and gives its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            // Whoever closed the pipe does not want the help.
+            let _ = error.print();
+            return DONE;
+        }
+        Err(error) => return report(&usage(&error)),
+    };
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let error = match execute(&arguments.command, &mut out) {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
+    // Errors of reading have become messages where the file's name is known, so this one is of writing.
+    match error.downcast_ref::<io::Error>() {
+        // A reader that has seen enough, such as `head`, is no error.
+        Some(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
+        Some(error) => report(&format!("the results cannot be written: {error}")),
+        None => report(&format!("{error:#}")),
+    }
+}
+
+fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
+    let code = match command {
+        Command::Sample(arguments) => sample::run(arguments, out)?,
+        Command::Presets(arguments) => presets::run(arguments, out)?,
+    };
+    out.flush()?;
+    Ok(code)
+}
+
+fn report(message: &str) -> u8 {
+    // Nobody is left to tell if standard error is closed.
+    let _ = writeln!(io::stderr(), "error: {}", one_line(message));
+    BAD_INPUT
+}
+
+/// What the parser has to say, without its usage and hints, which follow an empty line.
+fn usage(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+    let message = lines.collect::<Vec<_>>().join(" ");
+    format!("{message}; see onedraw --help")
+}
+
+/// The text with line ends and other control characters written as escapes: names of files and of unknown
+/// parameters are repeated in messages, and one error is one line.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_error_is_one_line() {
+        assert_eq!(one_line("a\nb\t\u{7f}é"), "a\\nb\\t\\u{7f}é");
+    }
+
+    #[test]
+    fn a_usage_error_is_its_first_paragraph() {
+        let message =
+            |arguments: &[&str]| usage(&Arguments::try_parse_from(arguments).expect_err("an error"));
+        assert_eq!(
+            message(&["onedraw", "sample"]),
+            "the following required arguments were not provided: <LOGITS>; see onedraw --help"
+        );
+        assert_eq!(
+            message(&["onedraw", "sample", "x.npy", "--format", "xml"]),
+            "invalid value 'xml' for '--format <FORMAT>' [possible values: json, table]; see onedraw --help"
+        );
+        assert_eq!(
+            message(&["onedraw", "sample", "x.npy", "--draw", "2"]),
+            "unexpected argument '--draw' found; see onedraw --help"
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! The parts of the program `onedraw`.
+//!
+//! From the file to the line: [`logits`] opens a source of logits and hands it to the reader of its format
+//! ([`npy`], [`safetensors`]), which gives a [`matrix::Matrix`]; [`request`] turns `--params` and the flags
+//! that override it into one checked set of parameters a row; [`sample`] draws; [`output`] writes JSON lines
+//! and [`table`] their readable form. [`command`] holds the command line itself and the exit codes.
+//!
+//! The readers take any `Read`, never panic, and allocate no more than what the reader delivers:
+//!
+//! ```
+//! let error = onedraw_cli::npy::read(&b""[..]).unwrap_err();
+//! assert_eq!(error.to_string(), "not a .npy file: it is empty");
+//! ```
+
+pub mod command;
+pub mod logits;
+pub mod matrix;
+pub mod npy;
+pub mod output;
+pub mod presets;
+pub mod request;
+pub mod safetensors;
+pub mod sample;
+pub mod table;
