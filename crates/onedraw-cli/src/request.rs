@@ -3,11 +3,8 @@
 use std::fs;
 
 use anyhow::{Result, anyhow, bail};
-use onedraw::{Batch, Order, ParamError, RowError, SamplingParams};
+use onedraw::{Order, ParamError, Plan, RowError, SamplingParams};
 use serde_json::Value;
-
-/// The most sequences drawn from one row. Each has a history of its own in memory.
-pub const MAX_SEQUENCES: u32 = 1 << 16;
 
 /// The names of the modes of logprobs, as they stand in parameters.
 pub const LOGPROBS_MODES: [&str; 4] =
@@ -107,9 +104,6 @@ impl Requests {
             bail!("params: an array of {} for {rows} rows; one object a row is needed", requests.len());
         }
         for (row, Request { params, .. }) in self.all() {
-            if params.n > MAX_SEQUENCES {
-                bail!("{}: must be at most {MAX_SEQUENCES}, not {}", field(row, "n"), params.n);
-            }
             let written = params.output_token_ids.len() as u64;
             if written + u64::from(draws) - 1 > u64::from(u32::MAX) {
                 bail!(
@@ -117,13 +111,10 @@ impl Requests {
                     u32::MAX
                 );
             }
-            // One batch for one check: what it holds is not needed again.
-            let mut batch = Batch::new();
-            let alone = SamplingParams { n: 1, ..params.clone() };
-            let sequence = batch.add(alone).map_err(|error| named(row, &error))?;
+            let plan = Plan::new(params).map_err(|error| named(row, &error))?;
             // Without any vocabulary it is the rows that are bad, and each will say so.
             if vocabulary > 0 {
-                batch.check_vocabulary(sequence, vocabulary).map_err(|error| match error {
+                plan.check_vocabulary(vocabulary).map_err(|error| match error {
                     RowError::OutsideVocabulary { .. } => anyhow!("{}", field(row, &error.to_string())),
                     other => anyhow!("logits: {other}"),
                 })?;
@@ -238,11 +229,6 @@ mod tests {
             Err("params: an array of 2 for 3 rows; one object a row is needed".to_owned())
         );
         assert_eq!(check("[]", 0, 1), Ok(()));
-        assert_eq!(check(r#"{"n": 65536}"#, 1, 1), Ok(()));
-        assert_eq!(
-            check(r#"[{"n": 65537}]"#, 1, 1),
-            Err("params[0].n: must be at most 65536, not 65537".to_owned())
-        );
         assert_eq!(check(r#"{"output_token_ids": [1]}"#, 1, u32::MAX), Ok(()));
         assert_eq!(
             check(r#"{"output_token_ids": [1, 2]}"#, 1, u32::MAX),

@@ -71,12 +71,65 @@ impl Failure {
 ///
 /// Parameters must be valid and hold no id outside the row; such ids are ignored here, where the engine reports them.
 /// If the plain reading fails, the failure is returned, even where a borderline decision could have gone the other
-/// way; if only an alternative fails, `uncertain` is set.
+/// way; if only an alternative fails, `uncertain` is set. [`verify`] takes both into account.
 ///
 /// # Panics
 ///
 /// If the order names a stage that the oracle does not know.
 pub fn distribution(logits: &[f32], params: &SamplingParams) -> Result<Expected, Failure> {
+    let chain::Answers { plain, others, slack } = answers(logits, params)?;
+    let Outcome { tokens, probabilities } = plain?;
+    let uncertain = !others.is_empty() || slack > 0.0;
+    let alternatives = others.into_iter().filter_map(Result::ok).collect();
+    Ok(Expected { tokens, probabilities, uncertain, alternatives, slack })
+}
+
+/// Whether `answer`, tokens with their probabilities or a failure, is right for the row: [`distribution`] and
+/// [`check`] in one, for rows that may also fail.
+pub fn verify(
+    logits: &[f32],
+    params: &SamplingParams,
+    answer: Result<(&[u32], &[f64]), Failure>,
+    tolerance: f64,
+) -> Result<(), String> {
+    let expected = distribution(logits, params);
+    match (&expected, answer) {
+        (Ok(expected), Ok((tokens, probabilities))) => {
+            return check(expected, tokens, probabilities, tolerance);
+        }
+        (Err(expected), Err(failure)) if *expected == failure => return Ok(()),
+        _ => {}
+    }
+    // One side fails, or both for different reasons. Only a borderline token can excuse that.
+    let excused = answers(logits, params).is_ok_and(|answers| {
+        answers.slack >= 1.0
+            || answers.others.into_iter().any(|other| match (other, answer) {
+                (Err(other), Err(failure)) => other == failure,
+                (Ok(Outcome { tokens, probabilities }), Ok((got, got_probabilities))) => {
+                    let certain = Expected {
+                        tokens,
+                        probabilities,
+                        uncertain: false,
+                        alternatives: vec![],
+                        slack: 0.0,
+                    };
+                    check(&certain, got, got_probabilities, tolerance).is_ok()
+                }
+                _ => false,
+            })
+    });
+    match (expected, answer) {
+        _ if excused => Ok(()),
+        (Err(expected), Err(failure)) => Err(format!("it failed with {failure:?}, not with {expected:?}")),
+        (Err(expected), Ok(_)) => Err(format!("it gave a distribution, where {expected:?} is due")),
+        (Ok(_), Ok(_)) => unreachable!("two distributions were compared above"),
+        (Ok(expected), Err(failure)) => {
+            Err(format!("it failed with {failure:?}, where {} tokens are left", expected.tokens.len()))
+        }
+    }
+}
+
+fn answers(logits: &[f32], params: &SamplingParams) -> Result<chain::Answers, Failure> {
     if logits.is_empty() {
         return Err(Failure::Empty);
     }
@@ -89,7 +142,7 @@ pub fn distribution(logits: &[f32], params: &SamplingParams) -> Result<Expected,
         }
     }
     let order = params.order.clone().unwrap_or_default();
-    chain::run(logits, order.stages(), params)
+    Ok(chain::run(logits, order.stages(), params))
 }
 
 #[cfg(test)]

@@ -130,8 +130,8 @@ impl Batch {
 
     /// Adds the first sequence of the parameters. A bad parameter spoils nothing else.
     pub fn add(&mut self, params: SamplingParams) -> Result<SequenceId, ParamError> {
-        let ids = self.add_all(SamplingParams { n: params.n.min(1), ..params })?;
-        ids.first().copied().ok_or_else(|| ParamError::new("n", "must be at least 1, not 0"))
+        let sequence = Sequence::first(&params)?;
+        Ok(self.insert(sequence))
     }
 
     /// Adds all `n` sequences of the parameters, which share one seed.

@@ -127,7 +127,7 @@ impl fmt::Display for RowError {
                 write!(
                     f,
                     "{field}: token {token} is outside the vocabulary; ids of this row are 0 to {}",
-                    vocabulary - 1
+                    vocabulary.saturating_sub(1)
                 )
             }
             Self::VocabularyTooLarge { vocabulary } => {

@@ -1,4 +1,57 @@
-//! From logits to a token: exact and reproducible.
+//! From logits to a token: exact, reproducible, and about as fast as reading the logits.
+//!
+//! > **One seed, one draw, everywhere.** The token is a function of the logits' bits, the parameters, the history, the
+//! > seed and the position, and of nothing else: not the batch, the row, the thread count, the SIMD width, or the number of
+//! > vocabulary shards.
+//!
+//! # One sequence
+//!
+//! A [`Sampler`] takes [`SamplingParams`] and draws from rows of `f32`, `f16` or `bf16`, read in place:
+//!
+//! ```
+//! use onedraw::{Sampler, SamplingParams};
+//!
+//! let params = SamplingParams::builder().temperature(0.8).top_p(0.9).seed(42).logprobs(2).build()?;
+//! let mut sampler = Sampler::new(params)?;
+//! let logits = vec![1.5_f32, 0.2, 3.1, -4.0];
+//!
+//! let sampled = sampler.sample(&logits)?;
+//! assert_eq!(sampled.token, 2);
+//! assert_eq!(sampled.rank, Some(1));
+//! assert_eq!(sampler.output(), [2]);
+//!
+//! // What could have been drawn, and how likely.
+//! let distribution = sampler.distribution(&logits)?;
+//! assert_eq!(distribution.tokens, [2, 0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Many
+//!
+//! A [`Batch`] holds sequences that come and go, each with its own parameters, seed and history, and draws their rows on
+//! several threads. A bad row is that row's error:
+//!
+//! ```
+//! use onedraw::{Batch, Step, presets};
+//!
+//! let mut batch = Batch::new().threads(2);
+//! let story = batch.add(presets::creative())?;
+//! let code = batch.add(presets::deterministic())?;
+//! let rows = [[0.1_f32, 0.9, 0.4], [2.0, 7.0, 1.0]];
+//! let results = batch.sample(&[Step::new(story, &rows[0]), Step::new(code, &rows[1])]);
+//! assert_eq!(results[1].as_ref().unwrap().token, 1);
+//! # Ok::<(), onedraw::ParamError>(())
+//! ```
+//!
+//! # The parts
+//!
+//! - What is asked: [`params`], [`presets`], the order of the stages ([`chain`]), checked once into a [`plan`].
+//! - What is drawn from: [`row`] (a row in any type), [`history`], [`logprobs`].
+//! - When to end: [`stop`], EOS, stop ids and stop strings over bytes.
+//! - A split vocabulary: [`shard`], and the [`question`]s that ranks answer.
+//! - The definition: [`reference`](mod@reference) is the obvious scalar form of everything, and the engine equals it to the
+//!   bit. Below it: [`noise`], [`mass`], [`math`], [`order`].
+
 pub mod batch;
 pub mod chain;
 mod draw;

@@ -108,6 +108,15 @@ mod tests {
     }
 
     #[test]
+    fn philox_equals_another_implementation() {
+        for i in 0..100_000u32 {
+            let word = |j: u32| (i * 8 + j).wrapping_mul(0x9e37_79b9) ^ i;
+            let (key, counter) = ([word(0), word(1)], [word(2), word(3), word(4), word(5)]);
+            assert_eq!(philox4x32_10(key, counter), rand_philox::philox4x32_10(counter, key));
+        }
+    }
+
+    #[test]
     fn exponential_spans_its_range_and_has_mean_one() {
         assert_eq!(exponential(0), core_math::log1p(-0.5 / 4_294_967_296.0).abs());
         assert!((exponential(u32::MAX) - 22.873_856_958_478_196).abs() < 1e-12);

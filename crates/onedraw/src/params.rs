@@ -11,6 +11,8 @@ use crate::error::ParamError;
 pub const GREEDY_BELOW: f64 = 1e-5;
 /// The highest temperature.
 pub const MAX_TEMPERATURE: f64 = 1e6;
+/// The most sequences of one prompt: a bound on the memory that one request can ask for.
+pub const MAX_SEQUENCES: u32 = 65_536;
 
 /// Every parameter of a sequence. [`Default`] samples from the plain softmax.
 ///
@@ -69,7 +71,7 @@ pub struct SamplingParams {
     /// Names the noise; none or −1: drawn from the system and reported with the result.
     #[serde(deserialize_with = "seed_or_minus_one")]
     pub seed: Option<u64>,
-    /// How many sequences to draw from one prompt.
+    /// How many sequences to draw from one prompt, 1 to 65,536.
     pub n: u32,
     /// Report the drawn token's logprob and the best so many; 0: the drawn token alone, −1: all.
     pub logprobs: Option<i64>,
@@ -201,7 +203,7 @@ impl SamplingParams {
             if (value as f32).is_finite() {
                 return Ok(());
             }
-            Err(ParamError::new(field, format!("must be a finite 32-bit number, not {value}")))
+            Err(ParamError::new(field, format!("must be a finite 32-bit number, not {value:?}")))
         };
         number("temperature", self.temperature, 0.0, MAX_TEMPERATURE)?;
         if self.top_k < -1 {
@@ -243,8 +245,8 @@ impl SamplingParams {
                 return Err(ParamError::new(format!("{field}[{i}]"), "must not be an empty string"));
             }
         }
-        if self.n == 0 {
-            return Err(ParamError::new("n", "must be at least 1, not 0"));
+        if !(1..=MAX_SEQUENCES).contains(&self.n) {
+            return Err(ParamError::new("n", format!("must be in [1, {MAX_SEQUENCES}], not {}", self.n)));
         }
         for (field, count) in [("logprobs", self.logprobs), ("prompt_logprobs", self.prompt_logprobs)] {
             if let Some(count) = count.filter(|&count| count < -1) {

@@ -49,6 +49,9 @@ pub(crate) struct Sequence {
     prompt_logprobs: i64,
     /// The largest id that was appended since.
     largest_accepted: Option<u32>,
+    /// Tokens to make room for when the first is appended, so that later ones allocate nothing; a huge `max_tokens` is not
+    /// paid for in advance.
+    room: usize,
 }
 
 /// The memory one draw needs at a time, and the split of the vocabulary it serves.
@@ -72,6 +75,12 @@ impl Workspace {
 impl Sequence {
     /// The `n` sequences of the parameters: one seed, told apart by the sequence word of the noise.
     pub(crate) fn all(params: &SamplingParams) -> Result<Vec<Self>, ParamError> {
+        let first = Self::first(params)?;
+        Ok((0..params.n).map(|sequence| Self { sequence, ..first.clone() }).collect())
+    }
+
+    /// The first of the `n` sequences.
+    pub(crate) fn first(params: &SamplingParams) -> Result<Self, ParamError> {
         let plan = Plan::new(params)?;
         let seed = match params.seed {
             Some(seed) => seed,
@@ -83,7 +92,7 @@ impl Sequence {
             History::new(&params.prompt_token_ids, &params.output_token_ids, params.penalty_window);
         // Steps up to max_tokens append without allocating; a huge limit is not paid for in advance.
         history.reserve((params.max_tokens as usize).min(1 << 16));
-        let first = Self {
+        Ok(Self {
             plan,
             history,
             seed,
@@ -92,8 +101,8 @@ impl Sequence {
             logprobs_mode: params.logprobs_mode,
             prompt_logprobs: params.prompt_logprobs.unwrap_or(0),
             largest_accepted: None,
-        };
-        Ok((0..params.n).map(|sequence| Self { sequence, ..first.clone() }).collect())
+            room: (params.max_tokens as usize).min(1 << 16),
+        })
     }
 
     pub(crate) fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
@@ -107,6 +116,7 @@ impl Sequence {
     }
 
     pub(crate) fn accept(&mut self, token: u32) {
+        self.history.reserve(std::mem::take(&mut self.room));
         self.history.push(token);
         self.largest_accepted = self.largest_accepted.max(Some(token));
     }
@@ -231,8 +241,7 @@ pub struct Sampler {
 impl Sampler {
     /// Checks the parameters. Of `n` sequences this is the first; see [`Sampler::sequences`].
     pub fn new(params: SamplingParams) -> Result<Self, ParamError> {
-        let mut samplers = Self::sequences(SamplingParams { n: params.n.min(1), ..params })?;
-        samplers.pop().ok_or_else(|| ParamError::new("n", "must be at least 1, not 0"))
+        Ok(Self { sequence: Sequence::first(&params)?, workspace: Workspace::default() })
     }
 
     /// A sampler for each of the `n` sequences. They share the seed and differ in the noise.

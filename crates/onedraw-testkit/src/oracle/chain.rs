@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use onedraw::{PenaltyScope, SamplingParams, Stage};
 
-use super::{Expected, Failure, Outcome};
+use super::{Failure, Outcome};
 
 /// Below this the draw is greedy.
 const GREEDY_BELOW: f64 = 1e-5;
@@ -19,35 +19,40 @@ const MOST_ANSWERS: usize = 256;
 /// The mass that more than [`MOST_LENGTHS`] tokens between the two margins of p can have, with room to spare.
 const BORDER_MASS: f64 = 1e-5;
 
-/// Runs the chain, once for each way in which borderline tokens can be decided. The plain reading comes first.
-pub(super) fn run(logits: &[f32], stages: &[Stage], params: &SamplingParams) -> Result<Expected, Failure> {
+/// Every answer that a row may have.
+pub(super) struct Answers {
+    /// With every decision taken as the sums say.
+    pub plain: Result<Outcome, Failure>,
+    /// The answers that differ from it because borderline tokens were decided another way.
+    pub others: Vec<Result<Outcome, Failure>>,
+    /// See [`super::Expected::slack`].
+    pub slack: f64,
+}
+
+/// Runs the chain, once for each way in which borderline tokens can be decided.
+pub(super) fn run(logits: &[f32], stages: &[Stage], params: &SamplingParams) -> Answers {
     let tokens: Vec<(u32, f32)> =
         (0u32..).zip(logits.iter().copied()).filter(|token| token.1.is_finite()).collect();
     if tokens.is_empty() {
-        return Err(Failure::NothingLeft(None));
+        return Answers { plain: Err(Failure::NothingLeft(None)), others: Vec::new(), slack: 0.0 };
     }
     let mut start = Left { tokens, temperature: 1.0, greedy: false };
     start.sort();
     let mut walk = Walk { stages, params, branches: VecDeque::new(), slack: 0.0 };
-    let plain = walk.follow(start, 0)?;
-
-    let mut alternatives: Vec<Outcome> = Vec::new();
-    let mut uncertain = false;
+    let plain = walk.follow(start, 0);
+    let mut others = Vec::new();
     for followed in 1.. {
         let Some((left, at)) = walk.branches.pop_front() else { break };
         if followed == MOST_ANSWERS {
             walk.slack = 1.0;
             break;
         }
-        match walk.follow(left, at) {
-            Ok(outcome) if outcome == plain || alternatives.contains(&outcome) => {}
-            Ok(outcome) => alternatives.push(outcome),
-            Err(_) => uncertain = true,
+        let other = walk.follow(left, at);
+        if other != plain && !others.contains(&other) {
+            others.push(other);
         }
     }
-    uncertain |= !alternatives.is_empty() || walk.slack > 0.0;
-    let Outcome { tokens, probabilities } = plain;
-    Ok(Expected { tokens, probabilities, uncertain, alternatives, slack: walk.slack })
+    Answers { plain, others, slack: walk.slack }
 }
 
 struct Walk<'a> {
@@ -112,12 +117,15 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a stage has anything to do: one that was not asked for leaves even the temperature where it is.
+/// Whether the parameters give a stage anything to do, whatever the history is: one without a task leaves even the
+/// temperature where it is.
 fn is_set(stage: Stage, params: &SamplingParams) -> bool {
     match stage {
         Stage::Allowed => params.allowed_token_ids.is_some(),
         Stage::BadWords => !params.bad_words_ids.is_empty(),
-        Stage::MinTokens => params.min_tokens > 0,
+        Stage::MinTokens => {
+            params.min_tokens > 0 && !(params.eos_token_id.is_empty() && params.stop_token_ids.is_empty())
+        }
         Stage::LogitBias => !params.logit_bias.is_empty(),
         Stage::Penalties => {
             params.repetition_penalty != 1.0

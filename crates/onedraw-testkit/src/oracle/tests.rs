@@ -125,6 +125,11 @@ fn temperature() {
         &[0, 1],
         &[best, 1.0 - best],
     );
+    // min-p as well: 0.3 / 0.5 is below 0.7, its square root is not.
+    let few = logits(&[0.5, 0.3, 0.2]);
+    let second = 1.0 / (1.0 + (5.0f64 / 3.0).sqrt());
+    assert_certain(&few, r#"{"temperature": 2, "min_p": 0.7}"#, &[0, 1], &[1.0 - second, second]);
+    assert_certain(&few, r#"{"temperature": 2, "min_p": 0.7, "order": "llama.cpp"}"#, &[0], &[1.0]);
     // Named twice it divides twice.
     let twice = r#"{"temperature": 0.7071067811865476, "order": ["temperature", "temperature"]}"#;
     assert_certain(&row[..2], twice, &[0, 1], &[best, 1.0 - best]);
@@ -146,6 +151,16 @@ fn an_edit_after_the_temperature_works_on_scaled_logits() {
     // What a truncation removed does not come back.
     let json = r#"{"top_k": 1, "logit_bias": {"1": 9}, "order": ["top_k", "logit_bias"]}"#;
     assert_certain(&[2.0, 1.0], json, &[0], &[1.0]);
+    // Scaled in f64 and rounded once: 1e9 / 0.7 is 1428571392 there, and 1428571520 by the f32 nearest to 1 / 0.7.
+    let json =
+        r#"{"temperature": 0.7, "logit_bias": {"1": 1428571392}, "order": ["temperature", "logit_bias"]}"#;
+    assert_certain(&[1e9, 0.0], json, &[0, 1], &[0.5, 0.5]);
+    // A stage with a task scales even where its task is done; a stage without one does not. In f32 1e-45 / 2 is 0.
+    let json = r#"{"temperature": 2, "min_tokens": 1, "eos_token_id": [9], "order": ["temperature", "min_tokens"],
+        "output_token_ids": [0]}"#;
+    assert_certain(&[0.0, 1e-45], json, &[0, 1], &[0.5, 0.5]);
+    let json = r#"{"temperature": 2, "min_tokens": 1, "order": ["temperature", "min_tokens"]}"#;
+    assert_certain(&[0.0, 1e-45], json, &[1, 0], &[0.5, 0.5]);
     // Scaling saturates: both become the largest f32, and the lower id comes first.
     let json = r#"{"temperature": 0.1, "logit_bias": {"2": 0}, "order": ["temperature", "logit_bias"]}"#;
     assert_certain(&[2e38, 3e38, 0.0], json, &[0, 1, 2], &[0.5, 0.5, 0.0]);
@@ -258,6 +273,39 @@ fn check_says_what_differs() {
     says(&[0, 1, 2], &[f64::NAN, 0.3, 0.2], "the probability of token 0 is NaN, not ");
     says(&[0, 1, 1], &[0.5, 0.3, 0.2], "token 1 stands twice");
     says(&[0, 1, 2], &[0.5, 0.5], "3 tokens have 2 probabilities");
+}
+
+#[test]
+fn verify_knows_failures_too() {
+    let row = logits(&[0.5, 0.3, 0.2]);
+    let verified = |json: &str, answer| verify(&row, &params(json), answer, 1e-6);
+    let nothing = Err(Failure::NothingLeft(Some(Stage::BadWords)));
+    assert_eq!(verified("{}", Ok((&[0, 1, 2], &[0.5, 0.3, 0.2]))), Ok(()));
+    assert!(verified("{}", Ok((&[0, 1], &[0.6, 0.4]))).unwrap_err().starts_with("the support differs"));
+    assert_eq!(
+        verified("{}", nothing).unwrap_err(),
+        "it failed with NothingLeft(Some(BadWords)), where 3 tokens are left"
+    );
+    // What is left after top-p is banned: nothing at 0.4, token 1 at 0.6, and at 0.5 it may be either.
+    let json =
+        |p: f64| format!(r#"{{"top_p": {p}, "bad_words_ids": [[0]], "order": ["top_p", "bad_words"]}}"#);
+    assert_eq!(verified(&json(0.4), nothing), Ok(()));
+    assert!(verified(&json(0.6), nothing).is_err());
+    assert_eq!(verified(&json(0.5), nothing), Ok(()));
+    assert!(
+        verified(&json(0.4), Ok((&[1], &[1.0])))
+            .unwrap_err()
+            .starts_with("it gave a distribution, where NothingLeft")
+    );
+    assert_eq!(verified(&json(0.6), Ok((&[1], &[1.0]))), Ok(()));
+    assert_eq!(verified(&json(0.5), Ok((&[1], &[1.0]))), Ok(()));
+    assert!(verified(&json(0.5), Ok((&[2], &[1.0]))).is_err());
+    assert!(verified(&json(0.5), Err(Failure::NothingLeft(None))).is_err());
+    assert_eq!(verify(&[], &params("{}"), Err(Failure::Empty), 1e-6), Ok(()));
+    assert_eq!(
+        verify(&[f32::NAN], &params("{}"), Err(Failure::Empty), 1e-6).unwrap_err(),
+        "it failed with Empty, not with Nan(0)"
+    );
 }
 
 proptest! {

@@ -3,11 +3,11 @@
 //! Each edit of a logit is one rounded f32 operation in the order of the chain and saturates at ±f32::MAX; only masks make −inf,
 //! and −inf stays −inf.
 
-pub mod allowed;
-pub mod bad_words;
-pub mod bias;
-pub mod min_tokens;
-pub mod penalty;
+pub(crate) mod allowed;
+pub(crate) mod bad_words;
+pub(crate) mod bias;
+pub(crate) mod min_tokens;
+pub(crate) mod penalty;
 pub mod temperature;
 
 use crate::chain::Stage;

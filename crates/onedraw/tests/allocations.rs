@@ -1,0 +1,86 @@
+//! A step allocates nothing after warm-up: not the sampler, not a batch on the calling thread.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use onedraw::{Batch, Sampler, SamplingParams, Step};
+
+thread_local! {
+    /// Allocations of this thread.
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is handed to the system's allocator unchanged; counting touches a thread-local that needs no memory.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.set(COUNT.get() + 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Chains that take every path of a draw: rejections, full sums, listed and radix cuts, edits after truncations, masks.
+const CHAINS: [&str; 10] = [
+    r#"{"temperature": 0}"#,
+    r#"{"temperature": 0.8}"#,
+    r#"{"top_k": 50, "top_p": 0.9, "temperature": 0.7}"#,
+    r#"{"top_k": 2000, "top_p": 0.5}"#,
+    r#"{"top_p": 0.05}"#,
+    r#"{"min_p": 0.2, "top_p": 0.9}"#,
+    r#"{"repetition_penalty": 1.3, "frequency_penalty": 0.1, "presence_penalty": 0.1, "penalty_window": 50}"#,
+    r#"{"allowed_token_ids": [1, 5, 700, 3000], "logit_bias": {"5": 1}, "bad_words_ids": [[1, 5], [7]]}"#,
+    r#"{"order": "top_p,penalties,temperature", "top_p": 0.9, "repetition_penalty": 2, "temperature": 2}"#,
+    r#"{"order": "top_p,top_p,top_k", "top_p": 0.9, "top_k": 1500}"#,
+];
+
+fn params(json: &str) -> SamplingParams {
+    SamplingParams { seed: Some(1), max_tokens: 1000, ..SamplingParams::from_json(json).expect(json) }
+}
+
+#[test]
+fn a_step_of_a_sampler_allocates_nothing() {
+    let rows = [onedraw_testkit::rows::peaked(1, 5000), onedraw_testkit::rows::gaussian(2, 5000, 0.5)];
+    for json in CHAINS {
+        let mut sampler = Sampler::new(params(json)).expect(json);
+        for row in &rows {
+            (0..100).for_each(|_| drop(sampler.sample(row).expect(json)));
+        }
+        let before = COUNT.get();
+        for row in &rows {
+            (0..100).for_each(|_| drop(sampler.sample(row).expect(json)));
+        }
+        assert_eq!(COUNT.get() - before, 0, "{json}");
+    }
+}
+
+#[test]
+fn a_step_of_a_batch_allocates_nothing() {
+    let row = onedraw_testkit::rows::gaussian(2, 5000, 1.0);
+    let mut batch = Batch::new();
+    let steps: Vec<_> =
+        CHAINS.iter().map(|json| Step::new(batch.add(params(json)).expect(json), &row)).collect();
+    let mut results = Vec::new();
+    (0..100).for_each(|_| batch.sample_into(&steps, &mut results));
+    let before = COUNT.get();
+    (0..100).for_each(|_| batch.sample_into(&steps, &mut results));
+    assert_eq!(COUNT.get() - before, 0);
+    assert!(results.iter().all(Result::is_ok));
+    assert!(COUNT.get() > 0, "the counter counts");
+}

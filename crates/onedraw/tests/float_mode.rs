@@ -1,0 +1,54 @@
+//! A thread left in flush-to-zero mode by a numeric library draws the same tokens, and gets its mode back.
+#![cfg(target_arch = "x86_64")]
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+
+use onedraw::{Sampler, SamplingParams};
+
+const FLUSH_TO_ZERO: u32 = 1 << 15;
+const DENORMALS_ARE_ZERO: u32 = 1 << 6;
+const ROUND_UP: u32 = 0b10 << 13;
+
+fn mode() -> u32 {
+    let mut mode = 0u32;
+    // SAFETY: stores MXCSR to a live u32.
+    unsafe { asm!("stmxcsr [{}]", in(reg) &mut mode, options(nostack, preserves_flags)) };
+    mode & !0x3f
+}
+
+fn set(mode: u32) {
+    // SAFETY: loads a mode that has only defined bits; the test gives the standard one back.
+    unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack, readonly)) };
+}
+
+#[test]
+fn flushing_and_rounding_modes_do_not_matter() {
+    // Subnormal logits, all equal to 0 under flush-to-zero. Temperature 1e-5 would not tell them apart either, so it is
+    // the order that shows: greedy and top-k.
+    let row: Vec<f32> = (0..200u32).map(|i| f32::from_bits(i * 37 % 199)).collect();
+    let best = (0..200).max_by_key(|&i| row[i as usize].to_bits()).expect("a row");
+    let wide = onedraw_testkit::rows::gaussian(4, 3000, 2.0);
+    let draw = || {
+        let mut greedy =
+            Sampler::new(SamplingParams { temperature: 0.0, ..SamplingParams::default() }).expect("valid");
+        let mut warm =
+            Sampler::new(SamplingParams { top_p: 0.9, seed: Some(6), ..SamplingParams::default() })
+                .expect("valid");
+        (
+            greedy.sample(&row).expect("a row").token,
+            (0..50).map(|_| warm.sample(&wide).expect("a row").token).collect::<Vec<_>>(),
+        )
+    };
+    let expected = draw();
+    assert_eq!(expected.0, best);
+    let standard = mode();
+    for deviation in [FLUSH_TO_ZERO | DENORMALS_ARE_ZERO, ROUND_UP, FLUSH_TO_ZERO | ROUND_UP] {
+        set(standard | deviation);
+        let drawn = draw();
+        let after = mode();
+        set(standard);
+        assert_eq!(drawn, expected, "{deviation:#x}");
+        assert_eq!(after, standard | deviation, "the caller's mode is given back");
+    }
+}

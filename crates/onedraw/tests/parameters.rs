@@ -1,0 +1,173 @@
+//! Contract C4: a bad parameter is a clear error that names the field and what is allowed.
+
+use onedraw::{LogprobsMode, Order, PenaltyScope, Sampler, SamplingParams};
+
+fn error(json: &str) -> String {
+    SamplingParams::from_json(json).expect_err(json).to_string()
+}
+
+#[test]
+fn each_rule_names_its_field() {
+    for (json, message) in [
+        (r#"{"temperature": -0.1}"#, "temperature: must be in [0, 1000000], not -0.1"),
+        (r#"{"temperature": 1000001}"#, "temperature: must be in [0, 1000000], not 1000001"),
+        (r#"{"top_k": -2}"#, "top_k: must be at least 1, or 0 or -1 for off, not -2"),
+        (r#"{"top_p": 0}"#, "top_p: must be in (0, 1], not 0"),
+        (r#"{"top_p": 1.5}"#, "top_p: must be in (0, 1], not 1.5"),
+        (r#"{"min_p": -0.5}"#, "min_p: must be in [0, 1], not -0.5"),
+        (r#"{"min_p": 1.01}"#, "min_p: must be in [0, 1], not 1.01"),
+        (r#"{"repetition_penalty": 0}"#, "repetition_penalty: must be above 0, not 0"),
+        (r#"{"repetition_penalty": -1}"#, "repetition_penalty: must be above 0, not -1"),
+        (r#"{"repetition_penalty": 1e39}"#, "repetition_penalty: must be a finite 32-bit number, not 1e39"),
+        (r#"{"frequency_penalty": 1e300}"#, "frequency_penalty: must be a finite 32-bit number, not 1e300"),
+        (r#"{"presence_penalty": -1e300}"#, "presence_penalty: must be a finite 32-bit number, not -1e300"),
+        (r#"{"logit_bias": {"7": 1e39}}"#, "logit_bias.7: must be a finite 32-bit number, not 1e39"),
+        (r#"{"allowed_token_ids": []}"#, "allowed_token_ids: must not be empty; leave it out to allow all"),
+        (r#"{"bad_words_ids": [[1], []]}"#, "bad_words_ids[1]: must hold at least one token id"),
+        (r#"{"max_tokens": 0}"#, "max_tokens: must be at least 1, not 0"),
+        (r#"{"min_tokens": 17}"#, "min_tokens: must be at most max_tokens (16), not 17"),
+        (r#"{"stop": ["a", ""]}"#, "stop[1]: must not be an empty string"),
+        (r#"{"stop": ""}"#, "stop[0]: must not be an empty string"),
+        (r#"{"banned_strings": [""]}"#, "banned_strings[0]: must not be an empty string"),
+        (r#"{"n": 0}"#, "n: must be in [1, 65536], not 0"),
+        (r#"{"n": 65537}"#, "n: must be in [1, 65536], not 65537"),
+        (r#"{"logprobs": -2}"#, "logprobs: must be at least 0, or -1 for all, not -2"),
+        (r#"{"prompt_logprobs": -3}"#, "prompt_logprobs: must be at least 0, or -1 for all, not -3"),
+        (r#"{"seed": -2}"#, "seed: must be 0 to 2^64-1, or -1, not -2"),
+        (r#"{"seed": 1.5}"#, "seed: expected 0 to 2^64-1, or -1 or null for a seed from the system"),
+        (r#"{"temperature": "warm"}"#, "temperature: invalid type: string \"warm\", expected f64"),
+        (
+            r#"{"penalty_scope": "prompt"}"#,
+            "penalty_scope: unknown variant `prompt`, expected `output` or `all`",
+        ),
+        (r#"{"stop_token_ids": [1, -5]}"#, "stop_token_ids[1]: invalid value: integer `-5`, expected u32"),
+        (r#"{"eos_token_id": -5}"#, "eos_token_id: expected one value or a list of them"),
+        (r#"[1]"#, "params: must be a JSON object"),
+    ] {
+        assert_eq!(error(json), message);
+    }
+    assert!(error("{").starts_with("params: not a JSON object: EOF"), "{}", error("{"));
+    let unknown = error(r#"{"top_q": 1}"#);
+    assert!(
+        unknown.starts_with("top_q: unknown field `top_q`, expected one of `temperature`, `top_k`"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn numbers_json_cannot_hold_are_checked_too() {
+    for temperature in [f64::NAN, f64::INFINITY, -0.5] {
+        assert_eq!(
+            SamplingParams::builder().temperature(temperature).build().unwrap_err().field(),
+            "temperature"
+        );
+    }
+    for value in [f64::NAN, f64::NEG_INFINITY] {
+        assert_eq!(SamplingParams::builder().top_p(value).build().unwrap_err().field(), "top_p");
+        assert_eq!(SamplingParams::builder().min_p(value).build().unwrap_err().field(), "min_p");
+        assert_eq!(
+            SamplingParams::builder().presence_penalty(value).build().unwrap_err().field(),
+            "presence_penalty"
+        );
+        let penalty = SamplingParams::builder().repetition_penalty(value).build().unwrap_err();
+        assert_eq!(penalty.field(), "repetition_penalty");
+        // A sampler checks what nobody checked before.
+        let unchecked = SamplingParams { top_p: value, ..SamplingParams::default() };
+        assert_eq!(Sampler::new(unchecked).unwrap_err().field(), "top_p");
+    }
+}
+
+#[test]
+fn an_order_must_name_the_stage_of_every_parameter_that_is_set() {
+    for (json, message) in [
+        (
+            r#"{"order": "temperature,top_p", "top_k": 5}"#,
+            "top_k: is set, but the order does not name its stage top_k",
+        ),
+        (
+            r#"{"order": ["top_k"], "temperature": 0.5}"#,
+            "temperature: is set, but the order does not name its stage temperature",
+        ),
+        (
+            r#"{"order": [], "penalty_window": 5}"#,
+            "penalty_window: is set, but the order does not name its stage penalties",
+        ),
+        (
+            r#"{"order": "top_k", "allowed_token_ids": [1]}"#,
+            "allowed_token_ids: is set, but the order does not name its stage allowed",
+        ),
+    ] {
+        assert_eq!(error(json), message);
+    }
+    assert!(
+        error(r#"{"order": "top_k,top_z"}"#)
+            .starts_with("order: `top_z` is not a stage; the stages are allowed,")
+    );
+    assert!(error(r#"{"order": 5}"#).starts_with("order: expected an order's name or a list of stage names"));
+    assert!(SamplingParams::from_json(r#"{"order": ["top_k"], "top_k": 0}"#).is_ok(), "off is not set");
+}
+
+#[test]
+fn every_parameter_has_the_documented_default() {
+    let written = serde_json::to_value(SamplingParams::default()).unwrap();
+    let expected = serde_json::json!({
+        "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0,
+        "repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0,
+        "penalty_window": 0, "penalty_scope": "output", "logit_bias": {}, "allowed_token_ids": null,
+        "bad_words_ids": [], "min_tokens": 0, "max_tokens": 16, "stop": [], "stop_token_ids": [],
+        "ignore_eos": false, "include_stop_str_in_output": false, "eos_token_id": [], "seed": null, "n": 1,
+        "logprobs": null, "logprobs_mode": "raw_logprobs", "prompt_logprobs": null, "banned_strings": [],
+        "prompt_token_ids": [], "output_token_ids": [],
+    });
+    assert_eq!(written, expected);
+    assert_eq!(SamplingParams::from_json("{}"), Ok(SamplingParams::default()));
+}
+
+#[test]
+fn json_and_builder_say_the_same() {
+    let json = r#"{"temperature": 0.7, "top_k": 40, "top_p": 0.9, "min_p": 0.05, "repetition_penalty": 1.1,
+        "frequency_penalty": 0.2, "presence_penalty": -0.3, "penalty_window": 64, "penalty_scope": "all",
+        "logit_bias": {"3": -1.5}, "allowed_token_ids": [1, 3], "bad_words_ids": [[1, 2]], "min_tokens": 2,
+        "max_tokens": 99, "stop": "END", "stop_token_ids": [5], "ignore_eos": true,
+        "include_stop_str_in_output": true, "eos_token_id": 2, "seed": 18446744073709551615, "n": 3, "logprobs": -1,
+        "logprobs_mode": "processed_logits", "prompt_logprobs": 0, "banned_strings": ["x"],
+        "prompt_token_ids": [1], "output_token_ids": [2, 3], "order": "llama.cpp"}"#;
+    let parsed = SamplingParams::from_json(json).unwrap();
+    let built = SamplingParams::builder()
+        .temperature(0.7)
+        .top_k(40)
+        .top_p(0.9)
+        .min_p(0.05)
+        .repetition_penalty(1.1)
+        .frequency_penalty(0.2)
+        .presence_penalty(-0.3)
+        .penalty_window(64u32)
+        .penalty_scope(PenaltyScope::All)
+        .logit_bias([(3, -1.5)])
+        .allowed_token_ids(vec![1, 3])
+        .bad_words_ids([vec![1, 2]])
+        .min_tokens(2u32)
+        .max_tokens(99u32)
+        .stop(["END".to_owned()])
+        .stop_token_ids([5])
+        .ignore_eos(true)
+        .include_stop_str_in_output(true)
+        .eos_token_id([2])
+        .seed(u64::MAX)
+        .n(3u32)
+        .logprobs(-1)
+        .logprobs_mode(LogprobsMode::ProcessedLogits)
+        .prompt_logprobs(0)
+        .banned_strings(["x".to_owned()])
+        .prompt_token_ids([1])
+        .output_token_ids([2, 3])
+        .order(Order::llama_cpp())
+        .build()
+        .unwrap();
+    assert_eq!(parsed, built);
+    let again = serde_json::to_string(&parsed).unwrap();
+    assert_eq!(SamplingParams::from_json(&again), Ok(parsed));
+    for none in ["-1", "null"] {
+        assert_eq!(SamplingParams::from_json(&format!(r#"{{"seed": {none}}}"#)).unwrap().seed, None);
+    }
+}
