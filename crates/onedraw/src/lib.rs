@@ -88,4 +88,5 @@ pub use params::{LogprobsMode, PenaltyScope, SamplingParams};
 pub use plan::Plan;
 pub use row::{Row, Rows};
 pub use sampler::{Sampled, Sampler};
-pub use shard::{Shards, Traffic};
+pub use shard::{Rank, Shards, Traffic};
+pub use stop::{FinishReason, StopConditions, StopMatcher};

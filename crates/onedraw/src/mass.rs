@@ -23,7 +23,7 @@ const POWERS: [f32; 6] = [
 const ROUND: f32 = 12_582_912.0;
 
 /// How logits become weights: `t = (x − x_max) · scale`, `scale = f32(log2(e) / T)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Softmax {
     /// The largest logit alive.
     pub x_max: f32,

@@ -85,7 +85,7 @@ pub fn exp(x: f64) -> f64 {
     // 1 + (r + r²·tail): the small terms first, so that only the last sum rounds at the size of the result.
     let power = 1.0 + (r + r * r * tail);
     let n = n as i32;
-    if n >= -1021 && n <= 1023 {
+    if (-1021..=1023).contains(&n) {
         power * power_of_two(n)
     } else if n > 1023 {
         power * 2.0 * power_of_two(n - 1)

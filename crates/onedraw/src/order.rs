@@ -3,7 +3,7 @@
 /// A token's place in the order: a smaller key comes earlier.
 ///
 /// The upper half is the logit, mapped so that larger logits give smaller numbers (−0.0 is +0.0), the lower half the id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Key(u64);
 
 impl Key {

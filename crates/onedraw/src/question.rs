@@ -1,16 +1,18 @@
 //! What a draw needs to know of a row, as small questions whose answers can be merged.
 //!
-//! The draw ([`crate::draw`]) never touches a row. It asks questions, and whoever holds the row answers: one
-//! [`Slice`](crate::slice::Slice) for a whole row, or many, each with its part of the vocabulary, whose answers
+//! The draw never touches a row. It asks questions, and whoever holds the row answers: one
+//! slice for a whole row, or many, each with its part of the vocabulary, whose answers
 //! [`Reply::absorb`] merges. Maxima, sums of integers and lists of keys merge the same way in any order, so the split cannot
 //! change a token. A deployment that spreads a vocabulary over machines sends these as its messages.
+
+use serde::{Deserialize, Serialize};
 
 use crate::edit::temperature::Temperature;
 use crate::mass::Softmax;
 use crate::order::Key;
 
 /// A question about the logits as the edits so far left them.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Question {
     /// The first token of the order, or what is wrong with the row.
     Summit,
@@ -85,7 +87,7 @@ pub enum Question {
 }
 
 /// What a histogram sums.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Measure {
     /// Tokens.
     Count,
@@ -94,7 +96,7 @@ pub enum Measure {
 }
 
 /// A runner of the race that may have won.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finalist {
     /// `y − ln E`, higher wins.
     pub score: f64,
@@ -111,7 +113,7 @@ impl Finalist {
 }
 
 /// What makes a row unusable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadLogit {
     /// The lowest bad id.
     pub token: u32,
@@ -120,7 +122,7 @@ pub struct BadLogit {
 }
 
 /// The part of a reply that has a fixed size.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     /// Nothing was asked yet.
     #[default]
@@ -158,7 +160,7 @@ pub enum Answer {
 }
 
 /// An answer with its lists, whose memory is kept from question to question.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     /// The answer.
     pub answer: Answer,

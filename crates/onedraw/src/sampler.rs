@@ -13,7 +13,7 @@ use crate::params::{LogprobsMode, SamplingParams};
 use crate::plan::Plan;
 use crate::question::{Answers, Reply};
 use crate::row::{Row, Rows};
-use crate::shard::{Ranks, Shards, Traffic};
+use crate::shard::{Rank, Ranks, Shards, Traffic};
 use crate::slice::{Slice, SliceMemory};
 
 /// A drawn token.
@@ -121,6 +121,10 @@ impl Sequence {
         self.largest_accepted = self.largest_accepted.max(Some(token));
     }
 
+    fn noise(&self, position: u32) -> Noise {
+        Noise { seed: self.seed, position, sequence: self.sequence, round: 0 }
+    }
+
     fn position(&self) -> u32 {
         self.history.output().len() as u32
     }
@@ -142,11 +146,9 @@ impl Sequence {
         }
         let segments = self.plan.segments(mask.is_some())?;
         let context = Context { history: &self.history, mask };
-        let noise = Noise { seed: self.seed, position, sequence: self.sequence, round: 0 };
+        let noise = self.noise(position);
         let Workspace { shards, slices, draw, partial, traffic, passes } = workspace;
-        if slices.is_empty() {
-            slices.resize_with(shards.ranks(), SliceMemory::default);
-        }
+        slices.resize_with(shards.ranks(), SliceMemory::default);
         if let [whole] = &mut slices[..] {
             return use_row(&mut Slice::load(row, 0, segments, context, noise, *passes, whole), draw);
         }
@@ -167,36 +169,47 @@ impl Sequence {
     ) -> Result<Sampled, RowError> {
         let position = self.position().wrapping_add(ahead);
         self.with_row(row, mask, position, workspace, |row, memory| {
-            let segments = self.plan.segments(mask.is_some())?;
-            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), memory)?;
-            let token = match uniform {
-                None => draw.winner().token(),
-                Some(uniform) => draw.at(uniform)?.token(),
-            };
-            let mut sampled = Sampled {
-                token,
-                seed: self.seed,
-                position,
-                sequence: self.sequence,
-                probability: None,
-                logprob: None,
-                rank: None,
-                logprobs: Vec::new(),
-            };
-            if let Some(count) = self.logprobs {
-                let mode = self.logprobs_mode;
-                let report = if mode.is_raw() {
-                    logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode)
-                } else {
-                    logprobs::report(&mut draw, token, count, mode)
-                };
-                sampled.probability = Some(report.probability);
-                sampled.logprob = Some(report.logprob);
-                sampled.rank = Some(report.rank);
-                sampled.logprobs = report.logprobs;
-            }
-            Ok(sampled)
+            self.drawn(row, mask.is_some(), position, uniform, memory)
         })
+    }
+
+    /// Draws from a loaded row by asking it.
+    fn drawn(
+        &self,
+        row: &mut dyn Answers,
+        has_mask: bool,
+        position: u32,
+        uniform: Option<f64>,
+        memory: &mut DrawMemory,
+    ) -> Result<Sampled, RowError> {
+        let mut draw = Draw::new(row, self.plan.segments(has_mask)?, self.plan.is_greedy(), memory)?;
+        let token = match uniform {
+            None => draw.winner().token(),
+            Some(uniform) => draw.at(uniform)?.token(),
+        };
+        let mut sampled = Sampled {
+            token,
+            seed: self.seed,
+            position,
+            sequence: self.sequence,
+            probability: None,
+            logprob: None,
+            rank: None,
+            logprobs: Vec::new(),
+        };
+        if let Some(count) = self.logprobs {
+            let mode = self.logprobs_mode;
+            let report = if mode.is_raw() {
+                logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode)
+            } else {
+                logprobs::report(&mut draw, token, count, mode)
+            };
+            sampled.probability = Some(report.probability);
+            sampled.logprob = Some(report.logprob);
+            sampled.rank = Some(report.rank);
+            sampled.logprobs = report.logprobs;
+        }
+        Ok(sampled)
     }
 
     pub(crate) fn distribution(
@@ -303,6 +316,40 @@ impl Sampler {
         mask: &[u32],
     ) -> Result<Distribution, RowError> {
         self.sequence.distribution(logits.into(), Some(mask), &mut self.workspace)
+    }
+
+    /// This process's part of the next row, whose first logit has id `start`, where a vocabulary is split across
+    /// processes. Every process keeps a sampler of its own with the same parameters, seed and history. An id of the parameters that
+    /// no process holds goes unnoticed here; [`Sampler::sample_over`] checks it.
+    pub fn rank<'a>(&'a mut self, part: impl Into<Row<'a>>, start: usize) -> Result<Rank<'a>, RowError> {
+        let _mode = Standard::enter();
+        let Self { sequence, workspace } = self;
+        workspace.slices.resize_with(workspace.shards.ranks(), SliceMemory::default);
+        let context = Context { history: &sequence.history, mask: None };
+        let noise = sequence.noise(sequence.position());
+        let segments = sequence.plan.segments(false)?;
+        let part = part.into();
+        Ok(Rank::new(Slice::load(
+            part,
+            start,
+            segments,
+            context,
+            noise,
+            workspace.passes,
+            &mut workspace.slices[0],
+        )))
+    }
+
+    /// Draws the next token of a row of `vocabulary` logits that others hold, by asking them, and appends it to the history.
+    /// `ranks` sends each question to every [`Rank`] and merges their replies with
+    /// [`Reply::absorb`](crate::question::Reply::absorb). The other samplers then [`accept`](Sampler::accept) the token.
+    pub fn sample_over(&mut self, ranks: &mut dyn Answers, vocabulary: usize) -> Result<Sampled, RowError> {
+        let _mode = Standard::enter();
+        self.sequence.check_vocabulary(vocabulary)?;
+        let position = self.sequence.position();
+        let sampled = self.sequence.drawn(ranks, false, position, None, &mut self.workspace.draw)?;
+        self.accept(sampled.token);
+        Ok(sampled)
     }
 
     /// Logprobs of the prompt: row i of the matrix predicts token i + 1. One entry a prompt token, none for the first;

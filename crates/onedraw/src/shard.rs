@@ -14,8 +14,39 @@
 //! | top-p after top-k | the k best keys, then their mass | 5, 1 + 8·k, then 17, 9 |
 //!
 //! min-p needs no round. A rejected winner repeats the rounds from the race on.
+//!
+//! [`Shards`] runs all ranks in one process. Across processes, each holds a [`Rank`](crate::Sampler::rank), and one draws over whatever
+//! carries the messages:
+//!
+//! ```
+//! use onedraw::question::{Answers, Question, Reply};
+//! use onedraw::{Sampler, SamplingParams};
+//!
+//! /// Two ranks; here in one process, elsewhere at two ends of a wire.
+//! struct Pair<A, B>(A, B);
+//!
+//! impl<A: Answers, B: Answers> Answers for Pair<A, B> {
+//!     fn ask(&mut self, question: &Question, reply: &mut Reply) {
+//!         self.0.ask(question, reply);
+//!         let mut other = Reply::default();
+//!         self.1.ask(question, &mut other);
+//!         reply.absorb(&other);
+//!     }
+//! }
+//!
+//! let params = SamplingParams::builder().top_k(3).top_p(0.9).seed(5).build()?;
+//! let row = [0.1_f32, 2.0, 1.5, -1.0, 1.9, 0.4, 2.2];
+//! let (low, high) = row.split_at(4);
+//! let mut samplers = [(); 3].map(|()| Sampler::new(params.clone()).unwrap());
+//! let [first, second, asker] = &mut samplers;
+//! let mut ranks = Pair(first.rank(low, 0)?, second.rank(high, 4)?);
+//! let drawn = asker.sample_over(&mut ranks, row.len())?;
+//! assert_eq!(drawn, Sampler::new(params)?.sample(&row)?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use crate::edit::Context;
+use crate::float_mode::Standard;
 use crate::kernels::passes::Passes;
 use crate::noise::Noise;
 use crate::plan::Segment;
@@ -83,6 +114,22 @@ pub struct Traffic {
     pub rounds: u32,
     /// Bytes of all questions and replies, over all ranks.
     pub bytes: u64,
+}
+
+/// One rank's part of a row, loaded and edited, ready to be asked. Made by [`Sampler::rank`](crate::Sampler::rank).
+pub struct Rank<'a>(Slice<'a>);
+
+impl<'a> Rank<'a> {
+    pub(crate) fn new(slice: Slice<'a>) -> Self {
+        Self(slice)
+    }
+}
+
+impl Answers for Rank<'_> {
+    fn ask(&mut self, question: &Question, reply: &mut Reply) {
+        let _mode = Standard::enter();
+        self.0.ask(question, reply);
+    }
 }
 
 /// All ranks in one process.

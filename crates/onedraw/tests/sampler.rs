@@ -1,5 +1,11 @@
 //! One sequence and many: histories, logprobs, prompts, errors.
 
+// Expected logprobs come from another logarithm than the engine's.
+#![allow(clippy::disallowed_methods)]
+
+use std::sync::mpsc;
+
+use onedraw::question::{Answers, Question, Reply};
 use onedraw::{
     Batch, Kernel, LogprobsMode, Row, RowError, Rows, Sampler, SamplingParams, Shards, Stage, Step,
     TokenLogprob, presets,
@@ -314,4 +320,47 @@ fn rows_of_a_half_type_are_read_in_place() {
     let half = onedraw_testkit::rows::to_f16(&row);
     let mut one = sampler(r#"{"seed": 2}"#);
     assert_eq!(one.distribution(Row::F16(&half)).unwrap(), one.distribution(&row).unwrap());
+}
+
+/// Ranks at the other ends of channels: the asker holds no logits.
+struct Wires(Vec<(mpsc::Sender<Question>, mpsc::Receiver<Reply>)>);
+
+impl Answers for Wires {
+    fn ask(&mut self, question: &Question, reply: &mut Reply) {
+        self.0.iter().for_each(|(send, _)| send.send(*question).expect("a rank listens"));
+        *reply = Reply::default();
+        self.0.iter().for_each(|(_, receive)| reply.absorb(&receive.recv().expect("a rank answers")));
+    }
+}
+
+#[test]
+fn ranks_answer_over_a_wire() {
+    let row = onedraw_testkit::rows::gaussian(11, 1000, 2.0);
+    for json in [
+        r#"{"seed": 3, "top_p": 0.8, "logprobs": 3}"#,
+        r#"{"seed": 4, "top_k": 40, "min_p": 0.01, "repetition_penalty": 1.5, "prompt_token_ids": [0, 400, 999]}"#,
+        r#"{"seed": 5, "order": "top_p,logit_bias,top_k", "top_p": 0.9, "logit_bias": {"17": 2}, "top_k": 9}"#,
+    ] {
+        let expected = sampler(json).sample(&row).unwrap();
+        std::thread::scope(|scope| {
+            let parts = [0..7, 7..512, 512..513, 513..1000];
+            let wires = parts.map(|range| {
+                let (ask, asked) = mpsc::channel::<Question>();
+                let (answer, answered) = mpsc::channel();
+                let row = &row;
+                scope.spawn(move || {
+                    let mut own = sampler(json);
+                    let mut rank = own.rank(&row[range.clone()], range.start).unwrap();
+                    for question in asked {
+                        let mut reply = Reply::default();
+                        rank.ask(&question, &mut reply);
+                        answer.send(reply).expect("the asker listens");
+                    }
+                });
+                (ask, answered)
+            });
+            let sampled = sampler(json).sample_over(&mut Wires(wires.into()), row.len());
+            assert_eq!(sampled, Ok(expected));
+        });
+    }
 }

@@ -4,7 +4,7 @@ use crate::mass::Softmax;
 use crate::order::Key;
 
 /// The temperature in force at a place of the chain.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Temperature {
     /// T.
     pub value: f64,

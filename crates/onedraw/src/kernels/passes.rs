@@ -176,22 +176,24 @@ fn group_bounds(noise: &Noise, group: u32) -> [f32; BLOCK] {
 fn maximum(lanes: &[f32; BLOCK]) -> (f32, bool) {
     // Sixteen independent maxima: the shape compilers turn into vectors.
     let mut best = [f32::NEG_INFINITY; 16];
-    let mut bad = [0u32; 16];
+    let mut sound = [1u32; 16];
     for chunk in lanes.as_chunks::<16>().0 {
         for i in 0..16 {
             best[i] = if chunk[i] > best[i] { chunk[i] } else { best[i] };
             // NaN compares false.
-            bad[i] |= u32::from(!(chunk[i] < f32::INFINITY));
+            sound[i] &= u32::from(chunk[i] < f32::INFINITY);
         }
     }
     let mut maximum = f32::NEG_INFINITY;
-    let mut any_bad = 0;
+    let mut all_sound = 1;
     for i in 0..16 {
         maximum = if best[i] > maximum { best[i] } else { maximum };
-        any_bad |= bad[i];
+        all_sound &= sound[i];
     }
-    (maximum, any_bad == 0)
+    (maximum, all_sound == 1)
 }
+
+const LN_64: f32 = 6.0 * std::f32::consts::LN_2;
 
 /// `−ln M` from the 32 bits of M, rounded down to 24: that makes M smaller and the bound higher.
 ///
@@ -201,7 +203,7 @@ fn bound(bits: u32) -> f32 {
     let complement = (16_777_216 - (bits >> 8) as i32) as f32 / 16_777_216.0;
     let exponential = -ln_coarse(complement);
     let exponential = if exponential > 0.0 { exponential } else { 1.164e-10 };
-    4.158_883_1 - ln_coarse(exponential)
+    LN_64 - ln_coarse(exponential)
 }
 
 #[cfg(test)]
