@@ -278,13 +278,20 @@ impl SamplingParams {
             ("top_k", Stage::TopK, self.top_k > 0),
             ("top_p", Stage::TopP, self.top_p != default.top_p),
         ];
-        match set.iter().find(|(_, stage, is_set)| *is_set && !order.names(*stage)) {
-            None => Ok(()),
-            Some((field, stage, _)) => {
-                let message = format!("is set, but the order does not name its stage {}", stage.name());
-                Err(ParamError::new(*field, message))
-            }
+        if let Some((field, stage, _)) = set.iter().find(|(_, stage, is_set)| *is_set && !order.names(*stage))
+        {
+            let message = format!("is set, but the order does not name its stage {}", stage.name());
+            return Err(ParamError::new(*field, message));
         }
+        // A stage that stands twice divides twice; the product of all must stay a number to divide by.
+        let times = order.stages().iter().filter(|&&stage| stage == Stage::Temperature).count();
+        let product = (0..times).fold(1.0, |product, _| product * self.temperature);
+        if self.temperature >= GREEDY_BELOW && !(1e-30..=1e30).contains(&product) {
+            let message =
+                format!("names temperature {times} times; together they may divide by 1e-30 to 1e30");
+            return Err(ParamError::new("order", message));
+        }
+        Ok(())
     }
 }
 

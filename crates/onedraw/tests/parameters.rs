@@ -105,6 +105,16 @@ fn an_order_must_name_the_stage_of_every_parameter_that_is_set() {
     );
     assert!(error(r#"{"order": 5}"#).starts_with("order: expected an order's name or a list of stage names"));
     assert!(SamplingParams::from_json(r#"{"order": ["top_k"], "top_k": 0}"#).is_ok(), "off is not set");
+    let seven_times = ["temperature"; 7].join(",");
+    for (temperature, is_ok) in [(1e-5, false), (1e6, false), (0.01, true), (1.0, true), (0.0, true)] {
+        let params =
+            SamplingParams::builder().temperature(temperature).order(seven_times.parse::<Order>().unwrap());
+        let expected = "order: names temperature 7 times; together they may divide by 1e-30 to 1e30";
+        assert_eq!(
+            params.build().map(drop).map_err(|error| error.to_string()),
+            if is_ok { Ok(()) } else { Err(expected.to_owned()) }
+        );
+    }
 }
 
 #[test]

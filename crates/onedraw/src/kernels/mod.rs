@@ -1,6 +1,6 @@
 //! Which instruction set reads the rows. The choice can change the speed, never a token.
 //!
-//! The passes ([`passes`]) are one source of plain loops, compiled for each instruction set.
+//! The passes (`passes.rs`) are one source of plain loops, compiled for each instruction set.
 
 pub(crate) mod passes;
 

@@ -1,0 +1,75 @@
+//! How long a draw takes, as a ratio to one bare max-scan of the same row in the same run:
+//! `cargo run --release -p onedraw-testkit --example speed`.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use onedraw::{Sampler, SamplingParams};
+use onedraw_testkit::rows;
+
+const VOCABULARY: usize = 128_256;
+const REPETITIONS: u32 = 400;
+
+const CHAINS: [(&str, &str); 8] = [
+    ("greedy", r#"{"temperature": 0}"#),
+    ("temperature 0.8", r#"{"temperature": 0.8}"#),
+    ("top-k 50", r#"{"top_k": 50}"#),
+    ("top-p 0.9", r#"{"top_p": 0.9}"#),
+    ("top-k 50, top-p 0.9", r#"{"top_k": 50, "top_p": 0.9}"#),
+    ("min-p 0.05", r#"{"min_p": 0.05}"#),
+    ("temperature, logprobs 0", r#"{"logprobs": 0}"#),
+    (
+        "top-p 0.9, processed logprobs 5",
+        r#"{"top_p": 0.9, "logprobs": 5, "logprobs_mode": "processed_logprobs"}"#,
+    ),
+];
+
+/// Median and mean of the microseconds that `work` takes, given the number of the repetition.
+fn measure(mut work: impl FnMut(u32)) -> (f64, f64) {
+    (0..20).for_each(&mut work);
+    let mut times: Vec<f64> = (0..REPETITIONS)
+        .map(|i| {
+            let start = Instant::now();
+            work(i);
+            start.elapsed().as_secs_f64() * 1e6
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    (times[times.len() / 2], times.iter().sum::<f64>() / times.len() as f64)
+}
+
+fn bare_maximum(row: &[f32]) -> f32 {
+    let mut best = [f32::NEG_INFINITY; 16];
+    for chunk in row.as_chunks::<16>().0 {
+        for (best, &x) in best.iter_mut().zip(chunk) {
+            *best = if x > *best { x } else { *best };
+        }
+    }
+    best.into_iter().fold(f32::NEG_INFINITY, f32::max)
+}
+
+fn main() {
+    let shapes = [
+        ("peaked", rows::peaked(1, VOCABULARY)),
+        ("gaussian, sigma 3", rows::gaussian(2, VOCABULARY, 3.0)),
+        ("flat, sigma 0.01", rows::gaussian(3, VOCABULARY, 0.01)),
+    ];
+    println!(
+        "{VOCABULARY} f32 logits, one thread, row hot in cache; µs as median (mean); ratio of medians to a bare max-scan"
+    );
+    for (shape, row) in &shapes {
+        let (floor, mean) = measure(|_| {
+            black_box(bare_maximum(black_box(row)));
+        });
+        println!("\n{shape:<34}{floor:>8.1} ({mean:.1})  bare max-scan");
+        for (name, json) in CHAINS {
+            let params = SamplingParams {
+                seed: Some(1),
+                ..SamplingParams::from_json(json).expect("valid parameters")
+            };
+            let mut sampler = Sampler::new(params).expect("valid parameters");
+            let (median, mean) = measure(|position| drop(black_box(sampler.peek(black_box(row), position))));
+            println!("  {name:<32}{median:>8.1} ({mean:.1})  {:.1}x", median / floor);
+        }
+    }
+}
