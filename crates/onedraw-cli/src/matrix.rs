@@ -35,9 +35,15 @@ impl Values {
 }
 
 impl Matrix {
-    /// `None` unless there are exactly `rows` times `vocabulary` values.
+    /// `None` unless there are exactly `rows` times `vocabulary` values, or for more than 2^20 rows without logits, each of
+    /// which would be an error of its own.
     pub fn new(rows: usize, vocabulary: usize, values: Values) -> Option<Self> {
-        (rows.checked_mul(vocabulary)? == values.len()).then_some(Self { rows, vocabulary, values })
+        let is_sane = vocabulary > 0 || rows <= 1 << 20;
+        (is_sane && rows.checked_mul(vocabulary)? == values.len()).then_some(Self {
+            rows,
+            vocabulary,
+            values,
+        })
     }
 
     /// The number of rows.

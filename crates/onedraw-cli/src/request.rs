@@ -6,16 +6,12 @@ use anyhow::{Result, anyhow, bail};
 use onedraw::{Order, ParamError, Plan, RowError, SamplingParams};
 use serde_json::Value;
 
-/// The names of the modes of logprobs, as they stand in parameters.
-pub const LOGPROBS_MODES: [&str; 4] =
-    ["raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits"];
-
 /// Flags that go before the parameters of every row.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// In place of `logprobs`.
     pub logprobs: Option<i64>,
-    /// In place of `logprobs_mode`; one of [`LOGPROBS_MODES`].
+    /// In place of `logprobs_mode`; a name of [`LogprobsMode`](onedraw::LogprobsMode).
     pub logprobs_mode: Option<String>,
     /// In place of `order`.
     pub order: Option<Order>,

@@ -7,22 +7,19 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use onedraw::{Batch, Kernel, Order, RowError, Sampled, SamplingParams, Step};
+use onedraw::{Batch, Kernel, LogprobsMode, Order, RowError, Sampled, SamplingParams, Step};
 
 use crate::command::{DONE, ROW_FAILED};
 use crate::logits;
 use crate::matrix::Matrix;
 use crate::output::{Format, Printer};
-use crate::request::{LOGPROBS_MODES, Overrides, Request, Requests};
+use crate::request::{Overrides, Request, Requests};
 
 /// The most rows drawn before their results are written.
 const ROWS_AT_A_TIME: usize = 64;
 
 /// The most numbers held before they are written, unless one draw of one row has more.
 const NUMBERS_AT_A_TIME: u64 = 1 << 22;
-
-const KERNELS: [Kernel; 7] =
-    [Kernel::Auto, Kernel::Scalar, Kernel::Sse, Kernel::Avx2, Kernel::Avx512, Kernel::Neon, Kernel::Cuda];
 
 /// The arguments of `onedraw sample`.
 #[derive(Debug, Args)]
@@ -31,7 +28,6 @@ JSON output is a line a row and draw:
   {\"row\":0,\"draw\":0,\"token\":7,\"logprob\":-0.51,\"probability\":0.6,\"rank\":1,\"seed\":42,\
 \"position\":0}
 with \"sequence\" after \"draw\" where n > 1, and \"logprobs\" at the end where asked for.
-A number that is -inf, which JSON cannot hold, is null.
 A row that cannot be sampled gives one line {\"row\":2,\"error\":{\"kind\":…,\"message\":…}};
 the other rows get their results, and the exit code is 1.
 
@@ -53,7 +49,7 @@ pub struct Arguments {
     #[arg(value_parser = clap::value_parser!(i64).range(-1..))]
     logprobs: Option<i64>,
     /// What logprobs are taken from (overrides the parameter)
-    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(LOGPROBS_MODES))]
+    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(LogprobsMode::ALL.map(LogprobsMode::name)))]
     logprobs_mode: Option<String>,
     /// Print each row's distribution instead of draws: what is left, best first
     #[arg(long)]
@@ -97,7 +93,7 @@ fn check_kernel(kernel: Kernel) -> Result<()> {
     if kernel.is_supported() {
         return Ok(());
     }
-    let supported = KERNELS.iter().filter(|kernel| kernel.is_supported()).map(|kernel| kernel.name());
+    let supported = Kernel::ALL.iter().filter(|kernel| kernel.is_supported()).map(|kernel| kernel.name());
     let supported = supported.collect::<Vec<_>>().join(", ");
     match kernel {
         Kernel::Cuda => bail!("--kernel: this build has no CUDA; supported here are {supported}"),

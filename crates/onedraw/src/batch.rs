@@ -157,7 +157,7 @@ impl Batch {
         }
         let slot = &mut self.slots[id.slot as usize];
         slot.sequence = None;
-        slot.generation += 1;
+        slot.generation = slot.generation.wrapping_add(1);
         self.free.push(id.slot);
         true
     }
@@ -189,6 +189,26 @@ impl Batch {
         }
         self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.accept(token));
         true
+    }
+
+    /// Takes back a sequence's tokens after the first `length` of its output; whether the sequence was there. An undo, as
+    /// [`Sampler::rewind`](crate::Sampler::rewind).
+    pub fn rewind(&mut self, id: SequenceId, length: usize) -> bool {
+        if self.sequence(id).is_err() {
+            return false;
+        }
+        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.rewind(length));
+        true
+    }
+
+    /// The tokens a sequence has written so far, if it is there.
+    pub fn output(&self, id: SequenceId) -> Option<&[u32]> {
+        self.sequence(id).ok().map(Sequence::output)
+    }
+
+    /// A sequence's seed, if it is there: the one given, or the one drawn from the system.
+    pub fn seed(&self, id: SequenceId) -> Option<u64> {
+        self.sequence(id).ok().map(Sequence::seed)
     }
 
     /// Draws a token for each step and appends it to that sequence. One bad row is one error.

@@ -34,17 +34,6 @@ pub enum Stage {
     TopP,
 }
 
-/// What a stage does to the row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageKind {
-    /// Changes or masks single logits.
-    Edit,
-    /// Scales every logit by one factor.
-    Temperature,
-    /// Keeps a prefix of the order.
-    Truncation,
-}
-
 impl Stage {
     /// Every stage, in the default order.
     pub const ALL: [Stage; 9] = [
@@ -71,17 +60,6 @@ impl Stage {
             Stage::MinP => "min_p",
             Stage::TopK => "top_k",
             Stage::TopP => "top_p",
-        }
-    }
-
-    /// Whether it edits, scales or truncates.
-    pub fn kind(self) -> StageKind {
-        match self {
-            Stage::Allowed | Stage::BadWords | Stage::MinTokens | Stage::LogitBias | Stage::Penalties => {
-                StageKind::Edit
-            }
-            Stage::Temperature => StageKind::Temperature,
-            Stage::MinP | Stage::TopK | Stage::TopP => StageKind::Truncation,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! race over *all* tokens is also the winner among the kept, if it is kept. If it is not, nothing after it in the order
 //! is, and the race goes on among the tokens before it.
 
-use crate::chain::Stage;
+use crate::edit::Edit;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::mass::{Softmax, UNIT};
@@ -52,14 +52,13 @@ impl<'a> Draw<'a> {
         memory: &'a mut DrawMemory,
     ) -> Result<Self, RowError> {
         row.ask(&Question::Summit, &mut memory.reply);
-        let summit = summit(memory.reply.answer, segments.first())?;
+        let summit = self::summit(row, &mut memory.reply, segments.first())?;
         let mut draw = Self { row, memory, summit, temperature: Temperature::ONE, is_greedy, kept: None };
         for (i, segment) in segments.iter().enumerate() {
             if i > 0 {
                 let last = draw.cut_before(draw.memory.pending.len());
-                let answer =
-                    draw.ask(Question::Narrow { last, temperature: draw.temperature, segment: i as u32 });
-                draw.summit = self::summit(answer, Some(segment))?;
+                draw.ask(Question::Narrow { last, temperature: draw.temperature, segment: i as u32 });
+                draw.summit = self::summit(draw.row, &mut draw.memory.reply, Some(segment))?;
             }
             draw.temperature = segment.temperature;
             draw.memory.pending.clear();
@@ -73,7 +72,7 @@ impl<'a> Draw<'a> {
     /// The row as it came, before any edit, at temperature 1. What was edited is forgotten.
     pub(crate) fn raw(row: &'a mut dyn Answers, memory: &'a mut DrawMemory) -> Result<Self, RowError> {
         row.ask(&Question::Raw, &mut memory.reply);
-        let summit = summit(memory.reply.answer, None)?;
+        let summit = self::summit(row, &mut memory.reply, None)?;
         memory.pending.clear();
         Ok(Self { row, memory, summit, temperature: Temperature::ONE, is_greedy: false, kept: None })
     }
@@ -273,19 +272,19 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// The first token of the order, or the error the row ends in.
-fn summit(answer: Answer, segment: Option<&Segment>) -> Result<Key, RowError> {
-    let stage =
-        |edit: i32| -> Option<Stage> { Some(segment?.edits.get(usize::try_from(edit).ok()?)?.stage()) };
-    match answer {
+/// The first token of the order from the last answer, or the error the row ends in.
+fn summit(row: &mut dyn Answers, reply: &mut Reply, segment: Option<&Segment>) -> Result<Key, RowError> {
+    match reply.answer {
         Answer::Summit { bad: Some(BadLogit { token, is_nan: true }), .. } => {
             Err(RowError::NanLogit { token })
         }
-        Answer::Summit { bad: Some(BadLogit { token, is_nan: false }), .. } => {
-            Err(RowError::InfiniteLogit { token })
-        }
+        Answer::Summit { bad: Some(BadLogit { token, .. }), .. } => Err(RowError::InfiniteLogit { token }),
         Answer::Summit { top: Some(top), .. } => Ok(top),
-        Answer::Summit { emptied_by, .. } => Err(RowError::NothingLeft { stage: stage(emptied_by) }),
-        _ => Err(RowError::EmptyRow),
+        _ => {
+            row.ask(&Question::EmptiedBy, reply);
+            let Answer::EmptiedBy(edit) = reply.answer else { return Err(RowError::EmptyRow) };
+            let edit = usize::try_from(edit).ok().and_then(|edit| segment?.edits.get(edit));
+            Err(RowError::NothingLeft { stage: edit.map(Edit::stage) })
+        }
     }
 }

@@ -51,10 +51,10 @@ mod control {
     #[inline]
     pub(super) fn write(mode: u64) {
         let mode = mode as u32;
-        // SAFETY: `mode` was read from MXCSR, with at most FTZ, DAZ and the rounding mode set to the state Rust assumes,
-        // or is the caller's own state given back; no reserved bit is set. Not marked `nomem`, so no access to memory
-        // moves across it.
-        unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack, readonly)) };
+        // SAFETY: `mode` was read from MXCSR, with at most FTZ, DAZ and the rounding mode set to the state that Rust assumes,
+        // or is the caller's own state given back; no reserved bit is set. The block may read and write memory as far as the
+        // compiler knows, so no load of a logit and no store of a result moves across it.
+        unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack)) };
     }
 }
 

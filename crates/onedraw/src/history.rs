@@ -70,7 +70,7 @@ impl History {
 
     /// Takes tokens back until the output has `length`; a longer length changes nothing.
     pub fn truncate_output(&mut self, length: usize) {
-        while self.tokens.len() > self.prompt + length {
+        while self.output().len() > length {
             let last = self.tokens.len() - 1;
             self.uncount(last);
             if self.window > 0 && last >= self.window {
@@ -136,8 +136,8 @@ mod tests {
         assert_eq!(sorted(&history), [(5, 1, 0), (7, 1, 1)]);
         history.truncate_output(0);
         assert_eq!(sorted(&history), [(5, 2, 0), (7, 1, 0)]);
-        history.truncate_output(9);
-        assert_eq!(history.output(), [0; 0]);
+        history.truncate_output(usize::MAX);
+        assert_eq!((history.prompt(), history.output()), (&[5, 5, 7][..], &[][..]));
     }
 
     /// However tokens come and go, the counts are those of counting afresh.

@@ -1,4 +1,4 @@
-//! From logits to a token: exact, reproducible, and about as fast as reading the logits.
+//! From logits to a token: exact and reproducible, in one read of the row and a look at what could matter.
 //!
 //! > **One seed, one draw, everywhere.** The token is a function of the logits' bits, the parameters, the history, the
 //! > seed and the position, and of nothing else: not the batch, the row, the thread count, the SIMD width, or the number of
@@ -89,4 +89,9 @@ pub use plan::Plan;
 pub use row::{Row, Rows};
 pub use sampler::{Sampled, Sampler};
 pub use shard::{Rank, Shards, Traffic};
-pub use stop::{FinishReason, StopConditions, StopMatcher};
+pub use stop::{Finish, FinishReason, Progress, StopConditions, StopMatcher, Utf8Stream};
+
+/// The README's example, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

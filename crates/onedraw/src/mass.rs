@@ -74,7 +74,7 @@ fn exp2_fixed_by(t: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
     (significand << 20) >> (if right < 63 { right as u32 } else { 63 })
 }
 
-/// The least and the most that another logit of a block can weigh whose largest logit weighs `weight`: the margin
+/// What a block whose largest logit weighs `weight` holds at least, and what each of its tokens weighs at most: the margin
 /// covers the polynomial's last bits.
 pub(crate) fn margin(weight: u64) -> (u64, u64) {
     let slack = (weight >> 20) + 1;

@@ -6,12 +6,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::chain::{Order, Stage};
 use crate::error::ParamError;
+use crate::float_mode::Standard;
 
 /// Below this temperature the draw is greedy.
 pub const GREEDY_BELOW: f64 = 1e-5;
 /// The highest temperature.
 pub const MAX_TEMPERATURE: f64 = 1e6;
-/// The most sequences of one prompt: a bound on the memory that one request can ask for.
+/// The most sequences of one prompt; each has a history of its own in memory.
 pub const MAX_SEQUENCES: u32 = 65_536;
 
 /// Every parameter of a sequence. [`Default`] samples from the plain softmax.
@@ -117,6 +118,20 @@ pub enum LogprobsMode {
 }
 
 impl LogprobsMode {
+    /// Every mode.
+    pub const ALL: [LogprobsMode; 4] =
+        [Self::RawLogprobs, Self::RawLogits, Self::ProcessedLogprobs, Self::ProcessedLogits];
+
+    /// The name, as it stands in parameters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RawLogprobs => "raw_logprobs",
+            Self::RawLogits => "raw_logits",
+            Self::ProcessedLogprobs => "processed_logprobs",
+            Self::ProcessedLogits => "processed_logits",
+        }
+    }
+
     /// Whether the numbers come from the row as it came.
     pub fn is_raw(self) -> bool {
         matches!(self, Self::RawLogprobs | Self::RawLogits)
@@ -171,6 +186,8 @@ impl SamplingParams {
 
     /// Reads and checks one JSON object. Every error names its field.
     pub fn from_json(text: &str) -> Result<Self, ParamError> {
+        // Reading a decimal number rounds.
+        let _mode = Standard::enter();
         let value = serde_json::from_str(text)
             .map_err(|error| ParamError::new("params", format!("not a JSON object: {error}")))?;
         Self::from_value(value)
@@ -192,6 +209,7 @@ impl SamplingParams {
 
     /// Checks every value that can be checked without a row.
     pub fn validate(&self) -> Result<(), ParamError> {
+        let _mode = Standard::enter();
         let number = |field: &str, value: f64, low: f64, high: f64| {
             if value >= low && value <= high {
                 return Ok(());

@@ -9,6 +9,7 @@ use crate::edit::min_tokens::MinTokens;
 use crate::edit::penalty::Penalties;
 use crate::edit::temperature::Temperature;
 use crate::error::{ParamError, RowError};
+use crate::float_mode::Standard;
 use crate::params::{GREEDY_BELOW, SamplingParams};
 use crate::row::MAX_VOCABULARY;
 use crate::truncate::Truncation;
@@ -50,6 +51,7 @@ impl Segment {
 impl Plan {
     /// Checks the parameters and lays the chain out.
     pub fn new(params: &SamplingParams) -> Result<Self, ParamError> {
+        let _mode = Standard::enter();
         params.validate()?;
         let order = params.order.clone().unwrap_or_default();
         let segments = |with_mask| lay_out(params, order.stages(), with_mask);

@@ -16,6 +16,8 @@ use crate::order::Key;
 pub enum Question {
     /// The first token of the order, or what is wrong with the row.
     Summit,
+    /// Where nothing is left: the edit that masked the last token.
+    EmptiedBy,
     /// Forget every edit; then as `Summit`. From here on questions are about the row as it came.
     Raw,
     /// The winner of the race among the tokens before `before` (`None`: among all).
@@ -133,9 +135,9 @@ pub enum Answer {
         top: Option<Key>,
         /// The lowest bad logit.
         bad: Option<BadLogit>,
-        /// If nothing is alive: the edit, counted within its segment, that masked the last token; −1 if none was there to begin with.
-        emptied_by: i32,
     },
+    /// To [`Question::EmptiedBy`]: the edit, counted within its segment; −1 if no token was there to begin with.
+    EmptiedBy(i32),
     /// To [`Question::Race`].
     Winner(Option<Finalist>),
     /// To [`Question::Rank`].
@@ -182,12 +184,12 @@ impl Reply {
         use Answer::*;
         self.answer = match (self.answer, other.answer) {
             (Nothing, answer) => answer,
-            (Summit { top: a, bad: p, emptied_by: e }, Summit { top: b, bad: q, emptied_by: f }) => Summit {
+            (Summit { top: a, bad: p }, Summit { top: b, bad: q }) => Summit {
                 top: [a, b].into_iter().flatten().min(),
                 bad: [p, q].into_iter().flatten().min_by_key(|bad| bad.token),
-                // The row is empty only once its last part is.
-                emptied_by: e.max(f),
             },
+            // The row is empty only once its last part is.
+            (EmptiedBy(a), EmptiedBy(b)) => EmptiedBy(a.max(b)),
             (Winner(Some(a)), Winner(Some(b))) => Winner(Some(if b.beats(&a) { b } else { a })),
             (Winner(a), Winner(b)) => Winner(a.or(b)),
             (Rank(a), Rank(b)) => Rank(a.saturating_add(b)),
@@ -210,7 +212,8 @@ impl Reply {
     pub fn bytes(&self) -> usize {
         let fixed = match self.answer {
             Answer::Nothing | Answer::Keys | Answer::Histogram => 0,
-            Answer::Summit { .. } => 8 + 5 + 4,
+            Answer::Summit { .. } => 8 + 5,
+            Answer::EmptiedBy(_) => 4,
             Answer::Winner(_) => 8 + 8,
             Answer::Rank(_) => 4,
             Answer::Weighed { .. } => 3 * 8,
@@ -225,14 +228,14 @@ impl Question {
     /// The bytes of the question as a message: a tag byte, then its numbers at their width.
     pub fn bytes(&self) -> usize {
         1 + match self {
-            Question::Summit | Question::Raw => 0,
-            Question::Race { .. } => 4 + 8 + 8,
+            Question::Summit | Question::Raw | Question::EmptiedBy => 0,
+            Question::Race { .. } => 4 + 16 + 8,
             Question::Rank { .. } => 8 + 4,
             Question::Weigh { .. } | Question::Total { .. } => 8 + 8,
             Question::Best { .. } | Question::Logit { .. } => 4,
             Question::Kept { .. } => 8,
             Question::Histogram { .. } => 8 + 1 + 1 + 8,
-            Question::Narrow { .. } => 8 + 8 + 4,
+            Question::Narrow { .. } => 8 + 16 + 4,
         }
     }
 }

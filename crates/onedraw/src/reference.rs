@@ -12,7 +12,7 @@ use crate::mass::UNIT;
 use crate::math::{exp, ln};
 use crate::noise::Noise;
 use crate::params::{GREEDY_BELOW, PenaltyScope, SamplingParams};
-use crate::row::Row;
+use crate::row::{MAX_VOCABULARY, Row};
 
 /// A token that is still in the running, with its current logit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +38,13 @@ pub fn left<'r>(
     let row = row.into();
     if row.is_empty() {
         return Err(RowError::EmptyRow);
+    }
+    if row.len() > MAX_VOCABULARY {
+        return Err(RowError::VocabularyTooLarge { vocabulary: row.len() });
+    }
+    let needed = row.len().div_ceil(32);
+    if let Some(words) = mask.map(<[u32]>::len).filter(|&words| words < needed) {
+        return Err(RowError::MaskTooShort { words, needed });
     }
     let mut candidates = Vec::new();
     for token in 0..row.len() as u32 {

@@ -1,5 +1,7 @@
 //! One sequence: parameters, history and seed in, tokens out.
 
+use std::sync::Arc;
+
 use crate::draw::{Draw, DrawMemory};
 use crate::edit::Context;
 use crate::error::{ParamError, RowError};
@@ -12,12 +14,12 @@ use crate::noise::Noise;
 use crate::params::{LogprobsMode, SamplingParams};
 use crate::plan::Plan;
 use crate::question::{Answers, Reply};
-use crate::row::{Row, Rows};
+use crate::row::{MAX_VOCABULARY, Row, Rows};
 use crate::shard::{Rank, Ranks, Shards, Traffic};
 use crate::slice::{Slice, SliceMemory};
 
 /// A drawn token.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Sampled {
     /// The token.
     pub token: u32,
@@ -40,7 +42,8 @@ pub struct Sampled {
 /// What a sequence is, without the memory to draw in: a plan, a history and a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
-    plan: Plan,
+    /// One for all `n` sequences.
+    plan: Arc<Plan>,
     history: History,
     seed: u64,
     sequence: u32,
@@ -72,6 +75,15 @@ impl Workspace {
     }
 }
 
+/// A mask must reach to the end of the vocabulary; it may be longer.
+fn check_mask(mask: Option<&[u32]>, vocabulary: usize) -> Result<(), RowError> {
+    let needed = vocabulary.div_ceil(32);
+    match mask.map(<[u32]>::len) {
+        Some(words) if words < needed => Err(RowError::MaskTooShort { words, needed }),
+        _ => Ok(()),
+    }
+}
+
 impl Sequence {
     /// The `n` sequences of the parameters: one seed, told apart by the sequence word of the noise.
     pub(crate) fn all(params: &SamplingParams) -> Result<Vec<Self>, ParamError> {
@@ -88,13 +100,9 @@ impl Sequence {
                 ParamError::new("seed", format!("the system gave no random number: {error}"))
             })?,
         };
-        let mut history =
-            History::new(&params.prompt_token_ids, &params.output_token_ids, params.penalty_window);
-        // Steps up to max_tokens append without allocating; a huge limit is not paid for in advance.
-        history.reserve((params.max_tokens as usize).min(1 << 16));
         Ok(Self {
-            plan,
-            history,
+            plan: Arc::new(plan),
+            history: History::new(&params.prompt_token_ids, &params.output_token_ids, params.penalty_window),
             seed,
             sequence: 0,
             logprobs: params.logprobs,
@@ -121,6 +129,20 @@ impl Sequence {
         self.largest_accepted = self.largest_accepted.max(Some(token));
     }
 
+    pub(crate) fn rewind(&mut self, length: usize) {
+        self.history.truncate_output(length);
+        self.largest_accepted =
+            self.largest_accepted.and_then(|_| self.history.output().iter().max().copied());
+    }
+
+    pub(crate) fn output(&self) -> &[u32] {
+        self.history.output()
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
     fn noise(&self, position: u32) -> Noise {
         Noise { seed: self.seed, position, sequence: self.sequence, round: 0 }
     }
@@ -140,10 +162,7 @@ impl Sequence {
     ) -> Result<R, RowError> {
         let _mode = Standard::enter();
         self.check_vocabulary(row.len())?;
-        let needed = row.len().div_ceil(32);
-        if let Some(words) = mask.map(<[u32]>::len).filter(|&words| words < needed) {
-            return Err(RowError::MaskTooShort { words, needed });
-        }
+        check_mask(mask, row.len())?;
         let segments = self.plan.segments(mask.is_some())?;
         let context = Context { history: &self.history, mask };
         let noise = self.noise(position);
@@ -265,7 +284,13 @@ impl Sampler {
 
     /// Splits every row over so many ranks, in this process. The tokens are the same.
     pub fn shards(mut self, shards: Shards) -> Self {
-        self.workspace = Workspace::new(shards, Kernel::Auto);
+        self.workspace = Workspace { passes: self.workspace.passes, ..Workspace::new(shards, Kernel::Auto) };
+        self
+    }
+
+    /// Which instruction set reads the rows; one that this machine lacks counts as [`Kernel::Auto`].
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.workspace.passes = Passes::of(kernel).unwrap_or_default();
         self
     }
 
@@ -319,16 +344,27 @@ impl Sampler {
     }
 
     /// This process's part of the next row, whose first logit has id `start`, where a vocabulary is split across
-    /// processes. Every process keeps a sampler of its own with the same parameters, seed and history. An id of the parameters that
-    /// no process holds goes unnoticed here; [`Sampler::sample_over`] checks it.
-    pub fn rank<'a>(&'a mut self, part: impl Into<Row<'a>>, start: usize) -> Result<Rank<'a>, RowError> {
+    /// processes. Every process keeps a sampler of its own with the same parameters, seed and history, and is given the whole
+    /// mask, if there is one. An id of the parameters that no process holds goes unnoticed here; [`Sampler::sample_over`]
+    /// checks it.
+    pub fn rank<'a>(
+        &'a mut self,
+        part: impl Into<Row<'a>>,
+        start: usize,
+        mask: Option<&'a [u32]>,
+    ) -> Result<Rank<'a>, RowError> {
         let _mode = Standard::enter();
+        let part = part.into();
+        let vocabulary = start.saturating_add(part.len());
+        if vocabulary > MAX_VOCABULARY {
+            return Err(RowError::VocabularyTooLarge { vocabulary });
+        }
+        check_mask(mask, vocabulary)?;
         let Self { sequence, workspace } = self;
         workspace.slices.resize_with(workspace.shards.ranks(), SliceMemory::default);
-        let context = Context { history: &sequence.history, mask: None };
+        let context = Context { history: &sequence.history, mask };
         let noise = sequence.noise(sequence.position());
-        let segments = sequence.plan.segments(false)?;
-        let part = part.into();
+        let segments = sequence.plan.segments(mask.is_some())?;
         Ok(Rank::new(Slice::load(
             part,
             start,
@@ -343,11 +379,17 @@ impl Sampler {
     /// Draws the next token of a row of `vocabulary` logits that others hold, by asking them, and appends it to the history.
     /// `ranks` sends each question to every [`Rank`] and merges their replies with
     /// [`Reply::absorb`](crate::question::Reply::absorb). The other samplers then [`accept`](Sampler::accept) the token.
-    pub fn sample_over(&mut self, ranks: &mut dyn Answers, vocabulary: usize) -> Result<Sampled, RowError> {
+    /// `has_mask` says whether the ranks were given one.
+    pub fn sample_over(
+        &mut self,
+        ranks: &mut dyn Answers,
+        vocabulary: usize,
+        has_mask: bool,
+    ) -> Result<Sampled, RowError> {
         let _mode = Standard::enter();
         self.sequence.check_vocabulary(vocabulary)?;
         let position = self.sequence.position();
-        let sampled = self.sequence.drawn(ranks, false, position, None, &mut self.workspace.draw)?;
+        let sampled = self.sequence.drawn(ranks, has_mask, position, None, &mut self.workspace.draw)?;
         self.accept(sampled.token);
         Ok(sampled)
     }
@@ -370,19 +412,25 @@ impl Sampler {
         self.sequence.accept(token);
     }
 
-    /// Takes back the tokens after the first `length` of the output.
+    /// Takes back the tokens after the first `length` of the output; a longer length changes nothing. This is an undo: the same
+    /// rows draw the same tokens again.
     pub fn rewind(&mut self, length: usize) {
-        self.sequence.history.truncate_output(length);
+        self.sequence.rewind(length);
+    }
+
+    /// The position of the next draw: the number of tokens written so far.
+    pub fn position(&self) -> u32 {
+        self.sequence.position()
     }
 
     /// The tokens written so far.
     pub fn output(&self) -> &[u32] {
-        self.sequence.history.output()
+        self.sequence.output()
     }
 
     /// The seed: the one given, or the one drawn from the system.
     pub fn seed(&self) -> u64 {
-        self.sequence.seed
+        self.sequence.seed()
     }
 
     /// What the last draw over several ranks sent.

@@ -6,17 +6,17 @@
 //!
 //! | rounds of a draw | question | bytes out, bytes back, each rank |
 //! |---|---|---|
-//! | always | the edited maximum, the first bad id | 1, 18 |
-//! | unless greedy | the race's winner | 21, 17 |
+//! | always | the edited maximum, the first bad id | 1, 14 |
+//! | unless greedy | the race's winner | 29, 17 |
 //! | top-k | its rank | 13, 5 |
 //! | top-p | the mass before it, an interval of the total | 17, 25 |
 //! | top-p, if the interval cannot tell | the total | 17, 9 |
 //! | top-p after top-k | the k best keys, then their mass | 5, 1 + 8·k, then 17, 9 |
 //!
-//! min-p needs no round. A rejected winner repeats the rounds from the race on.
+//! The bytes are a tag and the numbers at their width. min-p needs no round. A rejected winner repeats the rounds from the race on.
 //!
 //! [`Shards`] runs all ranks in one process. Across processes, each holds a [`Rank`](crate::Sampler::rank), and one draws over whatever
-//! carries the messages:
+//! carries the messages. A rank trusts its questions: they come from an asker, not from users.
 //!
 //! ```
 //! use onedraw::question::{Answers, Question, Reply};
@@ -39,8 +39,8 @@
 //! let (low, high) = row.split_at(4);
 //! let mut samplers = [(); 3].map(|()| Sampler::new(params.clone()).unwrap());
 //! let [first, second, asker] = &mut samplers;
-//! let mut ranks = Pair(first.rank(low, 0)?, second.rank(high, 4)?);
-//! let drawn = asker.sample_over(&mut ranks, row.len())?;
+//! let mut ranks = Pair(first.rank(low, 0, None)?, second.rank(high, 4, None)?);
+//! let drawn = asker.sample_over(&mut ranks, row.len(), false)?;
 //! assert_eq!(drawn, Sampler::new(params)?.sample(&row)?);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -51,7 +51,7 @@ use crate::kernels::passes::Passes;
 use crate::noise::Noise;
 use crate::plan::Segment;
 use crate::question::{Answers, Question, Reply};
-use crate::row::Row;
+use crate::row::{MAX_VOCABULARY, Row};
 use crate::slice::{Slice, SliceMemory};
 
 /// Where a vocabulary is split.
@@ -70,9 +70,9 @@ impl Shards {
     /// One rank that holds everything.
     pub const WHOLE: Shards = Shards { split: Split::Even(1) };
 
-    /// So many ranks with as equal shares as can be; 0 counts as 1.
+    /// So many ranks with as equal shares as can be, 1 to 2^20.
     pub fn even(ranks: usize) -> Self {
-        Self { split: Split::Even(ranks.max(1)) }
+        Self { split: Split::Even(ranks.clamp(1, MAX_VOCABULARY)) }
     }
 
     /// A rank begins at id 0 and at each of these ids, in any order. Ids past the vocabulary make empty ranks.

@@ -34,7 +34,7 @@ pub(crate) struct Slice<'a> {
     passes: Passes,
     memory: &'a mut SliceMemory,
     bad: Option<BadLogit>,
-    /// The edit of a later segment that masked the last token.
+    /// In a later segment: the edit that masked the last token, or −1.
     emptied_by: Option<i32>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> Slice<'a> {
                 }
             }
         }
-        self.emptied_by = None;
+        self.emptied_by = Some(-1);
         let context = self.context;
         for (i, edit) in self.segments[segment].edits.iter().enumerate() {
             let was_empty = self.is_empty();
@@ -181,7 +181,7 @@ impl<'a> Slice<'a> {
             let lane = lanes.iter().position(|&x| x == x_max).unwrap_or(0);
             top = Some(Key::new(x_max, self.span.token(block, lane)));
         }
-        Answer::Summit { top, bad: self.bad, emptied_by: self.emptied_by.unwrap_or(-1) }
+        Answer::Summit { top, bad: self.bad }
     }
 
     /// Which edit of the first segment masked the last token: the cold path of a row that nobody can draw from.
@@ -319,12 +319,10 @@ impl Answers for Slice<'_> {
     fn ask(&mut self, question: &Question, reply: &mut Reply) {
         reply.clear();
         reply.answer = match *question {
-            Question::Summit => match self.summit() {
-                Answer::Summit { top: None, bad: None, .. } => {
-                    Answer::Summit { top: None, bad: None, emptied_by: self.find_emptied_by() }
-                }
-                answer => answer,
-            },
+            Question::Summit => self.summit(),
+            Question::EmptiedBy => {
+                Answer::EmptiedBy(self.emptied_by.unwrap_or_else(|| self.find_emptied_by()))
+            }
             Question::Raw => {
                 self.begin(0);
                 self.summit()

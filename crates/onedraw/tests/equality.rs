@@ -2,7 +2,7 @@
 
 use onedraw::noise::Noise;
 use onedraw::reference;
-use onedraw::{Batch, LogprobsMode, Row, RowError, Sampler, SamplingParams, Shards, Step};
+use onedraw::{Batch, Kernel, LogprobsMode, Row, RowError, Sampler, SamplingParams, Shards, Step};
 use onedraw_testkit::parameters::any_case;
 use onedraw_testkit::rows;
 use proptest::prelude::*;
@@ -122,6 +122,9 @@ fn mixed_batch() -> Vec<(Vec<f32>, SamplingParams)> {
         .map(|i| {
             let tree = any_case(400).new_tree(&mut runner).expect("a case");
             let (mut row, params) = proptest::strategy::ValueTree::current(&tree);
+            // Values that f32, f16 and bf16 all hold.
+            row = rows::representable_bf16(&rows::representable_f16(&row));
+            row.iter_mut().filter(|x| x.is_finite()).for_each(|x| *x = x.clamp(-32768.0, 32768.0));
             if i % 10 == 3 {
                 row[0] = f32::NAN;
             }
@@ -130,7 +133,7 @@ fn mixed_batch() -> Vec<(Vec<f32>, SamplingParams)> {
         .collect()
 }
 
-/// Threads 1, 2, 7 × shards 1, 2, 3, 16 × batch orders × alone or in a batch.
+/// Threads 1, 2, 7 × shards 1, 2, 3, 16 × batch orders × f32, f16, bf16 × instruction sets, and alone.
 #[test]
 fn a_row_draws_the_same_in_any_company() {
     let cases = mixed_batch();
@@ -141,25 +144,34 @@ fn a_row_draws_the_same_in_any_company() {
         .collect();
     assert!(steps_alone[0].iter().filter(|result| result.is_err()).count() >= 3, "bad rows are among them");
     assert!(steps_alone[0].iter().filter(|result| result.is_ok()).count() >= 20, "good rows too");
-    for threads in [1, 2, 7] {
-        for shards in [1, 2, 3, 16] {
-            for rotation in [0, 5, 17] {
-                let mut batch = Batch::new().threads(threads).shards(shards);
-                let ids: Vec<_> = cases
-                    .iter()
-                    .map(|(_, params)| batch.add(params.clone()).expect("valid parameters"))
-                    .collect();
+    let as_f16: Vec<_> = cases.iter().map(|(row, _)| rows::to_f16(row)).collect();
+    let as_bf16: Vec<_> = cases.iter().map(|(row, _)| rows::to_bf16(row)).collect();
+    let rows_as: [(&str, Vec<Row<'_>>); 3] = [
+        ("f32", cases.iter().map(|(row, _)| Row::from(row)).collect()),
+        ("f16", as_f16.iter().map(Row::from).collect()),
+        ("bf16", as_bf16.iter().map(Row::from).collect()),
+    ];
+    let kernels: Vec<_> = Kernel::ALL.into_iter().filter(|kernel| kernel.is_supported()).collect();
+    for (threads, shards) in
+        [1, 2, 7].into_iter().flat_map(|threads| [1, 2, 3, 16].map(|shards| (threads, shards)))
+    {
+        for (turn, (dtype, rows)) in rows_as.iter().enumerate() {
+            for (i, &kernel) in kernels.iter().enumerate() {
+                let mut batch = Batch::new().threads(threads).shards(shards).kernel(kernel);
+                let add =
+                    |(_, params): &(_, SamplingParams)| batch.add(params.clone()).expect("valid parameters");
+                let ids: Vec<_> = cases.iter().map(add).collect();
                 let mut order: Vec<usize> = (0..cases.len()).collect();
-                order.rotate_left(rotation);
-                if rotation == 5 {
+                order.rotate_left((5 * turn + 7 * i) % cases.len());
+                if i % 2 == 1 {
                     order.reverse();
                 }
-                for (step, alone) in steps_alone.iter().enumerate() {
-                    let steps: Vec<_> = order.iter().map(|&i| Step::new(ids[i], &cases[i].0)).collect();
+                for alone in &steps_alone {
+                    let steps: Vec<_> = order.iter().map(|&i| Step::new(ids[i], rows[i])).collect();
                     for (&i, result) in order.iter().zip(batch.sample(&steps)) {
                         assert_eq!(
                             result, alone[i],
-                            "case {i}, {threads} threads, {shards} shards, step {step}"
+                            "case {i}, {threads} threads, {shards} shards, {dtype}, {kernel}"
                         );
                     }
                 }

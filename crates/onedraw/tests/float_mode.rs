@@ -29,16 +29,19 @@ fn flushing_and_rounding_modes_do_not_matter() {
     let row: Vec<f32> = (0..200u32).map(|i| f32::from_bits(i * 37 % 199)).collect();
     let best = (0..200).max_by_key(|&i| row[i as usize].to_bits()).expect("a row");
     let wide = onedraw_testkit::rows::gaussian(4, 3000, 2.0);
+    let sampler = |json: &str| Sampler::new(SamplingParams::from_json(json).expect(json)).expect(json);
+    // Parameters are rounded when a sampler is made, so that happens in the mode as well.
     let draw = || {
-        let mut greedy =
-            Sampler::new(SamplingParams { temperature: 0.0, ..SamplingParams::default() }).expect("valid");
-        let mut warm =
-            Sampler::new(SamplingParams { top_p: 0.9, seed: Some(6), ..SamplingParams::default() })
-                .expect("valid");
-        (
-            greedy.sample(&row).expect("a row").token,
-            (0..50).map(|_| warm.sample(&wide).expect("a row").token).collect::<Vec<_>>(),
-        )
+        let mut greedy = sampler(r#"{"temperature": 0}"#);
+        // Flushed to zero, this bias would leave the first of equal logits ahead.
+        let mut lifted = sampler(r#"{"temperature": 0, "logit_bias": {"2": 1e-40}}"#);
+        let mut warm = sampler(
+            r#"{"temperature": 0.7, "top_p": 0.9, "min_p": 0.003, "repetition_penalty": 1.1, "seed": 6}"#,
+        );
+        let best = greedy.sample(&row).expect("a row").token;
+        assert_eq!(lifted.sample(&[0.0f32; 4]).expect("a row").token, 2);
+        let tokens: Vec<u32> = (0..50).map(|_| warm.sample(&wide).expect("a row").token).collect();
+        (best, tokens, warm.distribution(&wide).expect("a row"))
     };
     let expected = draw();
     assert_eq!(expected.0, best);

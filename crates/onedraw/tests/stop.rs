@@ -106,7 +106,7 @@ fn cut(text: &[u8], places: &[prop::sample::Index]) -> Vec<Token> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4096))]
+    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_text_does_not_depend_on_how_it_is_cut(

@@ -309,7 +309,7 @@ fn verify_knows_failures_too() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_case_has_a_distribution_or_a_reason((row, params) in any_case(200)) {

@@ -16,7 +16,7 @@ pub enum Kernel {
     /// The best this machine has.
     #[default]
     Auto,
-    /// No vectors.
+    /// What every machine has; the same passes as [`Kernel::Sse`] on x86-64.
     Scalar,
     /// x86-64's 128-bit vectors.
     Sse,
@@ -50,22 +50,7 @@ impl Kernel {
 
     /// Whether this machine and this build can run it.
     pub fn is_supported(self) -> bool {
-        match self {
-            Kernel::Auto | Kernel::Scalar => true,
-            Kernel::Cuda => false,
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Sse => true,
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => {
-                std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
-            }
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => std::arch::is_x86_feature_detected!("avx512f"),
-            #[cfg(target_arch = "aarch64")]
-            Kernel::Neon => true,
-            #[allow(unreachable_patterns)]
-            _ => false,
-        }
+        passes::Passes::of(self).is_some()
     }
 }
 

@@ -56,6 +56,6 @@ impl TopP {
         let total = draw.total(previous, softmax);
         // The first unit of mass past which nothing is kept is ceil(p·total); the unit before it lies in the crossing token.
         let units = (u128::from(self.p) * u128::from(total)).div_ceil(1 << 53) as u64;
-        draw.locate(Measure::Mass(softmax), units - 1)
+        draw.locate(Measure::Mass(softmax), units.saturating_sub(1))
     }
 }
