@@ -90,7 +90,7 @@ fn usage(error: &clap::Error) -> String {
 
 /// The text with line ends and other control characters written as escapes: names of files and of unknown
 /// parameters are repeated in messages, and one error is one line.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
         if character.is_control() {

@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use ::safetensors::tensor::{Dtype, Metadata};
 use anyhow::{Result, anyhow, bail};
 
+use crate::command::one_line;
 use crate::matrix::{Element, Elements, Matrix, Values, fill, read_elements, rows_and_vocabulary};
 
 /// The name of the tensor.
@@ -81,8 +82,9 @@ fn metadata(reader: &mut impl Read) -> Result<Metadata> {
     if (text.len() as u64) < length {
         bail!("the .safetensors header is cut short: {} bytes found, {length} needed", text.len());
     }
-    serde_json::from_slice(&text)
-        .map_err(|error| anyhow!("the .safetensors header cannot be parsed: {error}"))
+    serde_json::from_slice(&text).map_err(|error| {
+        anyhow!("the .safetensors header cannot be parsed: {}", one_line(&error.to_string()))
+    })
 }
 
 fn names(metadata: &Metadata) -> String {
@@ -90,7 +92,8 @@ fn names(metadata: &Metadata) -> String {
     if names.is_empty() {
         return "the file is empty".to_owned();
     }
-    let listed: Vec<_> = names.iter().take(NAMES_LISTED).map(String::as_str).collect();
+    let listed: Vec<_> =
+        names.iter().take(NAMES_LISTED).map(|name| name.escape_debug().to_string()).collect();
     let rest = if names.len() > NAMES_LISTED { ", …" } else { "" };
     format!("it has {}{rest}", listed.join(", "))
 }

@@ -207,7 +207,6 @@ fn help_names_every_flag() {
         "--kernel",
         "--shards",
         "--format",
-        "null",
     ] {
         assert!(help.contains(flag), "{flag}");
     }

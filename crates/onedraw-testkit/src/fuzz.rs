@@ -77,8 +77,13 @@ fn names(value: &serde_json::Value) -> BTreeSet<String> {
 }
 
 /// Parameters from JSON: what is read is valid, survives being written, and makes a plan; what is not read is an error
-/// of one line that names its field. Orders in their short form too.
+/// of one line that names its field. Orders in their short form too, and parameters made of the bytes without any JSON.
 pub fn params(data: &[u8]) {
+    let made = parameters(&mut Bytes(data), 300);
+    if made.validate().is_ok() {
+        let json = serde_json::to_string(&made).expect("valid parameters can be written");
+        assert_eq!(SamplingParams::from_json(&json), Ok(made), "{json}");
+    }
     let Ok(text) = str::from_utf8(data) else { return };
     match SamplingParams::from_json(text) {
         Ok(params) => {
@@ -369,7 +374,7 @@ fn check_case(case: &Case, mask: Option<&[u32]>) {
     let left = expected(row, mask, params, found);
     let defined = left.as_ref().map(Left::distribution).map_err(Clone::clone);
     assert_eq!(distribution, defined, "{params:?}");
-    assert_eq!(batch.distributions(&steps), [distribution.clone()], "in a batch");
+    assert_eq!(batch.distributions(&steps), std::slice::from_ref(&distribution), "in a batch");
     let _ = distribution.as_ref().map(check_sane);
 
     for ahead in [0, case.ahead] {

@@ -13,7 +13,7 @@ pub struct ParamError {
 
 impl ParamError {
     pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: field.into(), message: message.into() }
+        Self { field: one_line(field.into()), message: one_line(message.into()) }
     }
 
     /// The name of the parameter, as it stands in JSON.
@@ -25,6 +25,15 @@ impl ParamError {
     pub fn message(&self) -> &str {
         &self.message
     }
+}
+
+/// A message repeats what the user wrote; one error is one line all the same.
+fn one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 impl fmt::Display for ParamError {
