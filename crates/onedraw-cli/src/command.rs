@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, exit codes, and errors on one line.
+//! The command line: what can be asked for.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -7,14 +7,8 @@ use anyhow::Result;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
+use crate::exit::{BAD_INPUT, DONE, one_line};
 use crate::{presets, sample};
-
-/// Everything asked for was done.
-pub const DONE: u8 = 0;
-/// At least one row of logits could not be sampled; the others have their results.
-pub const ROW_FAILED: u8 = 1;
-/// Arguments, parameters or files are bad; nothing was drawn.
-pub const BAD_INPUT: u8 = 2;
 
 /// The arguments of the program.
 #[derive(Debug, Parser)]
@@ -88,20 +82,6 @@ fn usage(error: &clap::Error) -> String {
     format!("{message}; see onedraw --help")
 }
 
-/// The text with line ends and other control characters written as escapes: names of files and of unknown
-/// parameters are repeated in messages, and one error is one line.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -111,11 +91,6 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn an_error_is_one_line() {
-        assert_eq!(one_line("a\nb\t\u{7f}é"), "a\\nb\\t\\u{7f}é");
     }
 
     #[test]

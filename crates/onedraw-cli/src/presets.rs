@@ -9,7 +9,7 @@ use serde::Serializer;
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
 
-use crate::command::DONE;
+use crate::exit::DONE;
 use crate::output::Format;
 
 /// The parameters a preset sets, in the order they are shown.

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use ::safetensors::tensor::{Dtype, Metadata};
 use anyhow::{Result, anyhow, bail};
 
-use crate::command::one_line;
+use crate::exit::one_line;
 use crate::matrix::{Element, Elements, Matrix, Values, fill, read_elements, rows_and_vocabulary};
 
 /// The name of the tensor.

@@ -9,7 +9,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use onedraw::{Batch, Kernel, LogprobsMode, Order, RowError, Sampled, SamplingParams, Step};
 
-use crate::command::{DONE, ROW_FAILED};
+use crate::exit::{DONE, ROW_FAILED};
 use crate::logits;
 use crate::matrix::Matrix;
 use crate::output::{Format, Printer};

@@ -9,7 +9,7 @@ use crate::kernels::Kernel;
 use crate::logprobs::Distribution;
 use crate::params::SamplingParams;
 use crate::row::Row;
-use crate::sampler::{Sampled, Sequence, Workspace};
+use crate::sequence::{Sampled, Sequence, Workspace};
 use crate::shard::Shards;
 
 /// Names a sequence of a [`Batch`]. Not used again after the sequence is removed.

@@ -7,12 +7,13 @@
 use crate::edit::Edit;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
+use crate::inquiry::Inquiry;
 use crate::mass::{Softmax, UNIT};
 use crate::math::{exp, ln};
 use crate::order::Key;
 use crate::plan::Segment;
 use crate::question::{Answer, Answers, BadLogit, Measure, Question, Reply};
-use crate::truncate::Truncation;
+use crate::truncate::{Truncation, Verdict};
 
 /// The memory of a draw, kept from step to step.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +35,8 @@ struct Pending {
 
 /// One draw from one row: the chain's last segment, with its truncations pending.
 pub(crate) struct Draw<'a> {
-    row: &'a mut dyn Answers,
-    memory: &'a mut DrawMemory,
+    row: Inquiry<'a>,
+    pending: &'a mut Vec<Pending>,
     summit: Key,
     temperature: Temperature,
     is_greedy: bool,
@@ -51,19 +52,21 @@ impl<'a> Draw<'a> {
         is_greedy: bool,
         memory: &'a mut DrawMemory,
     ) -> Result<Self, RowError> {
-        row.ask(&Question::Summit, &mut memory.reply);
-        let summit = self::summit(row, &mut memory.reply, segments.first())?;
-        let mut draw = Self { row, memory, summit, temperature: Temperature::ONE, is_greedy, kept: None };
+        let mut draw = Self::open(row, memory, Question::Summit, segments.first())?;
+        draw.is_greedy = is_greedy;
         for (i, segment) in segments.iter().enumerate() {
             if i > 0 {
-                let last = draw.cut_before(draw.memory.pending.len());
-                draw.ask(Question::Narrow { last, temperature: draw.temperature, segment: i as u32 });
-                draw.summit = self::summit(draw.row, &mut draw.memory.reply, Some(segment))?;
+                let last = draw.cut_before(draw.pending.len());
+                let question = Question::Narrow { last, temperature: draw.temperature, segment: i as u32 };
+                draw.summit = summit(&mut draw.row, question, Some(segment))?;
             }
             draw.temperature = segment.temperature;
-            draw.memory.pending.clear();
-            draw.memory.pending.extend(segment.truncations.iter().map(|&(truncation, temperature)| {
-                Pending { truncation, temperature, cut: None, mass_before: None }
+            draw.pending.clear();
+            draw.pending.extend(segment.truncations.iter().map(|&(truncation, temperature)| Pending {
+                truncation,
+                temperature,
+                cut: None,
+                mass_before: None,
             }));
         }
         Ok(draw)
@@ -71,20 +74,20 @@ impl<'a> Draw<'a> {
 
     /// The row as it came, before any edit, at temperature 1. What was edited is forgotten.
     pub(crate) fn raw(row: &'a mut dyn Answers, memory: &'a mut DrawMemory) -> Result<Self, RowError> {
-        row.ask(&Question::Raw, &mut memory.reply);
-        let summit = self::summit(row, &mut memory.reply, None)?;
-        memory.pending.clear();
-        Ok(Self { row, memory, summit, temperature: Temperature::ONE, is_greedy: false, kept: None })
+        Self::open(row, memory, Question::Raw, None)
     }
 
-    pub(crate) fn ask(&mut self, question: Question) -> Answer {
-        self.row.ask(&question, &mut self.memory.reply);
-        self.memory.reply.answer
-    }
-
-    /// The lists that came with the last answer.
-    pub(crate) fn reply(&mut self) -> &mut Reply {
-        &mut self.memory.reply
+    fn open(
+        row: &'a mut dyn Answers,
+        memory: &'a mut DrawMemory,
+        question: Question,
+        segment: Option<&Segment>,
+    ) -> Result<Self, RowError> {
+        let DrawMemory { reply, pending } = memory;
+        let mut row = Inquiry::new(row, reply);
+        pending.clear();
+        let summit = summit(&mut row, question, segment)?;
+        Ok(Self { row, pending, summit, temperature: Temperature::ONE, is_greedy: false, kept: None })
     }
 
     /// The largest logit alive.
@@ -104,10 +107,10 @@ impl<'a> Draw<'a> {
         let (x_max, temperature) = (self.x_max(), self.temperature);
         let mut before = None;
         loop {
-            let answer = self.ask(Question::Race { x_max, temperature, before });
+            let answer = self.row.ask(Question::Race { x_max, temperature, before });
             // Every truncation keeps the first token of the order, so the race never runs dry before it.
             let Answer::Winner(Some(winner)) = answer else { return self.summit };
-            match (0..self.memory.pending.len()).find(|&index| !self.keeps(index, winner.key)) {
+            match (0..self.pending.len()).find(|&index| !self.keeps(index, winner.key)) {
                 None => return winner.key,
                 Some(index) => before = Some(self.narrowed(index, winner.key)),
             }
@@ -117,15 +120,19 @@ impl<'a> Draw<'a> {
     /// Where the race goes on, exclusive, after truncation number `index` rejected `key`: before `key`, or no later than the
     /// truncations' own cut where that is cheap to find.
     fn narrowed(&mut self, index: usize, key: Key) -> Key {
-        let is_cheap = self.memory.pending[..=index].iter().all(|pending| pending.truncation.has_cheap_cut());
+        let is_cheap = self.pending[..=index].iter().all(|pending| pending.truncation.has_cheap_cut());
         if is_cheap { key.min(self.cut_before(index + 1).next()) } else { key }
     }
 
     fn keeps(&mut self, index: usize, key: Key) -> bool {
-        let Pending { truncation, temperature, cut, .. } = self.memory.pending[index];
-        match cut {
-            Some(cut) => key <= cut,
-            None => truncation.keeps(self, index, temperature, key),
+        let Pending { truncation, temperature, cut, .. } = self.pending[index];
+        if let Some(cut) = cut {
+            return key <= cut;
+        }
+        match truncation.judge(&mut self.row, self.summit.logit(), temperature, key, index == 0) {
+            Verdict::Kept => true,
+            Verdict::Dropped => false,
+            Verdict::HangsOnTotal { before } => truncation.settle(before, self.mass_before(index)),
         }
     }
 
@@ -141,63 +148,32 @@ impl<'a> Draw<'a> {
         // uniform · 2^64 is exact; the product's upper half is below the total.
         let share = (uniform * 18_446_744_073_709_551_616.0) as u64;
         let unit = (u128::from(share) * u128::from(total)) >> 64;
-        Ok(self.locate(Measure::Mass(self.softmax()), unit as u64))
+        Ok(self.row.locate(Measure::Mass(self.softmax()), unit as u64))
     }
 
     /// The last token that the truncations before number `index` keep.
-    pub(crate) fn cut_before(&mut self, index: usize) -> Key {
+    fn cut_before(&mut self, index: usize) -> Key {
         let mut cut = Key::END;
         for i in 0..index {
-            let Pending { truncation, temperature, cut: known, .. } = self.memory.pending[i];
+            let Pending { truncation, temperature, cut: known, .. } = self.pending[i];
             cut = match known {
                 Some(known) => known,
-                None => truncation.cut(self, temperature, cut),
+                None => truncation.cut(&mut self.row, self.summit.logit(), temperature, cut),
             };
-            self.memory.pending[i].cut = Some(cut);
+            self.pending[i].cut = Some(cut);
         }
         cut
     }
 
-    /// The mass up to `last`, which is what truncation number `index` finds, at its temperature.
-    pub(crate) fn mass_before(&mut self, index: usize, last: Key, softmax: Softmax) -> u64 {
-        if let Some(mass) = self.memory.pending[index].mass_before {
+    /// The mass of what truncation number `index` finds, at its temperature.
+    fn mass_before(&mut self, index: usize) -> u64 {
+        if let Some(mass) = self.pending[index].mass_before {
             return mass;
         }
-        let mass = self.total(last, softmax);
-        self.memory.pending[index].mass_before = Some(mass);
+        let last = self.cut_before(index);
+        let mass = self.row.total(last, self.pending[index].temperature.softmax(self.x_max()));
+        self.pending[index].mass_before = Some(mass);
         mass
-    }
-
-    pub(crate) fn total(&mut self, last: Key, softmax: Softmax) -> u64 {
-        match self.ask(Question::Total { last, softmax }) {
-            Answer::Total(total) => total,
-            _ => 0,
-        }
-    }
-
-    /// The token in which unit number `unit` of the measure lies, counted in the order from 0; [`Key::END`] if there is less.
-    ///
-    /// A radix select over keys: each pass sums one digit's buckets and follows the one that holds the unit.
-    pub(crate) fn locate(&mut self, measure: Measure, mut unit: u64) -> Key {
-        // Digits of the logit, then of the id, which has 20 bits: its upper 12 are 0.
-        const DIGITS: [(u32, u32); 5] = [(53, 11), (42, 11), (32, 10), (10, 10), (0, 10)];
-        let mut first = 0;
-        for (shift, width) in DIGITS {
-            self.ask(Question::Histogram { first: Key::from_number(first), shift, width, measure });
-            let mut found = false;
-            for (bucket, &sum) in self.memory.reply.histogram.iter().enumerate() {
-                if unit < sum {
-                    first += (bucket as u64) << shift;
-                    found = true;
-                    break;
-                }
-                unit -= sum;
-            }
-            if !found {
-                return Key::END;
-            }
-        }
-        Key::from_number(first)
     }
 
     /// The last token kept by the whole chain, and the mass up to it at the final temperature.
@@ -208,8 +184,8 @@ impl<'a> Draw<'a> {
         let (last, total) = if self.is_greedy {
             (self.summit, UNIT)
         } else {
-            let last = self.cut_before(self.memory.pending.len());
-            (last, self.total(last, self.softmax()))
+            let last = self.cut_before(self.pending.len());
+            (last, self.row.total(last, self.softmax()))
         };
         self.kept = Some((last, total));
         (last, total)
@@ -237,15 +213,12 @@ impl<'a> Draw<'a> {
 
     /// 1 + the tokens before it.
     pub(crate) fn rank(&mut self, key: Key) -> u32 {
-        match self.ask(Question::Rank { key, enough: u32::MAX }) {
-            Answer::Rank(rank) => rank + 1,
-            _ => 1,
-        }
+        self.row.rank(key, u32::MAX).saturating_add(1)
     }
 
     /// The place of a token in the order.
     pub(crate) fn key_of(&mut self, token: u32) -> Key {
-        match self.ask(Question::Logit { token }) {
+        match self.row.ask(Question::Logit { token }) {
             Answer::Logit(Some(x)) => Key::new(x, token),
             _ => Key::new(f32::NEG_INFINITY, token),
         }
@@ -254,10 +227,10 @@ impl<'a> Draw<'a> {
     /// The first `count` tokens of the order, sorted, whether the truncations keep them or not; `None`: all that are alive.
     pub(crate) fn best(&mut self, count: Option<u32>) -> &[Key] {
         match count {
-            Some(count) => self.ask(Question::Best { count }),
-            None => self.ask(Question::Kept { last: Key::END }),
+            Some(count) => self.row.ask(Question::Best { count }),
+            None => self.row.ask(Question::Kept { last: Key::END }),
         };
-        let keys = &mut self.memory.reply.keys;
+        let keys = self.row.keys();
         keys.sort_unstable();
         keys.truncate(count.map_or(usize::MAX, |count| count as usize));
         keys
@@ -266,23 +239,25 @@ impl<'a> Draw<'a> {
     /// Every token that the chain keeps, sorted.
     pub(crate) fn support(&mut self) -> &[Key] {
         let (last, _) = self.kept();
-        self.ask(Question::Kept { last });
-        self.memory.reply.keys.sort_unstable();
-        &self.memory.reply.keys
+        self.row.ask(Question::Kept { last });
+        let keys = self.row.keys();
+        keys.sort_unstable();
+        keys
     }
 }
 
-/// The first token of the order from the last answer, or the error the row ends in.
-fn summit(row: &mut dyn Answers, reply: &mut Reply, segment: Option<&Segment>) -> Result<Key, RowError> {
-    match reply.answer {
+/// The first token of the order, which `question` asks for, or the error the row ends in.
+fn summit(row: &mut Inquiry<'_>, question: Question, segment: Option<&Segment>) -> Result<Key, RowError> {
+    match row.ask(question) {
         Answer::Summit { bad: Some(BadLogit { token, is_nan: true }), .. } => {
             Err(RowError::NanLogit { token })
         }
         Answer::Summit { bad: Some(BadLogit { token, .. }), .. } => Err(RowError::InfiniteLogit { token }),
         Answer::Summit { top: Some(top), .. } => Ok(top),
         _ => {
-            row.ask(&Question::EmptiedBy, reply);
-            let Answer::EmptiedBy(edit) = reply.answer else { return Err(RowError::EmptyRow) };
+            let Answer::EmptiedBy(edit) = row.ask(Question::EmptiedBy) else {
+                return Err(RowError::EmptyRow);
+            };
             let edit = usize::try_from(edit).ok().and_then(|edit| segment?.edits.get(edit));
             Err(RowError::NothingLeft { stage: edit.map(Edit::stage) })
         }

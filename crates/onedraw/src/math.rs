@@ -149,6 +149,12 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     f64::from_bits(if inexact_even { bits.wrapping_add(step) } else { bits }) as f32
 }
 
+/// The result of an edit's operation, kept finite. Not for NaN.
+#[inline(always)]
+pub(crate) fn saturated(x: f32) -> f32 {
+    x.clamp(-f32::MAX, f32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

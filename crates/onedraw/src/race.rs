@@ -5,13 +5,11 @@
 //! bound down until no bound reaches the best score: 6 to 30 of 2,004, peaked or flat.
 
 use crate::edit::temperature::Temperature;
-use crate::kernels::passes::Passes;
+use crate::edited::Edited;
 use crate::math::ln;
 use crate::noise::{BLOCK, Noise, Purpose, exponential};
 use crate::order::Key;
 use crate::question::Finalist;
-use crate::row::{Overlay, Span};
-use crate::skyline::Skyline;
 
 /// A bound is compared with this much to spare, so that no rounding of a bound can prune a winner.
 const MARGIN: f64 = 1.0 / 1024.0;
@@ -29,10 +27,7 @@ pub(crate) struct Race {
 /// Who runs: the tokens of a slice, under some noise, before some place of the order.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'a> {
-    pub passes: Passes,
-    pub span: &'a Span<'a>,
-    pub overlay: &'a Overlay,
-    pub skyline: &'a Skyline,
+    pub edited: &'a Edited<'a>,
     pub noise: &'a Noise,
     pub x_max: f32,
     pub temperature: Temperature,
@@ -49,12 +44,12 @@ impl Race {
     /// The winner. Every race starts over: what a former race pruned may win this one.
     pub(crate) fn run(&mut self, field: &Field<'_>) -> Option<Finalist> {
         if self.heads.is_empty() {
-            self.heads.resize(field.span.blocks(), 0.0);
-            field.passes.heads(field.noise, field.span.first_block() as u32, &mut self.heads);
+            self.heads.resize(field.edited.span.blocks(), 0.0);
+            field.edited.passes.heads(field.noise, field.edited.span.first_block() as u32, &mut self.heads);
         }
         let floor = field.before.map_or(-f32::MAX, Key::logit);
         self.bounds.clear();
-        self.bounds.extend(field.skyline.maxima.iter().zip(&self.heads).map(|(&maximum, &head)| {
+        self.bounds.extend(field.edited.maxima().iter().zip(&self.heads).map(|(&maximum, &head)| {
             let bound = field.temperature.scaled(maximum, field.x_max) + f64::from(head);
             if maximum >= floor { bound } else { f64::NEG_INFINITY }
         }));
@@ -97,8 +92,8 @@ impl Field<'_> {
     /// Scores the tokens of a block that could beat `best`.
     fn finish(&self, block: usize, best: &mut Option<Finalist>) {
         let mut buffer = [0.0; BLOCK];
-        let lanes = self.overlay.lanes(self.span, block, &mut buffer);
-        let global = (self.span.first_block() + block) as u32;
+        let lanes = self.edited.lanes(block, &mut buffer);
+        let global = (self.edited.span.first_block() + block) as u32;
         let minimum = self.noise.block_minimum(global);
         let first_lane = self.noise.block_lane(global) as usize;
         let head = -ln(minimum);
@@ -110,7 +105,7 @@ impl Field<'_> {
                 if x == f32::NEG_INFINITY {
                     continue;
                 }
-                let key = Key::new(x, self.span.token(block, lane));
+                let key = Key::new(x, self.edited.span.token(block, lane));
                 if self.before.is_some_and(|before| key >= before) {
                     continue;
                 }

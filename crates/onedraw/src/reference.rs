@@ -4,12 +4,11 @@
 //! questions instead; it is tested for equality with this, to the bit. Where the two differ, this is right.
 
 use crate::chain::{Order, Stage};
-use crate::edit::saturated;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::logprobs::Distribution;
 use crate::mass::UNIT;
-use crate::math::{exp, ln};
+use crate::math::{exp, ln, saturated};
 use crate::noise::Noise;
 use crate::params::{GREEDY_BELOW, PenaltyScope, SamplingParams};
 use crate::row::{MAX_VOCABULARY, Row};

@@ -1,8 +1,8 @@
 //! Bad words: token sequences that must not appear. The last id is banned while the output ends with the others.
 
 use crate::edit::Context;
+use crate::edited::Edited;
 use crate::params::SamplingParams;
-use crate::slice::Slice;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BadWords {
@@ -17,10 +17,10 @@ impl BadWords {
         (!words.is_empty()).then_some(Self { words })
     }
 
-    pub(crate) fn apply(&self, slice: &mut Slice<'_>, context: &Context<'_>) {
+    pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
         for (rest, last) in &self.words {
             if context.history.output().ends_with(rest) {
-                slice.mask(*last);
+                row.mask(*last);
             }
         }
     }

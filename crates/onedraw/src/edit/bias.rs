@@ -1,7 +1,7 @@
 //! Logit bias: a number added to single logits.
 
+use crate::edited::Edited;
 use crate::params::SamplingParams;
-use crate::slice::Slice;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LogitBias {
@@ -14,9 +14,9 @@ impl LogitBias {
         (!biases.is_empty()).then_some(Self { biases })
     }
 
-    pub(crate) fn apply(&self, slice: &mut Slice<'_>) {
+    pub(crate) fn apply(&self, row: &mut Edited<'_>) {
         for &(id, bias) in &self.biases {
-            slice.edit(id, |x| x + bias);
+            row.edit(id, |x| x + bias);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Minimum length: EOS and stop ids are masked until enough tokens are written.
 
 use crate::edit::Context;
+use crate::edited::Edited;
 use crate::params::SamplingParams;
-use crate::slice::Slice;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MinTokens {
@@ -18,9 +18,9 @@ impl MinTokens {
             .then_some(Self { least: params.min_tokens as usize, ends })
     }
 
-    pub(crate) fn apply(&self, slice: &mut Slice<'_>, context: &Context<'_>) {
+    pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
         if context.history.output().len() < self.least {
-            self.ends.iter().for_each(|&id| slice.mask(id));
+            self.ends.iter().for_each(|&id| row.mask(id));
         }
     }
 }

@@ -11,8 +11,8 @@ pub(crate) mod penalty;
 pub mod temperature;
 
 use crate::chain::Stage;
+use crate::edited::Edited;
 use crate::history::History;
-use crate::slice::Slice;
 
 /// What an edit may look at beside its parameters.
 #[derive(Clone, Copy, Debug)]
@@ -43,20 +43,21 @@ impl Edit {
         }
     }
 
-    /// Edits single tokens. `Allowed` is dense and goes into the skyline pass instead.
-    pub(crate) fn apply(&self, slice: &mut Slice<'_>, context: &Context<'_>) {
-        match self {
-            Edit::Allowed(_) => {}
-            Edit::BadWords(edit) => edit.apply(slice, context),
-            Edit::MinTokens(edit) => edit.apply(slice, context),
-            Edit::LogitBias(edit) => edit.apply(slice),
-            Edit::Penalties(edit) => edit.apply(slice, context),
+    /// Masks what a dense edit masks. In the first segment it comes before the skyline pass.
+    pub(crate) fn apply_dense(&self, row: &mut Edited<'_>, context: &Context<'_>) {
+        if let Edit::Allowed(edit) = self {
+            edit.apply(row, context);
         }
     }
-}
 
-/// The result of an edit's operation, kept finite.
-#[inline(always)]
-pub(crate) fn saturated(x: f32) -> f32 {
-    x.clamp(-f32::MAX, f32::MAX)
+    /// Edits single tokens.
+    pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
+        match self {
+            Edit::Allowed(_) => {}
+            Edit::BadWords(edit) => edit.apply(row, context),
+            Edit::MinTokens(edit) => edit.apply(row, context),
+            Edit::LogitBias(edit) => edit.apply(row),
+            Edit::Penalties(edit) => edit.apply(row, context),
+        }
+    }
 }

@@ -3,9 +3,10 @@
 //! Repetition counts prompt and output and works once a distinct token: it divides a positive logit and multiplies another.
 //! Frequency and presence count the output, or the prompt too.
 
-use crate::edit::{Context, saturated};
+use crate::edit::Context;
+use crate::edited::Edited;
+use crate::math::saturated;
 use crate::params::{PenaltyScope, SamplingParams};
-use crate::slice::Slice;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Penalties {
@@ -28,13 +29,13 @@ impl Penalties {
         (!is_neutral).then_some(penalties)
     }
 
-    pub(crate) fn apply(&self, slice: &mut Slice<'_>, context: &Context<'_>) {
+    pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
         for seen in context.history.seen() {
             let count = match self.scope {
                 PenaltyScope::Output => seen.in_output,
                 PenaltyScope::All => seen.in_prompt + seen.in_output,
             };
-            slice.edit(seen.token, |x| self.of(x, count));
+            row.edit(seen.token, |x| self.of(x, count));
         }
     }
 

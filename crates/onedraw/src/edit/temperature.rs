@@ -1,6 +1,7 @@
 //! Temperature: a factor, which never reorders. It is kept beside the row and applied where a weight or a score is made.
 
 use crate::mass::Softmax;
+use crate::math::saturated;
 use crate::order::Key;
 
 /// The temperature in force at a place of the chain.
@@ -34,7 +35,7 @@ impl Temperature {
 
     /// The logit itself divided by T: what an edit after this temperature sees. Rounded once, finite.
     pub fn divide(self, x: f32) -> f32 {
-        super::saturated((f64::from(x) * self.inverse) as f32)
+        saturated((f64::from(x) * self.inverse) as f32)
     }
 
     /// As [`Temperature::divide`], not rounded: what processed logits report.

@@ -1,8 +1,8 @@
 //! Top-k: keeps exactly the k first tokens of the order (Fan, Lewis, Dauphin, Hierarchical neural story generation, 2018).
 
-use crate::draw::Draw;
+use crate::inquiry::Inquiry;
 use crate::order::Key;
-use crate::question::{Answer, Measure, Question};
+use crate::question::{Measure, Question};
 use crate::row::MAX_VOCABULARY;
 
 /// Up to here the k best keys are listed; beyond, a radix select counts.
@@ -22,20 +22,17 @@ impl TopK {
         self.k <= LISTED
     }
 
-    pub(crate) fn keeps(&self, draw: &mut Draw<'_>, key: Key) -> bool {
-        match draw.ask(Question::Rank { key, enough: self.k }) {
-            Answer::Rank(rank) => rank < self.k,
-            _ => false,
-        }
+    pub(crate) fn keeps(&self, row: &mut Inquiry<'_>, key: Key) -> bool {
+        row.rank(key, self.k) < self.k
     }
 
     /// The k-th token, or [`Key::END`] if there are not so many.
-    pub(crate) fn cut(&self, draw: &mut Draw<'_>) -> Key {
+    pub(crate) fn cut(&self, row: &mut Inquiry<'_>) -> Key {
         if !self.is_listed() {
-            return draw.locate(Measure::Count, u64::from(self.k) - 1);
+            return row.locate(Measure::Count, u64::from(self.k) - 1);
         }
-        draw.ask(Question::Best { count: self.k });
-        let keys = &mut draw.reply().keys;
+        row.ask(Question::Best { count: self.k });
+        let keys = row.keys();
         let place = self.k as usize - 1;
         if place < keys.len() { *keys.select_nth_unstable(place).1 } else { Key::END }
     }

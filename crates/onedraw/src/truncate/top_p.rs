@@ -3,10 +3,11 @@
 //! A token stays iff the mass before it is below p of the total, so the token that crosses p stays. Masses are integers
 //! and p is a fraction of 2^53, so the comparison is exact, in 128 bits.
 
-use crate::draw::Draw;
-use crate::edit::temperature::Temperature;
+use crate::inquiry::Inquiry;
+use crate::mass::Softmax;
 use crate::order::Key;
 use crate::question::{Answer, Measure, Question};
+use crate::truncate::Verdict;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TopP {
@@ -21,41 +22,29 @@ impl TopP {
         (top_p < 1.0).then(|| Self { p: ((top_p * ONE).round() as u64).max(1) })
     }
 
-    fn is_below(&self, before: u64, total: u64) -> bool {
+    pub(crate) fn is_below(&self, before: u64, total: u64) -> bool {
         u128::from(before) << 53 < u128::from(self.p) * u128::from(total)
     }
 
-    /// The total is first an interval. Only where that cannot tell, the whole row is summed.
-    pub(crate) fn keeps(
-        &self,
-        draw: &mut Draw<'_>,
-        index: usize,
-        temperature: Temperature,
-        key: Key,
-    ) -> bool {
-        let softmax = temperature.softmax(draw.x_max());
-        let Answer::Weighed { before, least, most } = draw.ask(Question::Weigh { key, softmax }) else {
-            return false;
-        };
-        if index == 0 {
-            if self.is_below(before, least) {
-                return true;
+    /// The total of a whole row is first an interval. Only where that cannot tell must the row be summed.
+    pub(crate) fn judge(&self, row: &mut Inquiry<'_>, softmax: Softmax, key: Key, is_first: bool) -> Verdict {
+        match row.ask(Question::Weigh { key, softmax }) {
+            Answer::Weighed { before, least, .. } if is_first && self.is_below(before, least) => {
+                Verdict::Kept
             }
-            if !self.is_below(before, most) {
-                return false;
+            Answer::Weighed { before, most, .. } if is_first && !self.is_below(before, most) => {
+                Verdict::Dropped
             }
+            Answer::Weighed { before, .. } => Verdict::HangsOnTotal { before },
+            _ => Verdict::Dropped,
         }
-        let previous = draw.cut_before(index);
-        let total = draw.mass_before(index, previous, softmax);
-        self.is_below(before, total)
     }
 
     /// The token in which the mass crosses p.
-    pub(crate) fn cut(&self, draw: &mut Draw<'_>, temperature: Temperature, previous: Key) -> Key {
-        let softmax = temperature.softmax(draw.x_max());
-        let total = draw.total(previous, softmax);
+    pub(crate) fn cut(&self, row: &mut Inquiry<'_>, softmax: Softmax, previous: Key) -> Key {
+        let total = row.total(previous, softmax);
         // The first unit of mass past which nothing is kept is ceil(p·total); the unit before it lies in the crossing token.
         let units = (u128::from(self.p) * u128::from(total)).div_ceil(1 << 53) as u64;
-        draw.locate(Measure::Mass(softmax), units.saturating_sub(1))
+        row.locate(Measure::Mass(softmax), units.saturating_sub(1))
     }
 }

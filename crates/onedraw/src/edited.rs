@@ -1,0 +1,167 @@
+//! A part of a row as the edits so far left it, with its skyline: what edits write and questions read.
+
+use crate::edit::temperature::Temperature;
+use crate::error::RowError;
+use crate::kernels::passes::Passes;
+use crate::math::saturated;
+use crate::noise::BLOCK;
+use crate::order::Key;
+use crate::row::{Overlay, Span};
+use crate::skyline::Skyline;
+
+/// The memory of an edited row, kept from step to step so that a step allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EditedMemory {
+    overlay: Overlay,
+    skyline: Skyline,
+    /// The bits of a list of ids.
+    listed: Vec<u64>,
+}
+
+/// The tokens of a span. The row is never written: edits lie over it.
+pub(crate) struct Edited<'a> {
+    pub span: Span<'a>,
+    pub passes: Passes,
+    pub memory: &'a mut EditedMemory,
+}
+
+impl Edited<'_> {
+    /// The row without edits. The skyline comes with [`Edited::scan`].
+    pub(crate) fn reset(&mut self) {
+        self.memory.overlay.reset(&self.span);
+    }
+
+    /// Reads the row once: the skyline of what is alive, or the lowest bad logit.
+    pub(crate) fn scan(&mut self) -> Result<(), RowError> {
+        self.memory.skyline.scan(self.passes, &self.span, &self.memory.overlay)
+    }
+
+    /// Masks every token that is not listed.
+    pub(crate) fn keep_listed(&mut self, ids: &[u32]) {
+        let EditedMemory { overlay, listed, .. } = &mut *self.memory;
+        listed.clear();
+        listed.resize(overlay.alive.len(), 0);
+        for (block, lane) in ids.iter().filter_map(|&id| self.span.place(id)) {
+            listed[block] |= 1 << lane;
+        }
+        overlay.alive.iter_mut().zip(listed).for_each(|(alive, listed)| *alive &= *listed);
+    }
+
+    /// Masks every token whose bit is not set: 32 tokens a word, lowest bit first.
+    pub(crate) fn keep_masked(&mut self, mask: &[u32]) {
+        for (block, alive) in self.memory.overlay.alive.iter_mut().enumerate() {
+            let word = (self.span.first_block() + block) * BLOCK / 32;
+            let half = |i: usize| mask.get(i).map_or(0, |&bits| u64::from(bits));
+            *alive &= half(word) | half(word + 1) << 32;
+        }
+    }
+
+    /// Changes the logit of a token, if it is held here and alive.
+    #[inline]
+    pub(crate) fn edit(&mut self, token: u32, change: impl FnOnce(f32) -> f32) {
+        let Some((block, lane)) = self.span.place(token) else { return };
+        let old = self.memory.overlay.get(&self.span, block, lane);
+        if old == f32::NEG_INFINITY {
+            return;
+        }
+        let new = saturated(change(old));
+        self.memory.overlay.set(block, lane, new);
+        self.memory.skyline.changed(block, old, new);
+    }
+
+    /// Masks a token, if it is held here.
+    pub(crate) fn mask(&mut self, token: u32) {
+        let Some((block, lane)) = self.span.place(token) else { return };
+        let old = self.memory.overlay.get(&self.span, block, lane);
+        self.memory.overlay.mask(block, lane);
+        self.memory.skyline.changed(block, old, f32::NEG_INFINITY);
+    }
+
+    /// Makes the skyline exact again after edits of single tokens.
+    pub(crate) fn repair(&mut self) {
+        self.memory.skyline.repair(self.passes, &self.span, &self.memory.overlay);
+    }
+
+    /// Makes the skyline exact again after anything.
+    pub(crate) fn rebuild(&mut self) {
+        self.memory.skyline.rebuild(self.passes, &self.span, &self.memory.overlay);
+    }
+
+    /// Masks the tokens after `last` and makes the temperature part of the logits of the others. The skyline is left as it was.
+    pub(crate) fn keep_up_to(&mut self, last: Key, temperature: Temperature) {
+        let mut buffer = [0.0; BLOCK];
+        let EditedMemory { overlay, skyline, .. } = &mut *self.memory;
+        for block in 0..self.span.blocks() {
+            if skyline.maxima[block] < last.logit() {
+                overlay.alive[block] = 0;
+                continue;
+            }
+            let lanes = *overlay.lanes(&self.span, block, &mut buffer);
+            for (lane, &x) in lanes.iter().enumerate() {
+                if Key::new(x, self.span.token(block, lane)) > last {
+                    overlay.mask(block, lane);
+                } else if temperature != Temperature::ONE {
+                    overlay.set(block, lane, temperature.divide(x));
+                }
+            }
+        }
+    }
+
+    /// Whether every token is masked. Exact after [`Edited::keep_up_to`], which masks tokens of −inf too.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.memory.overlay.alive.iter().all(|&alive| alive == 0)
+    }
+
+    /// The largest logit of every block; −inf for a block with nothing alive.
+    pub(crate) fn maxima(&self) -> &[f32] {
+        &self.memory.skyline.maxima
+    }
+
+    /// The 64 current logits of a block; −inf where dead.
+    #[inline]
+    pub(crate) fn lanes<'b>(&'b self, block: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32; BLOCK] {
+        self.memory.overlay.lanes(&self.span, block, buffer)
+    }
+
+    /// The current logit of a token, if it is held here; −inf if it is masked.
+    pub(crate) fn logit(&self, token: u32) -> Option<f32> {
+        let (block, lane) = self.span.place(token)?;
+        Some(self.memory.overlay.get(&self.span, block, lane))
+    }
+
+    /// The first token of the order, if any is alive.
+    pub(crate) fn first(&self) -> Option<Key> {
+        let x_max = self.memory.skyline.summit();
+        if x_max == f32::NEG_INFINITY {
+            return None;
+        }
+        let mut buffer = [0.0; BLOCK];
+        let block = self.maxima().iter().position(|&x| x == x_max)?;
+        let lane = self.lanes(block, &mut buffer).iter().position(|&x| x == x_max)?;
+        Some(Key::new(x_max, self.span.token(block, lane)))
+    }
+
+    /// Opens the blocks that may hold a token up to `last`.
+    #[inline]
+    pub(crate) fn open(&self, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK])) {
+        let mut buffer = [0.0; BLOCK];
+        for (block, &maximum) in self.maxima().iter().enumerate() {
+            if maximum >= last.logit() {
+                each(block, self.lanes(block, &mut buffer));
+            }
+        }
+    }
+
+    /// Shows each token up to `last`.
+    #[inline]
+    pub(crate) fn visit(&self, last: Key, mut each: impl FnMut(Key)) {
+        self.open(last, |block, lanes| {
+            for (lane, &x) in lanes.iter().enumerate() {
+                let key = Key::new(x, self.span.token(block, lane));
+                if key <= last {
+                    each(key);
+                }
+            }
+        });
+    }
+}

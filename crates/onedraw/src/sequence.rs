@@ -1,0 +1,312 @@
+//! One sequence without the memory to draw in: a plan, a history and a seed.
+
+use std::sync::Arc;
+
+use crate::draw::{Draw, DrawMemory};
+use crate::edit::Context;
+use crate::error::{ParamError, RowError};
+use crate::float_mode::Standard;
+use crate::history::History;
+use crate::kernels::Kernel;
+use crate::kernels::passes::Passes;
+use crate::logprobs::{self, Distribution, Report, TokenLogprob};
+use crate::noise::Noise;
+use crate::params::{LogprobsMode, SamplingParams};
+use crate::plan::Plan;
+use crate::question::{Answers, Reply};
+use crate::row::{MAX_VOCABULARY, Row};
+use crate::shard::{Rank, Ranks, Shards, Traffic};
+use crate::slice::{Slice, SliceMemory};
+
+/// A drawn token.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Sampled {
+    /// The token.
+    pub token: u32,
+    /// The seed that drew it.
+    pub seed: u64,
+    /// The number of output tokens before it.
+    pub position: u32,
+    /// Which of the `n` sequences it belongs to.
+    pub sequence: u32,
+    /// Its probability, where `logprobs` is set: it needs the whole mass, so nobody pays unasked.
+    pub probability: Option<f64>,
+    /// Its logprob (in the logits modes its logit), where `logprobs` is set.
+    pub logprob: Option<f64>,
+    /// 1 + the tokens before it in the order, where `logprobs` is set.
+    pub rank: Option<u32>,
+    /// The drawn token, then the best others, where `logprobs` is set.
+    pub logprobs: Vec<TokenLogprob>,
+}
+
+/// What a token depends on, beside the row and the position.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequence {
+    /// One for all `n` sequences.
+    plan: Arc<Plan>,
+    history: History,
+    seed: u64,
+    sequence: u32,
+    logprobs: Option<i64>,
+    logprobs_mode: LogprobsMode,
+    prompt_logprobs: i64,
+    /// The largest id that was appended since.
+    largest_accepted: Option<u32>,
+    /// Tokens to make room for when the first is appended, so that later ones allocate nothing; a huge `max_tokens` is not
+    /// paid for in advance.
+    room: usize,
+}
+
+/// The memory one draw needs at a time, and the split of the vocabulary it serves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Workspace {
+    shards: Shards,
+    slices: Vec<SliceMemory>,
+    draw: DrawMemory,
+    partial: Reply,
+    traffic: Traffic,
+    passes: Passes,
+}
+
+impl Workspace {
+    pub(crate) fn new(shards: Shards, kernel: Kernel) -> Self {
+        let passes = Passes::of(kernel).unwrap_or_default();
+        Self { slices: vec![SliceMemory::default(); shards.ranks()], shards, passes, ..Self::default() }
+    }
+
+    /// Fresh memory for another split, with the same passes.
+    pub(crate) fn split(&self, shards: Shards) -> Self {
+        Self { passes: self.passes, ..Self::new(shards, Kernel::Auto) }
+    }
+
+    pub(crate) fn use_kernel(&mut self, kernel: Kernel) {
+        self.passes = Passes::of(kernel).unwrap_or_default();
+    }
+
+    /// What the last draw over several ranks sent.
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
+
+/// A mask must reach to the end of the vocabulary; it may be longer.
+fn check_mask(mask: Option<&[u32]>, vocabulary: usize) -> Result<(), RowError> {
+    let needed = vocabulary.div_ceil(32);
+    match mask.map(<[u32]>::len) {
+        Some(words) if words < needed => Err(RowError::MaskTooShort { words, needed }),
+        _ => Ok(()),
+    }
+}
+
+impl Sequence {
+    /// The `n` sequences of the parameters: one seed, told apart by the sequence word of the noise.
+    pub(crate) fn all(params: &SamplingParams) -> Result<Vec<Self>, ParamError> {
+        let first = Self::first(params)?;
+        Ok((0..params.n).map(|sequence| Self { sequence, ..first.clone() }).collect())
+    }
+
+    /// The first of the `n` sequences.
+    pub(crate) fn first(params: &SamplingParams) -> Result<Self, ParamError> {
+        let plan = Plan::new(params)?;
+        let seed = match params.seed {
+            Some(seed) => seed,
+            None => getrandom::u64().map_err(|error| {
+                ParamError::new("seed", format!("the system gave no random number: {error}"))
+            })?,
+        };
+        Ok(Self {
+            plan: Arc::new(plan),
+            history: History::new(&params.prompt_token_ids, &params.output_token_ids, params.penalty_window),
+            seed,
+            sequence: 0,
+            logprobs: params.logprobs,
+            logprobs_mode: params.logprobs_mode,
+            prompt_logprobs: params.prompt_logprobs.unwrap_or(0),
+            largest_accepted: None,
+            room: (params.max_tokens as usize).min(1 << 16),
+        })
+    }
+
+    pub(crate) fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
+        self.plan.check_vocabulary(vocabulary)?;
+        match self.largest_accepted {
+            Some(token) if token as usize >= vocabulary => {
+                Err(RowError::OutsideVocabulary { field: "output_token_ids", token, vocabulary })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn accept(&mut self, token: u32) {
+        self.history.reserve(std::mem::take(&mut self.room));
+        self.history.push(token);
+        self.largest_accepted = self.largest_accepted.max(Some(token));
+    }
+
+    pub(crate) fn rewind(&mut self, length: usize) {
+        self.history.truncate_output(length);
+        self.largest_accepted =
+            self.largest_accepted.and_then(|_| self.history.output().iter().max().copied());
+    }
+
+    pub(crate) fn prompt(&self) -> &[u32] {
+        self.history.prompt()
+    }
+
+    pub(crate) fn output(&self) -> &[u32] {
+        self.history.output()
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn noise(&self, position: u32) -> Noise {
+        Noise { seed: self.seed, position, sequence: self.sequence, round: 0 }
+    }
+
+    pub(crate) fn position(&self) -> u32 {
+        self.history.output().len() as u32
+    }
+
+    /// Loads the row and hands it over, whole or in shards, to `use_row`.
+    fn with_row<R>(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        position: u32,
+        workspace: &mut Workspace,
+        use_row: impl FnOnce(&mut dyn Answers, &mut DrawMemory) -> Result<R, RowError>,
+    ) -> Result<R, RowError> {
+        let _mode = Standard::enter();
+        self.check_vocabulary(row.len())?;
+        check_mask(mask, row.len())?;
+        let segments = self.plan.segments(mask.is_some())?;
+        let context = Context { history: &self.history, mask };
+        let noise = self.noise(position);
+        let Workspace { shards, slices, draw, partial, traffic, passes } = workspace;
+        slices.resize_with(shards.ranks(), SliceMemory::default);
+        if let [whole] = &mut slices[..] {
+            return use_row(&mut Slice::load(row, 0, segments, context, noise, *passes, whole), draw);
+        }
+        let mut ranks = Ranks::load(row, shards, segments, context, noise, *passes, slices, partial);
+        let result = use_row(&mut ranks, draw);
+        *traffic = ranks.traffic;
+        result
+    }
+
+    /// Draws at `ahead` positions after the history's end; the history stays as it is.
+    pub(crate) fn draw(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        ahead: u32,
+        uniform: Option<f64>,
+        workspace: &mut Workspace,
+    ) -> Result<Sampled, RowError> {
+        let position = self.position().wrapping_add(ahead);
+        self.with_row(row, mask, position, workspace, |row, memory| {
+            self.drawn(row, mask.is_some(), position, uniform, memory)
+        })
+    }
+
+    /// Draws from a loaded row by asking it.
+    fn drawn(
+        &self,
+        row: &mut dyn Answers,
+        has_mask: bool,
+        position: u32,
+        uniform: Option<f64>,
+        memory: &mut DrawMemory,
+    ) -> Result<Sampled, RowError> {
+        let mut draw = Draw::new(row, self.plan.segments(has_mask)?, self.plan.is_greedy(), memory)?;
+        let token = match uniform {
+            None => draw.winner().token(),
+            Some(uniform) => draw.at(uniform)?.token(),
+        };
+        let mut sampled = Sampled {
+            token,
+            seed: self.seed,
+            position,
+            sequence: self.sequence,
+            probability: None,
+            logprob: None,
+            rank: None,
+            logprobs: Vec::new(),
+        };
+        if let Some(count) = self.logprobs {
+            let mode = self.logprobs_mode;
+            let report = if mode.is_raw() {
+                logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode)
+            } else {
+                logprobs::report(&mut draw, token, count, mode)
+            };
+            sampled.probability = Some(report.probability);
+            sampled.logprob = Some(report.logprob);
+            sampled.rank = Some(report.rank);
+            sampled.logprobs = report.logprobs;
+        }
+        Ok(sampled)
+    }
+
+    pub(crate) fn distribution(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        workspace: &mut Workspace,
+    ) -> Result<Distribution, RowError> {
+        self.with_row(row, mask, self.position(), workspace, |row, memory| {
+            let segments = self.plan.segments(mask.is_some())?;
+            Ok(logprobs::distribution(&mut Draw::new(row, segments, self.plan.is_greedy(), memory)?))
+        })
+    }
+
+    /// The report of a prompt token that `row` predicts.
+    pub(crate) fn prompt_report(
+        &self,
+        row: Row<'_>,
+        token: u32,
+        workspace: &mut Workspace,
+    ) -> Result<Report, RowError> {
+        let mode =
+            if self.logprobs_mode.is_logits() { LogprobsMode::RawLogits } else { LogprobsMode::RawLogprobs };
+        self.with_row(row, None, 0, workspace, |row, memory| {
+            Ok(logprobs::report(&mut Draw::raw(row, memory)?, token, self.prompt_logprobs, mode))
+        })
+    }
+
+    /// This process's part of the next row.
+    pub(crate) fn rank<'a>(
+        &'a self,
+        part: Row<'a>,
+        start: usize,
+        mask: Option<&'a [u32]>,
+        workspace: &'a mut Workspace,
+    ) -> Result<Rank<'a>, RowError> {
+        let _mode = Standard::enter();
+        let vocabulary = start.saturating_add(part.len());
+        if vocabulary > MAX_VOCABULARY {
+            return Err(RowError::VocabularyTooLarge { vocabulary });
+        }
+        check_mask(mask, vocabulary)?;
+        let segments = self.plan.segments(mask.is_some())?;
+        let context = Context { history: &self.history, mask };
+        let noise = self.noise(self.position());
+        workspace.slices.resize_with(workspace.shards.ranks(), SliceMemory::default);
+        let memory = &mut workspace.slices[0];
+        Ok(Rank::new(Slice::load(part, start, segments, context, noise, workspace.passes, memory)))
+    }
+
+    /// Draws the next token of a row that others hold.
+    pub(crate) fn draw_over(
+        &self,
+        ranks: &mut dyn Answers,
+        vocabulary: usize,
+        has_mask: bool,
+        workspace: &mut Workspace,
+    ) -> Result<Sampled, RowError> {
+        let _mode = Standard::enter();
+        self.check_vocabulary(vocabulary)?;
+        self.drawn(ranks, has_mask, self.position(), None, &mut workspace.draw)
+    }
+}
