@@ -24,7 +24,8 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-7
 }
 
-/// ln of these probabilities is the row.
+/// The logarithms of 0.1, 0.2, 0.3 and 0.4.
+#[allow(clippy::approx_constant, clippy::excessive_precision)]
 const ROW: [f32; 4] = [-2.3025851, -1.6094379, -1.2039728, -0.9162907];
 
 #[test]
