@@ -9,7 +9,7 @@ use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::inquiry::Inquiry;
 use crate::mass::{Softmax, UNIT};
-use crate::math::{exp, ln};
+use crate::math::ln;
 use crate::order::Key;
 use crate::plan::Segment;
 use crate::question::{Answer, Answers, BadLogit, Measure, Question, Reply};
@@ -91,7 +91,7 @@ impl<'a> Draw<'a> {
     }
 
     /// The largest logit alive.
-    pub(crate) fn x_max(&self) -> f32 {
+    fn x_max(&self) -> f32 {
         self.summit.logit()
     }
 
@@ -204,11 +204,6 @@ impl<'a> Draw<'a> {
     /// The logit of a token after all edits and the temperature; −inf if the chain removed it.
     pub(crate) fn logit(&mut self, key: Key) -> f64 {
         if key > self.kept().0 { f64::NEG_INFINITY } else { self.temperature.logit(key) }
-    }
-
-    /// The probability of a token whose logarithm is `logprob`.
-    pub(crate) fn probability(logprob: f64) -> f64 {
-        exp(logprob)
     }
 
     /// 1 + the tokens before it.

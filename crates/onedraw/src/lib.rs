@@ -75,7 +75,7 @@ mod race;
 pub mod reference;
 pub mod row;
 pub mod sampler;
-pub mod sequence;
+mod sequence;
 pub mod shard;
 mod skyline;
 mod slice;

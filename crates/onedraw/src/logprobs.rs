@@ -2,6 +2,7 @@
 
 use crate::draw::Draw;
 use crate::error::RowError;
+use crate::math::exp;
 use crate::params::LogprobsMode;
 
 /// A token with its logprob (or logit, as the mode says) and its rank.
@@ -51,7 +52,7 @@ pub(crate) fn report(draw: &mut Draw<'_>, token: u32, count: i64, mode: Logprobs
     let key = draw.key_of(token);
     let value = |draw: &mut Draw<'_>, key| if mode.is_logits() { draw.logit(key) } else { draw.logprob(key) };
     let logprob = value(draw, key);
-    let probability = Draw::probability(draw.logprob(key));
+    let probability = exp(draw.logprob(key));
     let rank = draw.rank(key);
     let mut logprobs = vec![TokenLogprob { token, logprob, rank }];
     if count != 0 {
@@ -72,7 +73,7 @@ pub(crate) fn distribution(draw: &mut Draw<'_>) -> Distribution {
     let logprobs: Vec<f64> = keys.iter().map(|&key| draw.logprob(key)).collect();
     Distribution {
         tokens: keys.iter().map(|key| key.token()).collect(),
-        probabilities: logprobs.iter().map(|&logprob| Draw::probability(logprob)).collect(),
+        probabilities: logprobs.iter().map(|&logprob| exp(logprob)).collect(),
         logprobs,
     }
 }

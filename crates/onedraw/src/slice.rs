@@ -216,7 +216,6 @@ impl Answers for Slice<'_> {
                 let Self { edited, noise, race, .. } = self;
                 Answer::Winner(race.run(&Field { edited, noise, x_max, temperature, before }))
             }
-
             Question::Rank { key, enough } => Answer::Rank(self.rank(key, enough)),
             Question::Weigh { key, softmax } => self.weigh(key, softmax),
             Question::Total { last, softmax } => Answer::Total(self.total(last, softmax)),

@@ -1,4 +1,7 @@
-//! A step allocates nothing after warm-up: not the sampler, not a batch on the calling thread.
+//! A step allocates nothing after warm-up: not the sampler, whatever the row's type, not a batch on the calling thread.
+//!
+//! Outside of this: logprobs, whose list is the caller's; ranks in one process; and a batch on several threads, where the thread
+//! pool now and then takes memory for its queue.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -36,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Chains that take every path of a draw: rejections, full sums, listed and radix cuts, edits after truncations, masks.
+/// Chains that take every path of a draw: rejections, full sums, listed and radix cuts, edits after truncations, lists.
 const CHAINS: [&str; 10] = [
     r#"{"temperature": 0}"#,
     r#"{"temperature": 0.8}"#,
@@ -66,6 +69,28 @@ fn a_step_of_a_sampler_allocates_nothing() {
         for row in &rows {
             (0..100).for_each(|_| drop(sampler.sample(row).expect(json)));
         }
+        assert_eq!(COUNT.get() - before, 0, "{json}");
+    }
+}
+
+#[test]
+fn masks_and_half_rows_allocate_nothing() {
+    let row = onedraw_testkit::rows::gaussian(2, 5000, 1.0);
+    let (f16, bf16) = (onedraw_testkit::rows::to_f16(&row), onedraw_testkit::rows::to_bf16(&row));
+    let mask: Vec<u32> = (0..157).map(|word| 0x5a5a_1234 ^ word).collect();
+    for json in CHAINS {
+        let mut sampler = Sampler::new(params(json)).expect(json);
+        let mut step = || {
+            // A mask needs an order that names `allowed`.
+            if !json.contains("order") {
+                sampler.sample_masked(&row, &mask).map(drop).expect(json);
+            }
+            sampler.sample(&f16).map(drop).expect(json);
+            sampler.sample(&bf16).map(drop).expect(json);
+        };
+        (0..50).for_each(|_| step());
+        let before = COUNT.get();
+        (0..50).for_each(|_| step());
         assert_eq!(COUNT.get() - before, 0, "{json}");
     }
 }
