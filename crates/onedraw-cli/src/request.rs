@@ -50,8 +50,7 @@ impl Requests {
                 }
             },
         };
-        let value: Value = serde_json::from_str(text)
-            .map_err(|error| anyhow!("params: not a JSON object, nor an array of them: {error}"))?;
+        let value = onedraw::json::parse(text)?;
         match value {
             Value::Object(_) => {
                 let request = Request::new(value, overrides).map_err(|error| named(None, &error))?;
@@ -206,11 +205,7 @@ mod tests {
         assert_eq!(error(r#"[{}, {}, {}, {"top_p": 2}]"#), "params[3].top_p: must be in (0, 1], not 2");
         assert_eq!(error("[{}, 7]"), "params[1]: must be a JSON object");
         assert_eq!(error("7"), "params: must be a JSON object, or an array of one a row");
-        assert!(
-            error("{").starts_with("params: not a JSON object, nor an array of them: EOF"),
-            "{}",
-            error("{")
-        );
+        assert!(error("{").starts_with("params: cannot be read as JSON: EOF"), "{}", error("{"));
         assert!(error("@/nowhere/at/all").starts_with("params: the file /nowhere/at/all cannot be read: "));
     }
 

@@ -101,7 +101,11 @@ fn bad_parameters_are_named() {
         ("[]", "params: an array of 0 for 4 rows; one object a row is needed"),
         ("[{}, 5, {}, {}]", "params[1]: must be a JSON object"),
         ("7", "params: must be a JSON object, or an array of one a row"),
-        ("", "params: not a JSON object, nor an array of them: EOF while parsing a value at line 1 column 0"),
+        ("", "params: cannot be read as JSON: EOF while parsing a value at line 1 column 0"),
+        (
+            r#"{"seed": 1, "seed": 2}"#,
+            "params: cannot be read as JSON: the key `seed` stands twice at line 1 column 22",
+        ),
         (
             r#"{"logit_bias": {"3": 1}}"#,
             "logit_bias: token 3 is outside the vocabulary; ids of this row are 0 to 2",

@@ -53,6 +53,8 @@ fn main() {
         ("peaked", rows::peaked(1, VOCABULARY)),
         ("gaussian, sigma 3", rows::gaussian(2, VOCABULARY, 3.0)),
         ("flat, sigma 0.01", rows::gaussian(3, VOCABULARY, 0.01)),
+        ("ties, 8 values", rows::ties(4, VOCABULARY, 8)),
+        ("all equal", rows::flat(VOCABULARY, 0.0)),
     ];
     println!(
         "{VOCABULARY} f32 logits, one thread, row hot in cache; µs as median (mean); ratio of medians to a bare max-scan"

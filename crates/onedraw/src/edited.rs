@@ -141,12 +141,19 @@ impl Edited<'_> {
         Some(Key::new(x_max, self.span.token(block, lane)))
     }
 
+    /// No token of the block, whose largest logit is `maximum`, comes before this place. Among blocks with equal maxima the ids tell:
+    /// a row of ties is no worse than another.
+    #[inline]
+    pub(crate) fn earliest(&self, block: usize, maximum: f32) -> Key {
+        Key::new(maximum, self.span.token(block, 0))
+    }
+
     /// Opens the blocks that may hold a token up to `last`.
     #[inline]
     pub(crate) fn open(&self, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK])) {
         let mut buffer = [0.0; BLOCK];
         for (block, &maximum) in self.maxima().iter().enumerate() {
-            if maximum >= last.logit() {
+            if self.earliest(block, maximum) <= last {
                 each(block, self.lanes(block, &mut buffer));
             }
         }

@@ -61,6 +61,7 @@ pub mod error;
 mod float_mode;
 pub mod history;
 mod inquiry;
+pub mod json;
 pub mod kernels;
 pub mod logprobs;
 pub mod mass;

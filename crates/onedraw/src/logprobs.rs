@@ -25,7 +25,7 @@ pub struct Report {
     pub logprob: f64,
     /// Its probability.
     pub probability: f64,
-    /// 1 + the tokens before it in the order.
+    /// 1 + the tokens before it in the order; of a masked token, 1 + all that are alive.
     pub rank: u32,
     /// The token itself, then the best others in order. Tokens of probability 0 are not listed.
     pub logprobs: Vec<TokenLogprob>,

@@ -50,7 +50,7 @@ impl Softmax {
     }
 }
 
-/// `floor(2^t · 2^43)` for `t ≤ 0`, within 2^-23 relative before the floor; 0 below −44. Not monotone to the last bit: thresholds
+/// `floor(2^t · 2^43)` for `t ≤ 0` (above 0 counts as 0), within 2^-23 relative before the floor; 0 below −44. Not monotone to the last bit: thresholds
 /// live on logits, never on weights.
 #[inline(always)]
 pub fn exp2_fixed(t: f32) -> u64 {
@@ -61,6 +61,7 @@ pub fn exp2_fixed(t: f32) -> u64 {
 fn exp2_fixed_by(t: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
     // Anything below −44 is 0 after the floor; the clamp keeps the split in range and catches −inf.
     let t = if t > -64.0 { t } else { -64.0 };
+    let t = if t < 0.0 { t } else { 0.0 };
     let n = (t + ROUND) - ROUND;
     let f = t - n;
     let [c1, c2, c3, c4, c5, c6] = POWERS;
@@ -92,6 +93,7 @@ mod tests {
         for n in 1..=43 {
             assert_eq!(exp2_fixed(-(n as f32)), UNIT >> n, "2^-{n}");
         }
+        assert_eq!((exp2_fixed(20.5), exp2_fixed(f32::INFINITY)), (UNIT, UNIT));
         assert_eq!(exp2_fixed(-44.0), 0);
         assert_eq!(exp2_fixed(-64.0), 0);
         assert_eq!(exp2_fixed(-1e30), 0);

@@ -48,6 +48,7 @@ pub struct SamplingParams {
     /// Whether frequency and presence penalty count the output alone, or the prompt too.
     pub penalty_scope: PenaltyScope,
     /// Added to single logits.
+    #[serde(deserialize_with = "biases")]
     pub logit_bias: BTreeMap<u32, f64>,
     /// If set, only these may be drawn.
     pub allowed_token_ids: Option<Vec<u32>>,
@@ -58,7 +59,7 @@ pub struct SamplingParams {
     /// Generation ends after so many tokens.
     pub max_tokens: u32,
     /// Generation ends where one of these appears in the text. One string or a list.
-    #[serde(deserialize_with = "one_or_many")]
+    #[serde(deserialize_with = "strings")]
     pub stop: Vec<String>,
     /// Generation ends when one of these is drawn.
     pub stop_token_ids: Vec<u32>,
@@ -67,7 +68,7 @@ pub struct SamplingParams {
     /// Whether the stop string stays in the text.
     pub include_stop_str_in_output: bool,
     /// The end-of-sequence ids. One id or a list.
-    #[serde(deserialize_with = "one_or_many")]
+    #[serde(deserialize_with = "ids")]
     pub eos_token_id: Vec<u32>,
     /// Names the noise; none or −1: drawn from the system and reported with the result.
     #[serde(deserialize_with = "seed_or_minus_one")]
@@ -188,9 +189,7 @@ impl SamplingParams {
     pub fn from_json(text: &str) -> Result<Self, ParamError> {
         // Reading a decimal number rounds.
         let _mode = Standard::enter();
-        let value = serde_json::from_str(text)
-            .map_err(|error| ParamError::new("params", format!("not a JSON object: {error}")))?;
-        Self::from_value(value)
+        Self::from_value(crate::json::parse(text)?)
     }
 
     /// As [`SamplingParams::from_json`], from a parsed value.
@@ -350,19 +349,39 @@ impl SamplingParamsBuilder {
     }
 }
 
-fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected one value or a list of them")]
-    enum Form<T> {
-        Many(Vec<T>),
-        One(T),
-        Null,
+macro_rules! one_or_many {
+    ($name:ident, $type:ty, $expecting:literal) => {
+        fn $name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<$type>, D::Error> {
+            #[derive(Deserialize)]
+            #[serde(untagged, expecting = $expecting)]
+            enum Form {
+                Many(Vec<$type>),
+                One($type),
+                Null,
+            }
+            Ok(match Form::deserialize(deserializer)? {
+                Form::Many(values) => values,
+                Form::One(value) => vec![value],
+                Form::Null => Vec::new(),
+            })
+        }
+    };
+}
+
+one_or_many!(strings, String, "expected a string or a list of strings");
+one_or_many!(ids, u32, "expected a token id or a list of token ids");
+
+/// JSON's keys are strings; each must be the id of another token.
+fn biases<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u32, f64>, D::Error> {
+    let mut biases = BTreeMap::new();
+    for (key, bias) in BTreeMap::<String, f64>::deserialize(deserializer)? {
+        let error = |what| serde::de::Error::custom(format!("the key `{key}` {what}"));
+        let token = key.parse().map_err(|_| error("is not a token id"))?;
+        if biases.insert(token, bias).is_some() {
+            return Err(error("names a token that another key names too"));
+        }
     }
-    Ok(match Form::deserialize(deserializer)? {
-        Form::Many(values) => values,
-        Form::One(value) => vec![value],
-        Form::Null => Vec::new(),
-    })
+    Ok(biases)
 }
 
 fn seed_or_minus_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

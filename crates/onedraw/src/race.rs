@@ -47,12 +47,14 @@ impl Race {
             self.heads.resize(field.edited.span.blocks(), 0.0);
             field.edited.passes.heads(field.noise, field.edited.span.first_block() as u32, &mut self.heads);
         }
-        let floor = field.before.map_or(-f32::MAX, Key::logit);
+        let before = field.before.unwrap_or(Key::END);
         self.bounds.clear();
-        self.bounds.extend(field.edited.maxima().iter().zip(&self.heads).map(|(&maximum, &head)| {
-            let bound = field.temperature.scaled(maximum, field.x_max) + f64::from(head);
-            if maximum >= floor { bound } else { f64::NEG_INFINITY }
-        }));
+        self.bounds.extend(field.edited.maxima().iter().zip(&self.heads).enumerate().map(
+            |(block, (&maximum, &head))| {
+                let bound = field.temperature.scaled(maximum, field.x_max) + f64::from(head);
+                if field.edited.earliest(block, maximum) < before { bound } else { f64::NEG_INFINITY }
+            },
+        ));
         // The block with the highest bound sets a score that leaves few contenders.
         let highest = self
             .bounds
@@ -71,21 +73,16 @@ impl Race {
             }
         }
         // From the highest bound down, until no bound reaches the best score.
-        while let Some(next) = highest_of(&self.contenders, &self.bounds) {
-            let block = self.contenders.swap_remove(next) as usize;
-            if !reaches(self.bounds[block], best) {
+        let bounds = &self.bounds;
+        self.contenders.sort_unstable_by(|&a, &b| bounds[b as usize].total_cmp(&bounds[a as usize]));
+        for &block in &self.contenders {
+            if !reaches(bounds[block as usize], best) {
                 break;
             }
-            field.finish(block, &mut best);
+            field.finish(block as usize, &mut best);
         }
         best
     }
-}
-
-/// The place among `contenders` of the block with the highest bound.
-fn highest_of(contenders: &[u32], bounds: &[f64]) -> Option<usize> {
-    let bound = |place: usize| bounds[contenders[place] as usize];
-    (0..contenders.len()).reduce(|best, place| if bound(place) > bound(best) { place } else { best })
 }
 
 impl Field<'_> {

@@ -1,7 +1,8 @@
 //! The definition of everything onedraw computes: obvious, scalar, slow.
 //!
 //! It lists the tokens, sorts them all, gives every one its noise, and takes the best. The engine opens a few blocks and asks
-//! questions instead; it is tested for equality with this, to the bit. Where the two differ, this is right.
+//! questions instead; it is tested for equality with this, to the bit. Where the two differ, this is right. What is checked before any row
+//! is read (ids outside the vocabulary, a mask whose stage the order leaves out) is not repeated here.
 
 use crate::chain::{Order, Stage};
 use crate::edit::temperature::Temperature;

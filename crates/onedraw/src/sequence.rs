@@ -52,8 +52,8 @@ pub(crate) struct Sequence {
     prompt_logprobs: i64,
     /// The largest id that was appended since.
     largest_accepted: Option<u32>,
-    /// Tokens to make room for when the first is appended, so that later ones allocate nothing; a huge `max_tokens` is not
-    /// paid for in advance.
+    /// Tokens to make room for when the first is appended, so that the next ones allocate nothing: `max_tokens`, of which no
+    /// more than a thousand are paid for in advance.
     room: usize,
 }
 
@@ -123,7 +123,7 @@ impl Sequence {
             logprobs_mode: params.logprobs_mode,
             prompt_logprobs: params.prompt_logprobs.unwrap_or(0),
             largest_accepted: None,
-            room: (params.max_tokens as usize).min(1 << 16),
+            room: (params.max_tokens as usize).min(1024),
         })
     }
 

@@ -12,6 +12,8 @@
 //! | top-p | the mass before it, an interval of the total | 17, 25 |
 //! | top-p, if the interval cannot tell | the total | 17, 9 |
 //! | top-p after top-k | the k best keys, then their mass | 5, 1 + 8·k, then 17, 9 |
+//! | a winner that min-p or top-k rejects | for top-k the k best keys, once | 5, 1 + 8·k |
+//! | a cut by mass, or a k above 1,024 | five histograms | 5 · 19, up to 3 · 16,385 + 2 · 8,193 |
 //!
 //! The bytes are a tag and the numbers at their width. min-p needs no round. A rejected winner repeats the rounds from the race on.
 //!
@@ -90,14 +92,15 @@ impl Shards {
         }
     }
 
-    /// The ids of rank `rank` of a vocabulary.
+    /// The ids of rank `rank` of a vocabulary; none for a rank that is not there.
     pub fn range(&self, rank: usize, vocabulary: usize) -> std::ops::Range<usize> {
         let edge = |i: usize| match &self.split {
             Split::Even(ranks) => (i as u128 * vocabulary as u128 / *ranks as u128) as usize,
             Split::At(_) if i == 0 => 0,
             Split::At(points) => points.get(i - 1).map_or(vocabulary, |&point| point.min(vocabulary)),
         };
-        edge(rank)..edge(rank + 1)
+        let rank = rank.min(self.ranks());
+        edge(rank)..edge((rank + 1).min(self.ranks()))
     }
 }
 
@@ -193,5 +196,7 @@ mod tests {
             }
         }
         assert_eq!(Shards::at([70, 5]).range(1, 100), 5..70);
+        assert!(Shards::even(3).range(usize::MAX, 10).is_empty());
+        assert!(Shards::at([5]).range(2, 10).is_empty());
     }
 }

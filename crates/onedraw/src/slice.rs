@@ -18,8 +18,8 @@ use crate::row::{Row, Span};
 pub(crate) struct SliceMemory {
     edited: EditedMemory,
     race: Race,
-    /// Block maxima to select from.
-    maxima: Vec<f32>,
+    /// Blocks to select from, each as its earliest place.
+    earliest: Vec<Key>,
 }
 
 /// The tokens `start..start + row.len()` of a vocabulary, under the chain's edits.
@@ -29,7 +29,7 @@ pub(crate) struct Slice<'a> {
     context: Context<'a>,
     noise: Noise,
     race: &'a mut Race,
-    maxima: &'a mut Vec<f32>,
+    earliest: &'a mut Vec<Key>,
     bad: Option<BadLogit>,
     /// In a later segment: the edit that masked the last token, or −1.
     emptied_by: Option<i32>,
@@ -46,9 +46,10 @@ impl<'a> Slice<'a> {
         passes: Passes,
         memory: &'a mut SliceMemory,
     ) -> Self {
-        let SliceMemory { edited, race, maxima } = memory;
+        let SliceMemory { edited, race, earliest } = memory;
         let edited = Edited { span: Span { row, start }, passes, memory: edited };
-        let mut slice = Self { edited, segments, context, noise, race, maxima, bad: None, emptied_by: None };
+        let mut slice =
+            Self { edited, segments, context, noise, race, earliest, bad: None, emptied_by: None };
         slice.race.forget();
         slice.begin(slice.segments[0].edits.len());
         slice
@@ -111,7 +112,8 @@ impl<'a> Slice<'a> {
             return enough;
         }
         let mut rank = 0;
-        self.edited.visit(key, |other| rank += u32::from(other < key));
+        // A masked token comes after all that are alive.
+        self.edited.visit(key.min(Key::END), |other| rank += u32::from(other < key));
         rank
     }
 
@@ -124,7 +126,7 @@ impl<'a> Slice<'a> {
             self.edited.passes.weights(maxima, softmax, &mut weights);
             let mut opened = 0u64;
             for (i, (&maximum, &weight)) in maxima.iter().zip(&weights).enumerate() {
-                let is_opened = maximum >= key.logit();
+                let is_opened = self.edited.earliest(group * BLOCK + i, maximum) < key;
                 opened |= u64::from(is_opened) << i;
                 let (low, high) = if is_opened { (0, 0) } else { margin(weight) };
                 least += low;
@@ -162,15 +164,18 @@ impl<'a> Slice<'a> {
         total
     }
 
-    /// The first `count` keys: all of them stand in blocks whose maximum is among the `count` largest maxima.
+    /// The first `count` keys: all of them stand in the `count` blocks whose earliest places come first. For a token of another
+    /// block, each of these holds one that is larger, or as large with a lower id.
     fn best(&mut self, count: usize, keys: &mut Vec<Key>) {
-        let mut floor = f32::NEG_INFINITY;
+        let mut last = Key::END;
         if count > 0 && count < self.edited.maxima().len() {
-            self.maxima.clear();
-            self.maxima.extend_from_slice(self.edited.maxima());
-            floor = *self.maxima.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a)).1;
+            self.earliest.clear();
+            let maxima = self.edited.maxima().iter().enumerate();
+            self.earliest.extend(maxima.map(|(block, &maximum)| self.edited.earliest(block, maximum)));
+            let place = *self.earliest.select_nth_unstable(count - 1).1;
+            last = Key::new(place.logit(), place.token() + BLOCK as u32 - 1).min(Key::END);
         }
-        self.edited.visit(Key::last_of(floor).min(Key::END), |key| keys.push(key));
+        self.edited.visit(last, |key| keys.push(key));
         if count < keys.len() {
             keys.select_nth_unstable(count);
             keys.truncate(count);

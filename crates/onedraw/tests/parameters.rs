@@ -41,12 +41,19 @@ fn each_rule_names_its_field() {
             "penalty_scope: unknown variant `prompt`, expected `output` or `all`",
         ),
         (r#"{"stop_token_ids": [1, -5]}"#, "stop_token_ids[1]: invalid value: integer `-5`, expected u32"),
-        (r#"{"eos_token_id": -5}"#, "eos_token_id: expected one value or a list of them"),
+        (r#"{"eos_token_id": -5}"#, "eos_token_id: expected a token id or a list of token ids"),
+        (r#"{"stop": [1]}"#, "stop: expected a string or a list of strings"),
+        (r#"{"logit_bias": {"-1": 1}}"#, "logit_bias: the key `-1` is not a token id"),
+        (
+            r#"{"logit_bias": {"1": 1, "01": 1}}"#,
+            "logit_bias: the key `1` names a token that another key names too",
+        ),
+        (r#"{"logit_bias": {"7": "x"}}"#, "logit_bias.7: invalid type: string \"x\", expected f64"),
         (r#"[1]"#, "params: must be a JSON object"),
     ] {
         assert_eq!(error(json), message);
     }
-    assert!(error("{").starts_with("params: not a JSON object: EOF"), "{}", error("{"));
+    assert!(error("{").starts_with("params: cannot be read as JSON: EOF"), "{}", error("{"));
     let unknown = error(r#"{"top_q": 1}"#);
     assert!(
         unknown.starts_with("top_q: unknown field `top_q`, expected one of `temperature`, `top_k`"),

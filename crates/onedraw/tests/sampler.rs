@@ -161,6 +161,29 @@ fn a_prompt_has_logprobs_from_its_second_token_on() {
     assert_eq!(reports[4], Err(RowError::EmptyRow));
 }
 
+/// A masked token, blocks that two ranks share, empty ranks: the split shows in no report.
+#[test]
+fn prompt_logprobs_do_not_depend_on_shards() {
+    let mut matrix = onedraw_testkit::rows::gaussian(21, 4 * 300, 2.0);
+    matrix.iter_mut().step_by(3).for_each(|x| *x = f32::NEG_INFINITY);
+    let rows = Rows::new(&matrix, 4, 300, 300).unwrap();
+    for tokens in [[0, 3, 63, 66, 297], [1, 64, 130, 299, 2], [9, 90, 91, 192, 200]] {
+        let params = SamplingParams {
+            prompt_token_ids: tokens.to_vec(),
+            prompt_logprobs: Some(4),
+            ..SamplingParams::default()
+        };
+        let whole = Sampler::new(params.clone()).unwrap().prompt_logprobs(rows);
+        let masked = |report: &onedraw::Report| report.logprob == f64::NEG_INFINITY && report.rank == 201;
+        let reports: Vec<_> = whole.iter().filter_map(|report| report.clone().unwrap()).collect();
+        assert!(reports.iter().all(|report| report.logprob.is_finite() || masked(report)), "{reports:?}");
+        for shards in [Shards::even(7), Shards::at([24, 61, 95, 263, 1154])] {
+            let mut split = Sampler::new(params.clone()).unwrap().shards(shards);
+            assert_eq!(split.prompt_logprobs(rows), whole);
+        }
+    }
+}
+
 #[test]
 fn a_row_with_nothing_left_names_the_stage() {
     let empty = |json: &str, row: &[f32]| {
