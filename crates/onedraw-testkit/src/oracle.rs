@@ -42,7 +42,7 @@ pub struct Expected {
 }
 
 /// Why a row has no distribution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The logit of this token, the lowest bad one, is NaN.
     Nan(u32),
@@ -57,11 +57,11 @@ pub enum Failure {
 impl Failure {
     /// The same failure as the engine reports it; `None` for errors that the oracle does not model.
     pub fn of(error: &RowError) -> Option<Self> {
-        match *error {
-            RowError::NanLogit { token } => Some(Self::Nan(token)),
-            RowError::InfiniteLogit { token } => Some(Self::Infinite(token)),
+        match error {
+            RowError::NanLogit { token } => Some(Self::Nan(*token)),
+            RowError::InfiniteLogit { token } => Some(Self::Infinite(*token)),
             RowError::EmptyRow => Some(Self::Empty),
-            RowError::NothingLeft { stage } => Some(Self::NothingLeft(stage)),
+            RowError::NothingLeft { stage } => Some(Self::NothingLeft(stage.clone())),
             _ => None,
         }
     }
@@ -93,18 +93,18 @@ pub fn verify(
     tolerance: f64,
 ) -> Result<(), String> {
     let expected = distribution(logits, params);
-    match (&expected, answer) {
+    match (&expected, &answer) {
         (Ok(expected), Ok((tokens, probabilities))) => {
             return check(expected, tokens, probabilities, tolerance);
         }
-        (Err(expected), Err(failure)) if *expected == failure => return Ok(()),
+        (Err(expected), Err(failure)) if expected == failure => return Ok(()),
         _ => {}
     }
     // One side fails, or both for different reasons. Only a borderline token can excuse that.
     let excused = answers(logits, params).is_ok_and(|answers| {
         answers.slack >= 1.0
-            || answers.others.into_iter().any(|other| match (other, answer) {
-                (Err(other), Err(failure)) => other == failure,
+            || answers.others.into_iter().any(|other| match (other, &answer) {
+                (Err(other), Err(failure)) => other == *failure,
                 (Ok(Outcome { tokens, probabilities }), Ok((got, got_probabilities))) => {
                     let certain = Expected {
                         tokens,

@@ -33,7 +33,7 @@ pub fn any_params(vocabulary: usize) -> impl Strategy<Value = SamplingParams> {
             masks.write(&mut params);
             if let Some(order) = order {
                 // The other way round, adding the missing stages to the order, would never try short orders.
-                for stage in Stage::ALL.into_iter().filter(|stage| !order.names(*stage)) {
+                for stage in Stage::ALL.into_iter().filter(|stage| !order.names(stage)) {
                     unset(&mut params, stage);
                 }
                 params.order = Some(order);

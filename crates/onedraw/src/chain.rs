@@ -5,13 +5,14 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::custom::Custom;
 use crate::error::ParamError;
 
 /// One stage of the pipeline.
 ///
 /// Two kinds exist and everything else follows from them: an **edit** changes logits, a **truncation** keeps a
 /// subset. Temperature stands between: it is a factor, so it never reorders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
     /// Keep only `allowed_token_ids`, and what a grammar's mask allows.
@@ -24,7 +25,13 @@ pub enum Stage {
     LogitBias,
     /// Repetition, then frequency, then presence penalty.
     Penalties,
-    /// Divide by `temperature`.
+    /// Lower what would go on with a repetition (`dry_multiplier`).
+    Dry,
+    /// Ban what would complete a sequence of `no_repeat_ngram_size` tokens a second time.
+    NoRepeatNgram,
+    /// Bend the logits around the best (`smoothing_factor`).
+    Smoothing,
+    /// Divide by `temperature`, or by one that the entropy sets (`dynatemp_range`).
     Temperature,
     /// Keep what is at least `min_p` times as likely as the best.
     MinP,
@@ -32,34 +39,71 @@ pub enum Stage {
     TopK,
     /// Keep the shortest prefix whose mass reaches `top_p`.
     TopP,
+    /// Keep what is about as surprising as the average (`typical_p`).
+    Typical,
+    /// Keep logits within `top_n_sigma` standard deviations of the best.
+    TopNSigma,
+    /// Keep what is at least `epsilon_cutoff` likely.
+    Epsilon,
+    /// As `Epsilon`, with a bar that falls where the entropy is high (`eta_cutoff`).
+    Eta,
+    /// Keep what is at least `top_a` times the best probability squared likely.
+    TopA,
+    /// Now and then, exclude the top choices (`xtc_probability`).
+    Xtc,
+    /// Keep what holds the surprise near `mirostat_tau`.
+    Mirostat,
+    /// A user's own.
+    Custom(Custom),
 }
 
 impl Stage {
-    /// Every stage, in the default order.
-    pub const ALL: [Stage; 9] = [
+    /// Every built-in stage, in the default order.
+    pub const ALL: [Stage; 19] = [
         Stage::Allowed,
         Stage::BadWords,
         Stage::MinTokens,
         Stage::LogitBias,
         Stage::Penalties,
+        Stage::Dry,
+        Stage::NoRepeatNgram,
+        Stage::Smoothing,
         Stage::Temperature,
         Stage::MinP,
         Stage::TopK,
         Stage::TopP,
+        Stage::Typical,
+        Stage::TopNSigma,
+        Stage::Epsilon,
+        Stage::Eta,
+        Stage::TopA,
+        Stage::Xtc,
+        Stage::Mirostat,
     ];
 
     /// The name used in orders and messages.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Stage::Allowed => "allowed",
             Stage::BadWords => "bad_words",
             Stage::MinTokens => "min_tokens",
             Stage::LogitBias => "logit_bias",
             Stage::Penalties => "penalties",
+            Stage::Dry => "dry",
+            Stage::NoRepeatNgram => "no_repeat_ngram",
+            Stage::Smoothing => "smoothing",
             Stage::Temperature => "temperature",
             Stage::MinP => "min_p",
             Stage::TopK => "top_k",
             Stage::TopP => "top_p",
+            Stage::Typical => "typical",
+            Stage::TopNSigma => "top_n_sigma",
+            Stage::Epsilon => "epsilon",
+            Stage::Eta => "eta",
+            Stage::TopA => "top_a",
+            Stage::Xtc => "xtc",
+            Stage::Mirostat => "mirostat",
+            Stage::Custom(custom) => custom.name(),
         }
     }
 }
@@ -69,7 +113,7 @@ impl FromStr for Stage {
 
     fn from_str(name: &str) -> Result<Self, ParamError> {
         Stage::ALL.into_iter().find(|stage| stage.name() == name).ok_or_else(|| {
-            let known: Vec<_> = Stage::ALL.iter().map(|stage| stage.name()).collect();
+            let known: Vec<_> = Stage::ALL.iter().map(Stage::name).collect();
             ParamError::new("order", format!("`{name}` is not a stage; the stages are {}", known.join(", ")))
         })
     }
@@ -87,7 +131,7 @@ impl FromStr for Stage {
 pub struct Order(Vec<Stage>);
 
 impl Order {
-    /// vLLM's order, the default: edits, temperature, min-p, top-k, top-p.
+    /// vLLM's order, the default: edits, temperature, min-p, top-k, top-p, then what vLLM does not have.
     pub fn vllm() -> Self {
         Self(Stage::ALL.to_vec())
     }
@@ -95,13 +139,41 @@ impl Order {
     /// Hugging Face's order: masks after penalties, min-p after top-p.
     pub fn huggingface() -> Self {
         use Stage::*;
-        Self(vec![LogitBias, Penalties, BadWords, MinTokens, Allowed, Temperature, TopK, TopP, MinP])
+        Self(vec![
+            LogitBias,
+            Penalties,
+            NoRepeatNgram,
+            BadWords,
+            MinTokens,
+            Allowed,
+            Temperature,
+            TopK,
+            TopP,
+            MinP,
+            Typical,
+            Epsilon,
+            Eta,
+        ])
     }
 
     /// llama.cpp's order: temperature last.
     pub fn llama_cpp() -> Self {
         use Stage::*;
-        Self(vec![Allowed, BadWords, MinTokens, LogitBias, Penalties, TopK, TopP, MinP, Temperature])
+        Self(vec![
+            Allowed,
+            BadWords,
+            MinTokens,
+            LogitBias,
+            Penalties,
+            Dry,
+            TopNSigma,
+            TopK,
+            Typical,
+            TopP,
+            MinP,
+            Xtc,
+            Temperature,
+        ])
     }
 
     /// Any list of stages.
@@ -115,8 +187,18 @@ impl Order {
     }
 
     /// Whether the order names `stage`.
-    pub fn names(&self, stage: Stage) -> bool {
-        self.0.contains(&stage)
+    pub fn names(&self, stage: &Stage) -> bool {
+        self.0.contains(stage)
+    }
+
+    /// The order with `stage` set in before the first `next`.
+    pub fn with(mut self, stage: Stage, next: Stage) -> Result<Self, ParamError> {
+        let Some(place) = self.0.iter().position(|other| *other == next) else {
+            let message = format!("does not name {}, so nothing can stand before it", next.name());
+            return Err(ParamError::new("order", message));
+        };
+        self.0.insert(place, stage);
+        Ok(self)
     }
 }
 
@@ -152,7 +234,11 @@ impl fmt::Display for Order {
 
 impl Serialize for Order {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|stage| stage.name()))
+        if let Some(Stage::Custom(custom)) = self.0.iter().find(|stage| matches!(stage, Stage::Custom(_))) {
+            let message = format!("the stage {} is a user's own and cannot be written", custom.name());
+            return Err(serde::ser::Error::custom(message));
+        }
+        serializer.collect_seq(self.0.iter().map(Stage::name))
     }
 }
 
@@ -179,13 +265,47 @@ mod tests {
     #[test]
     fn names_round_trip() {
         for stage in Stage::ALL {
-            assert_eq!(stage.name().parse::<Stage>(), Ok(stage));
+            assert_eq!(stage.name().parse::<Stage>(), Ok(stage.clone()));
         }
         let order = Order::llama_cpp();
         assert_eq!(order.to_string().parse::<Order>(), Ok(order.clone()));
         let json = serde_json::to_string(&order).unwrap();
         assert_eq!(serde_json::from_str::<Order>(&json).unwrap(), order);
         assert_eq!(serde_json::from_str::<Order>("\"llama.cpp\"").unwrap(), order);
+    }
+
+    #[test]
+    fn a_users_stage_stands_where_it_is_set_and_has_no_json() {
+        let keep_all = |_: &crate::custom::View<'_>| Ok(crate::custom::Keep::AllBut(Vec::new()));
+        let own = Stage::Custom(Custom::truncation("own", keep_all).unwrap());
+        let order = Order::of([Stage::TopK, Stage::TopP]).with(own.clone(), Stage::TopP).unwrap();
+        assert_eq!((order.to_string().as_str(), order.names(&own)), ("top_k,own,top_p", true));
+        let again = Stage::Custom(Custom::truncation("own", keep_all).unwrap());
+        assert!(!order.names(&again), "another stage, though its name is the same");
+        let error = serde_json::to_string(&order).unwrap_err().to_string();
+        assert_eq!(error, "the stage own is a user's own and cannot be written");
+        let error = Order::of([Stage::TopK]).with(own, Stage::TopP).unwrap_err().to_string();
+        assert_eq!(error, "order: does not name top_p, so nothing can stand before it");
+        for name in ["", "a,b", "top_k"] {
+            assert_eq!(Custom::truncation(name, keep_all).unwrap_err().field(), "order");
+        }
+    }
+
+    #[test]
+    fn the_named_orders_are_the_published_ones() {
+        assert_eq!(
+            Order::vllm().to_string(),
+            "allowed,bad_words,min_tokens,logit_bias,penalties,dry,no_repeat_ngram,smoothing,temperature,min_p,top_k,top_p,\
+             typical,top_n_sigma,epsilon,eta,top_a,xtc,mirostat"
+        );
+        assert_eq!(
+            Order::huggingface().to_string(),
+            "logit_bias,penalties,no_repeat_ngram,bad_words,min_tokens,allowed,temperature,top_k,top_p,min_p,typical,epsilon,eta"
+        );
+        assert_eq!(
+            Order::llama_cpp().to_string(),
+            "allowed,bad_words,min_tokens,logit_bias,penalties,dry,top_n_sigma,top_k,typical,top_p,min_p,xtc,temperature"
+        );
     }
 
     #[test]

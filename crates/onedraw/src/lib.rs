@@ -54,6 +54,7 @@
 
 pub mod batch;
 pub mod chain;
+pub mod custom;
 mod draw;
 pub mod edit;
 mod edited;
@@ -85,6 +86,7 @@ mod truncate;
 
 pub use batch::{Batch, SequenceId, Step};
 pub use chain::{Order, Stage};
+pub use custom::Custom;
 pub use error::{ParamError, RowError};
 pub use kernels::Kernel;
 pub use logprobs::{Distribution, Report, TokenLogprob};

@@ -1,10 +1,13 @@
 //! What a caller may ask for. Names are vLLM's, in JSON and in Rust alike.
 
+mod read;
+mod validate;
+
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::chain::{Order, Stage};
+use crate::chain::Order;
 use crate::error::ParamError;
 use crate::float_mode::Standard;
 
@@ -14,6 +17,8 @@ pub const GREEDY_BELOW: f64 = 1e-5;
 pub const MAX_TEMPERATURE: f64 = 1e6;
 /// The most sequences of one prompt; each has a history of its own in memory.
 pub const MAX_SEQUENCES: u32 = 65_536;
+/// The most tokens of one of `dry_sequence_breakers`.
+pub const MAX_BREAKER: usize = 20;
 
 /// Every parameter of a sequence. [`Default`] samples from the plain softmax.
 ///
@@ -48,7 +53,7 @@ pub struct SamplingParams {
     /// Whether frequency and presence penalty count the output alone, or the prompt too.
     pub penalty_scope: PenaltyScope,
     /// Added to single logits.
-    #[serde(deserialize_with = "biases")]
+    #[serde(deserialize_with = "read::biases")]
     pub logit_bias: BTreeMap<u32, f64>,
     /// If set, only these may be drawn.
     pub allowed_token_ids: Option<Vec<u32>>,
@@ -59,7 +64,7 @@ pub struct SamplingParams {
     /// Generation ends after so many tokens.
     pub max_tokens: u32,
     /// Generation ends where one of these appears in the text. One string or a list.
-    #[serde(deserialize_with = "strings")]
+    #[serde(deserialize_with = "read::strings")]
     pub stop: Vec<String>,
     /// Generation ends when one of these is drawn.
     pub stop_token_ids: Vec<u32>,
@@ -68,10 +73,10 @@ pub struct SamplingParams {
     /// Whether the stop string stays in the text.
     pub include_stop_str_in_output: bool,
     /// The end-of-sequence ids. One id or a list.
-    #[serde(deserialize_with = "ids")]
+    #[serde(deserialize_with = "read::ids")]
     pub eos_token_id: Vec<u32>,
     /// Names the noise; none or −1: drawn from the system and reported with the result.
-    #[serde(deserialize_with = "seed_or_minus_one")]
+    #[serde(deserialize_with = "read::seed_or_minus_one")]
     pub seed: Option<u64>,
     /// How many sequences to draw from one prompt, 1 to 65,536.
     pub n: u32,
@@ -87,6 +92,50 @@ pub struct SamplingParams {
     pub prompt_token_ids: Vec<u32>,
     /// The tokens written so far; their number is the position of the next draw.
     pub output_token_ids: Vec<u32>,
+    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1: off.
+    pub typical_p: f64,
+    /// Keeps logits within so many standard deviations of the best; 0: off.
+    pub top_n_sigma: f64,
+    /// Keeps tokens at least this likely, in [0, 1]; 0: off.
+    pub epsilon_cutoff: f64,
+    /// Keeps tokens at least `min(e, sqrt(e)·exp(−H))` likely, H the entropy, in [0, 1]; 0: off.
+    pub eta_cutoff: f64,
+    /// Keeps tokens at least `top_a` times the square of the best probability likely, in [0, 1]; 0: off.
+    pub top_a: f64,
+    /// How often XTC removes all but the least likely of the tokens above its threshold, in [0, 1]; 0: off.
+    pub xtc_probability: f64,
+    /// The probability from which a token is a top choice to XTC, in [0, 1].
+    pub xtc_threshold: f64,
+    /// Tokens that XTC never removes, such as EOS and newline.
+    pub xtc_protected_token_ids: Vec<u32>,
+    /// Mirostat's version, 1 or 2; 0: off.
+    pub mirostat: u8,
+    /// The surprise that mirostat aims at, in bits.
+    pub mirostat_tau: f64,
+    /// How fast mirostat learns.
+    pub mirostat_eta: f64,
+    /// Where mirostat stands, in bits: part of the history, as `output_token_ids` is. Unset: twice `mirostat_tau`.
+    pub mirostat_mu: Option<f64>,
+    /// How far the temperature may go from `temperature`, down where the entropy is low, up where it is high; 0: not at all.
+    pub dynatemp_range: f64,
+    /// The power of the entropy's share that sets the temperature.
+    pub dynatemp_exponent: f64,
+    /// The strength of quadratic smoothing; 0: off.
+    pub smoothing_factor: f64,
+    /// The share of a cubic term in the smoothing, 1 (none) to 3.
+    pub smoothing_curve: f64,
+    /// The strength of DRY, which penalises a token that would go on with a repetition; 0: off.
+    pub dry_multiplier: f64,
+    /// DRY's penalty grows by this factor with each token of the repetition; at least 1.
+    pub dry_base: f64,
+    /// Repetitions shorter than this are not penalised.
+    pub dry_allowed_length: u32,
+    /// DRY looks at the last so many tokens of prompt and output; 0: at all.
+    pub dry_penalty_last_n: u32,
+    /// Token sequences, of 20 tokens at most, over which DRY sees no repetition.
+    pub dry_sequence_breakers: Vec<Vec<u32>>,
+    /// No sequence of so many tokens appears twice in prompt and output; 0: off.
+    pub no_repeat_ngram_size: u32,
     /// The order of the stages; unset: vLLM's. A name or a list of stage names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
@@ -174,6 +223,28 @@ impl Default for SamplingParams {
             banned_strings: Vec::new(),
             prompt_token_ids: Vec::new(),
             output_token_ids: Vec::new(),
+            typical_p: 1.0,
+            top_n_sigma: 0.0,
+            epsilon_cutoff: 0.0,
+            eta_cutoff: 0.0,
+            top_a: 0.0,
+            xtc_probability: 0.0,
+            xtc_threshold: 0.1,
+            xtc_protected_token_ids: Vec::new(),
+            mirostat: 0,
+            mirostat_tau: 5.0,
+            mirostat_eta: 0.1,
+            mirostat_mu: None,
+            dynatemp_range: 0.0,
+            dynatemp_exponent: 1.0,
+            smoothing_factor: 0.0,
+            smoothing_curve: 1.0,
+            dry_multiplier: 0.0,
+            dry_base: 1.75,
+            dry_allowed_length: 2,
+            dry_penalty_last_n: 0,
+            dry_sequence_breakers: Vec::new(),
+            no_repeat_ngram_size: 0,
             order: None,
         }
     }
@@ -205,111 +276,6 @@ impl SamplingParams {
         params.validate()?;
         Ok(params)
     }
-
-    /// Checks every value that can be checked without a row.
-    pub fn validate(&self) -> Result<(), ParamError> {
-        let _mode = Standard::enter();
-        let number = |field: &str, value: f64, low: f64, high: f64| {
-            if value >= low && value <= high {
-                return Ok(());
-            }
-            Err(ParamError::new(field, format!("must be in [{low}, {high}], not {value}")))
-        };
-        let finite = |field: &str, value: f64| {
-            // Compared after rounding: edits are f32 operations.
-            if (value as f32).is_finite() {
-                return Ok(());
-            }
-            Err(ParamError::new(field, format!("must be a finite 32-bit number, not {value:?}")))
-        };
-        number("temperature", self.temperature, 0.0, MAX_TEMPERATURE)?;
-        if self.top_k < -1 {
-            return Err(ParamError::new(
-                "top_k",
-                format!("must be at least 1, or 0 or -1 for off, not {}", self.top_k),
-            ));
-        }
-        if !(self.top_p > 0.0 && self.top_p <= 1.0) {
-            return Err(ParamError::new("top_p", format!("must be in (0, 1], not {}", self.top_p)));
-        }
-        number("min_p", self.min_p, 0.0, 1.0)?;
-        finite("repetition_penalty", self.repetition_penalty)?;
-        if self.repetition_penalty as f32 <= 0.0 {
-            let message = format!("must be above 0, not {}", self.repetition_penalty);
-            return Err(ParamError::new("repetition_penalty", message));
-        }
-        finite("frequency_penalty", self.frequency_penalty)?;
-        finite("presence_penalty", self.presence_penalty)?;
-        for (token, &bias) in &self.logit_bias {
-            finite(&format!("logit_bias.{token}"), bias)?;
-        }
-        if self.allowed_token_ids.as_ref().is_some_and(Vec::is_empty) {
-            return Err(ParamError::new("allowed_token_ids", "must not be empty; leave it out to allow all"));
-        }
-        if let Some(i) = self.bad_words_ids.iter().position(Vec::is_empty) {
-            return Err(ParamError::new(format!("bad_words_ids[{i}]"), "must hold at least one token id"));
-        }
-        if self.max_tokens == 0 {
-            return Err(ParamError::new("max_tokens", "must be at least 1, not 0"));
-        }
-        if self.min_tokens > self.max_tokens {
-            let message =
-                format!("must be at most max_tokens ({}), not {}", self.max_tokens, self.min_tokens);
-            return Err(ParamError::new("min_tokens", message));
-        }
-        for (field, strings) in [("stop", &self.stop), ("banned_strings", &self.banned_strings)] {
-            if let Some(i) = strings.iter().position(String::is_empty) {
-                return Err(ParamError::new(format!("{field}[{i}]"), "must not be an empty string"));
-            }
-        }
-        if !(1..=MAX_SEQUENCES).contains(&self.n) {
-            return Err(ParamError::new("n", format!("must be in [1, {MAX_SEQUENCES}], not {}", self.n)));
-        }
-        for (field, count) in [("logprobs", self.logprobs), ("prompt_logprobs", self.prompt_logprobs)] {
-            if let Some(count) = count.filter(|&count| count < -1) {
-                return Err(ParamError::new(
-                    field,
-                    format!("must be at least 0, or -1 for all, not {count}"),
-                ));
-            }
-        }
-        self.validate_order()
-    }
-
-    /// A parameter whose stage the order leaves out would be ignored without a word.
-    fn validate_order(&self) -> Result<(), ParamError> {
-        let Some(order) = &self.order else { return Ok(()) };
-        let default = Self::default();
-        let set: [(&str, Stage, bool); 13] = [
-            ("allowed_token_ids", Stage::Allowed, self.allowed_token_ids.is_some()),
-            ("bad_words_ids", Stage::BadWords, !self.bad_words_ids.is_empty()),
-            ("min_tokens", Stage::MinTokens, self.min_tokens > 0),
-            ("logit_bias", Stage::LogitBias, !self.logit_bias.is_empty()),
-            ("repetition_penalty", Stage::Penalties, self.repetition_penalty != default.repetition_penalty),
-            ("frequency_penalty", Stage::Penalties, self.frequency_penalty != default.frequency_penalty),
-            ("presence_penalty", Stage::Penalties, self.presence_penalty != default.presence_penalty),
-            ("penalty_window", Stage::Penalties, self.penalty_window != default.penalty_window),
-            ("penalty_scope", Stage::Penalties, self.penalty_scope != default.penalty_scope),
-            ("temperature", Stage::Temperature, self.temperature != default.temperature),
-            ("min_p", Stage::MinP, self.min_p != default.min_p),
-            ("top_k", Stage::TopK, self.top_k > 0),
-            ("top_p", Stage::TopP, self.top_p != default.top_p),
-        ];
-        if let Some((field, stage, _)) = set.iter().find(|(_, stage, is_set)| *is_set && !order.names(*stage))
-        {
-            let message = format!("is set, but the order does not name its stage {}", stage.name());
-            return Err(ParamError::new(*field, message));
-        }
-        // A stage that stands twice divides twice; the product of all must stay a number to divide by.
-        let times = order.stages().iter().filter(|&&stage| stage == Stage::Temperature).count();
-        let product = (0..times).fold(1.0, |product, _| product * self.temperature);
-        if self.temperature >= GREEDY_BELOW && !(1e-30..=1e30).contains(&product) {
-            let message =
-                format!("names temperature {times} times; together they may divide by 1e-30 to 1e30");
-            return Err(ParamError::new("order", message));
-        }
-        Ok(())
-    }
 }
 
 /// Sets parameters one by one; made by [`SamplingParams::builder`].
@@ -338,7 +304,13 @@ setters! {
     min_tokens: u32, max_tokens: u32, stop: Vec<String>, stop_token_ids: Vec<u32>,
     ignore_eos: bool, include_stop_str_in_output: bool, eos_token_id: Vec<u32>,
     seed: Option<u64>, n: u32, logprobs: Option<i64>, logprobs_mode: LogprobsMode, prompt_logprobs: Option<i64>,
-    banned_strings: Vec<String>, prompt_token_ids: Vec<u32>, output_token_ids: Vec<u32>, order: Option<Order>,
+    banned_strings: Vec<String>, prompt_token_ids: Vec<u32>, output_token_ids: Vec<u32>,
+    typical_p: f64, top_n_sigma: f64, epsilon_cutoff: f64, eta_cutoff: f64, top_a: f64,
+    xtc_probability: f64, xtc_threshold: f64, xtc_protected_token_ids: Vec<u32>,
+    mirostat: u8, mirostat_tau: f64, mirostat_eta: f64, mirostat_mu: Option<f64>,
+    dynatemp_range: f64, dynatemp_exponent: f64, smoothing_factor: f64, smoothing_curve: f64,
+    dry_multiplier: f64, dry_base: f64, dry_allowed_length: u32, dry_penalty_last_n: u32,
+    dry_sequence_breakers: Vec<Vec<u32>>, no_repeat_ngram_size: u32, order: Option<Order>,
 }
 
 impl SamplingParamsBuilder {
@@ -346,57 +318,5 @@ impl SamplingParamsBuilder {
     pub fn build(self) -> Result<SamplingParams, ParamError> {
         self.0.validate()?;
         Ok(self.0)
-    }
-}
-
-macro_rules! one_or_many {
-    ($name:ident, $type:ty, $expecting:literal) => {
-        fn $name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<$type>, D::Error> {
-            #[derive(Deserialize)]
-            #[serde(untagged, expecting = $expecting)]
-            enum Form {
-                Many(Vec<$type>),
-                One($type),
-                Null,
-            }
-            Ok(match Form::deserialize(deserializer)? {
-                Form::Many(values) => values,
-                Form::One(value) => vec![value],
-                Form::Null => Vec::new(),
-            })
-        }
-    };
-}
-
-one_or_many!(strings, String, "expected a string or a list of strings");
-one_or_many!(ids, u32, "expected a token id or a list of token ids");
-
-/// JSON's keys are strings; each must be the id of another token.
-fn biases<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u32, f64>, D::Error> {
-    let mut biases = BTreeMap::new();
-    for (key, bias) in BTreeMap::<String, f64>::deserialize(deserializer)? {
-        let error = |what| serde::de::Error::custom(format!("the key `{key}` {what}"));
-        let token = key.parse().map_err(|_| error("is not a token id"))?;
-        if biases.insert(token, bias).is_some() {
-            return Err(error("names a token that another key names too"));
-        }
-    }
-    Ok(biases)
-}
-
-fn seed_or_minus_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "expected 0 to 2^64-1, or -1 or null for a seed from the system")]
-    enum Form {
-        Seed(u64),
-        Minus(i64),
-        Null,
-    }
-    match Form::deserialize(deserializer)? {
-        Form::Seed(seed) => Ok(Some(seed)),
-        Form::Minus(-1) | Form::Null => Ok(None),
-        Form::Minus(other) => {
-            Err(serde::de::Error::custom(format!("must be 0 to 2^64-1, or -1, not {other}")))
-        }
     }
 }

@@ -57,7 +57,7 @@ impl Plan {
         let segments = |with_mask| lay_out(params, order.stages(), with_mask);
         Ok(Self {
             segments: segments(false),
-            masked_segments: order.names(Stage::Allowed).then(|| segments(true)),
+            masked_segments: order.names(&Stage::Allowed).then(|| segments(true)),
             is_greedy: params.temperature < GREEDY_BELOW,
             largest_ids: largest_ids(params),
         })
@@ -94,7 +94,7 @@ impl Plan {
 fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut segment = Segment::new();
-    for &stage in stages {
+    for stage in stages.iter().cloned() {
         let edit = match stage {
             Stage::Allowed => Allowed::new(params, with_mask).map(Edit::Allowed),
             Stage::BadWords => BadWords::new(params).map(Edit::BadWords),
@@ -108,7 +108,7 @@ fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool) -> Vec<Se
                 }
                 None
             }
-            Stage::MinP | Stage::TopK | Stage::TopP => {
+            _ => {
                 let truncation = Truncation::new(stage, params);
                 segment.truncations.extend(truncation.map(|truncation| (truncation, segment.temperature)));
                 None

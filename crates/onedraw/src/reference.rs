@@ -65,8 +65,8 @@ pub fn left<'r>(
     sort(&mut candidates);
     let mut temperature = Temperature::ONE;
     let mut is_truncated = false;
-    for &stage in params.order.clone().unwrap_or_else(Order::vllm).stages() {
-        let is_edit = is_active_edit(stage, mask.is_some(), params);
+    for stage in params.order.clone().unwrap_or_else(Order::vllm).stages().iter().cloned() {
+        let is_edit = is_active_edit(stage.clone(), mask.is_some(), params);
         if is_edit && (is_truncated || temperature != Temperature::ONE) {
             for candidate in &mut candidates {
                 candidate.logit = temperature.divide(candidate.logit);
@@ -75,7 +75,7 @@ pub fn left<'r>(
             is_truncated = false;
         }
         match stage {
-            _ if is_edit => edit(stage, &mut candidates, mask, params),
+            _ if is_edit => edit(stage.clone(), &mut candidates, mask, params),
             Stage::Temperature if params.temperature >= GREEDY_BELOW => {
                 temperature = temperature.then(params.temperature)
             }

@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn masks_equal_the_reference((row, params) in any_case(300), words in prop::collection::vec(any::<u32>(), 11)) {
         let params = with_seed(params);
-        let names_allowed = params.order.as_ref().is_none_or(|order| order.names(onedraw::Stage::Allowed));
+        let names_allowed = params.order.as_ref().is_none_or(|order| order.names(&onedraw::Stage::Allowed));
         let expected = match names_allowed {
             true => by_reference(&row, Some(&words), &params).map(|(_, _, distribution)| distribution),
             false => Err(RowError::MaskWithoutStage),

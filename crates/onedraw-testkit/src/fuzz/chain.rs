@@ -130,7 +130,7 @@ fn expected(
     if let Some(words) = mask.map(<[u32]>::len).filter(|&words| words < needed) {
         return Err(RowError::MaskTooShort { words, needed });
     }
-    if mask.is_some() && params.order.as_ref().is_some_and(|order| !order.names(Stage::Allowed)) {
+    if mask.is_some() && params.order.as_ref().is_some_and(|order| !order.names(&Stage::Allowed)) {
         return Err(RowError::MaskWithoutStage);
     }
     reference::left(row, mask, params)

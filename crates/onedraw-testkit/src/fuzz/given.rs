@@ -51,12 +51,15 @@ pub(super) fn token(bytes: &mut Bytes<'_>, vocabulary: usize) -> u32 {
 }
 
 pub(super) fn order(bytes: &mut Bytes<'_>) -> Option<Order> {
-    let stage = |bytes: &mut Bytes<'_>| Stage::ALL[bytes.below(Stage::ALL.len())];
+    let stage = |bytes: &mut Bytes<'_>| Stage::ALL[bytes.below(Stage::ALL.len())].clone();
     let mut stages = match bytes.below(8) {
         0..=2 => return None,
         3 => return Some([Order::vllm(), Order::huggingface(), Order::llama_cpp()][bytes.below(3)].clone()),
         4 | 5 => bytes.list(20, stage),
-        _ => bytes.list(5, stage).repeat(1 + bytes.below(60)),
+        _ => {
+            let part = bytes.list(5, stage);
+            std::iter::repeat_n(part, 1 + bytes.below(60)).flatten().collect()
+        }
     };
     if bytes.below(2) == 1 {
         // A parameter that is set needs its stage.

@@ -67,8 +67,8 @@ impl Walk<'_> {
     /// The plain reading of the stages from `start` on; other readings are added to `branches`.
     fn follow(&mut self, mut left: Left, start: usize) -> Result<Outcome, Failure> {
         for at in start..self.stages.len() {
-            let stage = self.stages[at];
-            if !is_set(stage, self.params) {
+            let stage = self.stages[at].clone();
+            if !is_set(&stage, self.params) {
                 continue;
             }
             match stage {
@@ -82,7 +82,7 @@ impl Walk<'_> {
                 Stage::MinP => self.truncate(left.min_p(self.params.min_p), &mut left, at),
                 _ => {
                     left.take_temperature_into_the_logits();
-                    left.edit(stage, self.params);
+                    left.edit(&stage, self.params);
                     if left.tokens.is_empty() {
                         return Err(Failure::NothingLeft(Some(stage)));
                     }
@@ -103,7 +103,7 @@ impl Walk<'_> {
             lengths = vec![prefix.shortest, prefix.longest];
             let rest = &self.stages[at + 1..];
             // A later edit may lift a borderline token, a later temperature its mass.
-            let may_grow = rest.iter().any(|&stage| {
+            let may_grow = rest.iter().any(|stage| {
                 is_set(stage, self.params) && !matches!(stage, Stage::TopK | Stage::TopP | Stage::MinP)
             });
             self.slack = self.slack.max(if may_grow { 1.0 } else { BORDER_MASS });
@@ -119,7 +119,7 @@ impl Walk<'_> {
 
 /// Whether the parameters give a stage anything to do, whatever the history is: one without a task leaves even the
 /// temperature where it is.
-fn is_set(stage: Stage, params: &SamplingParams) -> bool {
+fn is_set(stage: &Stage, params: &SamplingParams) -> bool {
     match stage {
         Stage::Allowed => params.allowed_token_ids.is_some(),
         Stage::BadWords => !params.bad_words_ids.is_empty(),
@@ -215,7 +215,7 @@ impl Left {
         }
     }
 
-    fn edit(&mut self, stage: Stage, params: &SamplingParams) {
+    fn edit(&mut self, stage: &Stage, params: &SamplingParams) {
         match stage {
             Stage::Allowed => {
                 let allowed = BTreeSet::from_iter(params.allowed_token_ids.iter().flatten());
