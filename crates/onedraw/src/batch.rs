@@ -9,8 +9,9 @@ use crate::kernels::Kernel;
 use crate::logprobs::Distribution;
 use crate::params::SamplingParams;
 use crate::row::Row;
-use crate::sequence::{Sampled, Sequence, Workspace};
+use crate::sequence::{Sampled, Saved, Sequence, Workspace};
 use crate::shard::Shards;
+use crate::stop::Rewind;
 
 /// Names a sequence of a [`Batch`]. Not used again after the sequence is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -187,7 +188,7 @@ impl Batch {
         if self.sequence(id).is_err() {
             return false;
         }
-        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.accept(token));
+        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.accept(token, None));
         true
     }
 
@@ -199,6 +200,31 @@ impl Batch {
         }
         self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.rewind(length));
         true
+    }
+
+    /// As [`Sampler::take_back`](crate::Sampler::take_back); whether the sequence is there.
+    pub fn take_back(&mut self, id: SequenceId, rewind: &Rewind) -> bool {
+        if self.sequence(id).is_err() {
+            return false;
+        }
+        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.take_back(rewind));
+        true
+    }
+
+    /// As [`Sampler::save`](crate::Sampler::save); `None` if the sequence is not there.
+    pub fn save(&self, id: SequenceId) -> Option<Saved> {
+        self.sequence(id).ok().map(Sequence::save)
+    }
+
+    /// Adds a sequence that was saved.
+    pub fn load(&mut self, saved: &Saved) -> Result<SequenceId, ParamError> {
+        let sequence = Sequence::load(saved)?;
+        Ok(self.insert(sequence))
+    }
+
+    /// Where mirostat stands, in bits, if the sequence is there and has it on.
+    pub fn mirostat_mu(&self, id: SequenceId) -> Option<f64> {
+        self.sequence(id).ok().and_then(Sequence::mirostat_mu)
     }
 
     /// The tokens a sequence has written so far, if it is there.
@@ -234,7 +260,7 @@ impl Batch {
             }
             slot.last_call = self.calls;
             if let (Ok(sampled), Some(sequence)) = (result, &mut slot.sequence) {
-                sequence.accept(sampled.token);
+                sequence.accept(sampled.token, sampled.mirostat_mu);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The draw: run the race first, ask after.
 //!
-//! A truncation keeps a prefix of the order. So nobody has to build the kept set to draw from it: the winner of the
+//! Most truncations keep a prefix of the order. So nobody has to build the kept set to draw from it: the winner of the
 //! race over *all* tokens is also the winner among the kept, if it is kept. If it is not, nothing after it in the order
 //! is, and the race goes on among the tokens before it.
 
@@ -8,12 +8,12 @@ use crate::edit::Edit;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::inquiry::Inquiry;
-use crate::mass::{Softmax, UNIT};
+use crate::mass::{Softmax, UNIT, relative};
 use crate::math::ln;
 use crate::order::Key;
 use crate::plan::Segment;
 use crate::question::{Answer, Answers, BadLogit, Measure, Question, Reply};
-use crate::truncate::{Truncation, Verdict};
+use crate::truncate::{Prefix, Verdict};
 
 /// The memory of a draw, kept from step to step.
 #[derive(Clone, Debug, Default)]
@@ -24,60 +24,34 @@ pub(crate) struct DrawMemory {
 
 /// A truncation that was not made, only asked about, with what became known of it.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
-    truncation: Truncation,
-    temperature: Temperature,
+pub(crate) struct Pending {
+    pub prefix: Prefix,
+    /// In force at its place.
+    pub temperature: Temperature,
     /// The last token it keeps.
-    cut: Option<Key>,
+    pub cut: Option<Key>,
     /// The mass of what stood before it, at its temperature.
-    mass_before: Option<u64>,
+    pub mass_before: Option<u64>,
 }
 
-/// One draw from one row: the chain's last segment, with its truncations pending.
+/// One draw from one row, at the end of the chain, with the last prefixes pending. `walk.rs` leads there.
 pub(crate) struct Draw<'a> {
-    row: Inquiry<'a>,
-    pending: &'a mut Vec<Pending>,
-    summit: Key,
-    temperature: Temperature,
-    is_greedy: bool,
+    pub row: Inquiry<'a>,
+    pub pending: &'a mut Vec<Pending>,
+    pub summit: Key,
+    pub temperature: Temperature,
+    pub is_greedy: bool,
     /// The last token kept and the mass up to it, once known.
     kept: Option<(Key, u64)>,
 }
 
 impl<'a> Draw<'a> {
-    /// Goes through the chain up to the draw.
-    pub(crate) fn new(
-        row: &'a mut dyn Answers,
-        segments: &[Segment],
-        is_greedy: bool,
-        memory: &'a mut DrawMemory,
-    ) -> Result<Self, RowError> {
-        let mut draw = Self::open(row, memory, Question::Summit, segments.first())?;
-        draw.is_greedy = is_greedy;
-        for (i, segment) in segments.iter().enumerate() {
-            if i > 0 {
-                let last = draw.cut_before(draw.pending.len());
-                let question = Question::Narrow { last, temperature: draw.temperature, segment: i as u32 };
-                draw.summit = summit(&mut draw.row, question, Some(segment))?;
-            }
-            draw.temperature = segment.temperature;
-            draw.pending.clear();
-            draw.pending.extend(segment.truncations.iter().map(|&(truncation, temperature)| Pending {
-                truncation,
-                temperature,
-                cut: None,
-                mass_before: None,
-            }));
-        }
-        Ok(draw)
-    }
-
     /// The row as it came, before any edit, at temperature 1. What was edited is forgotten.
     pub(crate) fn raw(row: &'a mut dyn Answers, memory: &'a mut DrawMemory) -> Result<Self, RowError> {
         Self::open(row, memory, Question::Raw, None)
     }
 
-    fn open(
+    pub(crate) fn open(
         row: &'a mut dyn Answers,
         memory: &'a mut DrawMemory,
         question: Question,
@@ -91,11 +65,11 @@ impl<'a> Draw<'a> {
     }
 
     /// The largest logit alive.
-    fn x_max(&self) -> f32 {
+    pub(crate) fn x_max(&self) -> f32 {
         self.summit.logit()
     }
 
-    fn softmax(&self) -> Softmax {
+    pub(crate) fn softmax(&self) -> Softmax {
         self.temperature.softmax(self.x_max())
     }
 
@@ -120,19 +94,22 @@ impl<'a> Draw<'a> {
     /// Where the race goes on, exclusive, after truncation number `index` rejected `key`: before `key`, or no later than the
     /// truncations' own cut where that is cheap to find.
     fn narrowed(&mut self, index: usize, key: Key) -> Key {
-        let is_cheap = self.pending[..=index].iter().all(|pending| pending.truncation.has_cheap_cut());
+        let is_cheap = self.pending[..=index]
+            .iter()
+            .all(|pending| pending.cut.is_some() || pending.prefix.has_cheap_cut());
         if is_cheap { key.min(self.cut_before(index + 1).next()) } else { key }
     }
 
     fn keeps(&mut self, index: usize, key: Key) -> bool {
-        let Pending { truncation, temperature, cut, .. } = self.pending[index];
+        let Pending { prefix, temperature, cut, .. } = self.pending[index];
         if let Some(cut) = cut {
             return key <= cut;
         }
-        match truncation.judge(&mut self.row, self.summit.logit(), temperature, key, index == 0) {
+        match prefix.judge(&mut self.row, self.summit.logit(), temperature, key, index == 0) {
             Verdict::Kept => true,
             Verdict::Dropped => false,
-            Verdict::HangsOnTotal { before } => truncation.settle(before, self.mass_before(index)),
+            Verdict::HangsOnTotal { before } => prefix.settle(before, self.mass_before(index)),
+            Verdict::HangsOnCut => key <= self.cut_before(index + 1),
         }
     }
 
@@ -151,14 +128,19 @@ impl<'a> Draw<'a> {
         Ok(self.row.locate(Measure::Mass(self.softmax()), unit as u64))
     }
 
+    /// The last token that all pending truncations keep.
+    pub(crate) fn cut(&mut self) -> Key {
+        self.cut_before(self.pending.len())
+    }
+
     /// The last token that the truncations before number `index` keep.
     fn cut_before(&mut self, index: usize) -> Key {
         let mut cut = Key::END;
         for i in 0..index {
-            let Pending { truncation, temperature, cut: known, .. } = self.pending[i];
+            let Pending { prefix, temperature, cut: known, .. } = self.pending[i];
             cut = match known {
                 Some(known) => known,
-                None => truncation.cut(&mut self.row, self.summit.logit(), temperature, cut),
+                None => prefix.cut(&mut self.row, self.summit.logit(), temperature, cut),
             };
             self.pending[i].cut = Some(cut);
         }
@@ -184,7 +166,7 @@ impl<'a> Draw<'a> {
         let (last, total) = if self.is_greedy {
             (self.summit, UNIT)
         } else {
-            let last = self.cut_before(self.pending.len());
+            let last = self.cut();
             (last, self.row.total(last, self.softmax()))
         };
         self.kept = Some((last, total));
@@ -198,7 +180,7 @@ impl<'a> Draw<'a> {
             return f64::NEG_INFINITY;
         }
         let scaled = if self.is_greedy { 0.0 } else { self.temperature.scaled(key.logit(), self.x_max()) };
-        scaled - ln(total as f64 / UNIT as f64)
+        scaled - ln(relative(total))
     }
 
     /// The logit of a token after all edits and the temperature; −inf if the chain removed it.
@@ -242,7 +224,11 @@ impl<'a> Draw<'a> {
 }
 
 /// The first token of the order, which `question` asks for, or the error the row ends in.
-fn summit(row: &mut Inquiry<'_>, question: Question, segment: Option<&Segment>) -> Result<Key, RowError> {
+pub(crate) fn summit(
+    row: &mut Inquiry<'_>,
+    question: Question,
+    segment: Option<&Segment>,
+) -> Result<Key, RowError> {
     match row.ask(question) {
         Answer::Summit { bad: Some(BadLogit { token, is_nan: true }), .. } => {
             Err(RowError::NanLogit { token })

@@ -1,5 +1,6 @@
 //! A part of a row as the edits so far left it, with its skyline: what edits write and questions read.
 
+use crate::edit::dry::DryMemory;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::kernels::passes::Passes;
@@ -16,6 +17,8 @@ pub(crate) struct EditedMemory {
     skyline: Skyline,
     /// The bits of a list of ids.
     listed: Vec<u64>,
+    /// What DRY works in.
+    pub dry: DryMemory,
 }
 
 /// The tokens of a span. The row is never written: edits lie over it.
@@ -85,6 +88,42 @@ impl Edited<'_> {
     /// Makes the skyline exact again after anything.
     pub(crate) fn rebuild(&mut self) {
         self.memory.skyline.rebuild(self.passes, &self.span, &self.memory.overlay);
+    }
+
+    /// Masks the tokens up to `head` that `protected` does not list, and makes the skyline exact again.
+    pub(crate) fn behead(&mut self, head: Key, protected: &[u32]) {
+        let mut buffer = [0.0; BLOCK];
+        for block in 0..self.span.blocks() {
+            if self.earliest(block, self.memory.skyline.maxima[block]) > head {
+                continue;
+            }
+            let lanes = *self.lanes(block, &mut buffer);
+            for (lane, &x) in lanes.iter().enumerate() {
+                let token = self.span.token(block, lane);
+                if Key::new(x, token) <= head && !protected.contains(&token) {
+                    self.mask(token);
+                }
+            }
+        }
+        self.repair();
+    }
+
+    /// Gives every token alive another logit, by a map that never reorders: so the maxima follow by the same map.
+    pub(crate) fn map(&mut self, map: impl Fn(f32) -> f32) {
+        let mut buffer = [0.0; BLOCK];
+        let EditedMemory { overlay, skyline, .. } = &mut *self.memory;
+        for block in 0..self.span.blocks() {
+            if skyline.maxima[block] == f32::NEG_INFINITY {
+                continue;
+            }
+            let lanes = *overlay.lanes(&self.span, block, &mut buffer);
+            for (lane, &x) in lanes.iter().enumerate() {
+                if x > f32::NEG_INFINITY {
+                    overlay.set(block, lane, map(x));
+                }
+            }
+            skyline.maxima[block] = map(skyline.maxima[block]);
+        }
     }
 
     /// Masks the tokens after `last` and makes the temperature part of the logits of the others. The skyline is left as it was.

@@ -92,6 +92,13 @@ pub enum RowError {
     UnknownSequence,
     /// The sequence has an earlier step in the same call.
     RepeatedSequence,
+    /// A user's own stage failed, or said something that cannot be done.
+    CustomStage {
+        /// The stage.
+        stage: Stage,
+        /// What it said, or what is wrong with it.
+        message: String,
+    },
     /// A caller's uniform number is not in [0, 1).
     UniformOutOfRange {
         /// The number.
@@ -113,6 +120,7 @@ impl RowError {
             Self::MaskWithoutStage => "mask_without_stage",
             Self::UnknownSequence => "unknown_sequence",
             Self::RepeatedSequence => "repeated_sequence",
+            Self::CustomStage { .. } => "custom_stage",
             Self::UniformOutOfRange { .. } => "uniform_out_of_range",
         }
     }
@@ -154,6 +162,7 @@ impl fmt::Display for RowError {
             }
             Self::UnknownSequence => write!(f, "the sequence is not in the batch"),
             Self::RepeatedSequence => write!(f, "the sequence has two steps in one call; each may have one"),
+            Self::CustomStage { stage, message } => write!(f, "the stage {}: {message}", stage.name()),
             Self::UniformOutOfRange { uniform } => write!(f, "the uniform number {uniform} is not in [0, 1)"),
         }
     }

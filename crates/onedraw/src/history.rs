@@ -53,6 +53,11 @@ impl History {
         &self.tokens[self.prompt..]
     }
 
+    /// Prompt and output.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
     /// The distinct tokens of the window, in no particular order.
     pub fn seen(&self) -> &[Seen] {
         &self.seen

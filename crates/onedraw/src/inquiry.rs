@@ -1,6 +1,6 @@
 //! Asking a row: the questions that need an answer and nothing else, and those that take several.
 
-use crate::mass::Softmax;
+use crate::mass::{Softmax, Spread};
 use crate::order::Key;
 use crate::question::{Answer, Answers, Measure, Question, Reply};
 
@@ -41,23 +41,53 @@ impl<'a> Inquiry<'a> {
         }
     }
 
+    /// Count, mass and entropy's sum up to and including `last`.
+    pub(crate) fn spread(&mut self, last: Key, softmax: Softmax) -> Spread {
+        match self.ask(Question::Spread { last, softmax }) {
+            Answer::Spread(spread) => spread,
+            _ => Spread::default(),
+        }
+    }
+
+    /// The last token up to and including `last`.
+    pub(crate) fn last(&mut self, last: Key) -> Option<Key> {
+        match self.ask(Question::Last { last }) {
+            Answer::Last(last) => last,
+            _ => None,
+        }
+    }
+
     /// The token in which unit number `unit` of the measure lies, counted in the order from 0; [`Key::END`] if there is less.
-    ///
-    /// A radix select over keys: each pass sums one digit's buckets and follows the one that holds the unit.
-    pub(crate) fn locate(&mut self, measure: Measure, mut unit: u64) -> Key {
+    pub(crate) fn locate(&mut self, measure: Measure, unit: u64) -> Key {
         // Digits of the logit, then of the id, which has 20 bits: its upper 12 are 0.
         const DIGITS: [(u32, u32); 5] = [(53, 11), (42, 11), (32, 10), (10, 10), (0, 10)];
+        let histogram = |first, shift, width| Question::Histogram {
+            first: Key::from_number(first),
+            shift,
+            width,
+            measure,
+        };
+        self.select(&DIGITS, unit, histogram).map_or(Key::END, Key::from_number)
+    }
+
+    /// A radix select: each pass sums one digit's buckets and follows the one that holds unit number `unit`. Digits are (shift, width).
+    pub(crate) fn select(
+        &mut self,
+        digits: &[(u32, u32)],
+        mut unit: u64,
+        histogram: impl Fn(u64, u32, u32) -> Question,
+    ) -> Option<u64> {
         let mut first = 0;
-        for (shift, width) in DIGITS {
-            self.ask(Question::Histogram { first: Key::from_number(first), shift, width, measure });
+        for &(shift, width) in digits {
+            self.ask(histogram(first, shift, width));
             let holds_unit = |&sum: &u64| {
                 let is_there = unit < sum;
                 unit -= if is_there { 0 } else { sum };
                 is_there
             };
-            let Some(bucket) = self.reply.histogram.iter().position(holds_unit) else { return Key::END };
+            let bucket = self.reply.histogram.iter().position(holds_unit)?;
             first += (bucket as u64) << shift;
         }
-        Key::from_number(first)
+        Some(first)
     }
 }

@@ -3,7 +3,7 @@
 //! So every thread count, vector width, GPU grid and shard layout gives the same total, and a comparison with p is
 //! exact. A vocabulary of 2^20 tokens sums below 2^64.
 
-use crate::math::fma;
+use crate::math::{fma, ln};
 
 /// The weight of the best token: 2^43.
 pub const UNIT: u64 = 1 << 43;
@@ -48,6 +48,49 @@ impl Softmax {
     pub(crate) fn weight_by(self, x: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
         exp2_fixed_by((x - self.x_max) * self.scale, fma)
     }
+
+    /// The weight of logit `x`, and `floor(weight · |t|)`, its share of the entropy. The product is exact before the floor: a weight
+    /// has 24 significant bits, as t has.
+    #[inline(always)]
+    pub(crate) fn surprise_by(self, x: f32, fma: impl Fn(f32, f32, f32) -> f32) -> (u64, u64) {
+        let t = (x - self.x_max) * self.scale;
+        let t = if t > -64.0 { t } else { -64.0 };
+        let weight = exp2_fixed_by(t, fma);
+        (weight, (weight as f64 * f64::from(-t)) as u64)
+    }
+
+    /// As [`Softmax::surprise_by`].
+    pub fn surprise(self, x: f32) -> (u64, u64) {
+        self.surprise_by(x, fma)
+    }
+}
+
+/// What is left of a row at a temperature: how many tokens, their mass, and the second sum that gives the entropy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Spread {
+    /// Tokens.
+    pub count: u32,
+    /// The sum of their weights.
+    pub total: u64,
+    /// The sum of `floor(weight · |t|)`.
+    pub surprise: u64,
+}
+
+impl Spread {
+    /// The mean of `−ln(weight / weight of the best)` over the distribution.
+    pub fn mean(&self) -> f64 {
+        std::f64::consts::LN_2 * (self.surprise as f64 / self.total as f64)
+    }
+
+    /// The entropy, in nats: `Σ −p·ln p`, with p = 2^t / Z.
+    pub fn entropy(&self) -> f64 {
+        ln(relative(self.total)) + self.mean()
+    }
+}
+
+/// A mass in units of the best token's.
+pub fn relative(mass: u64) -> f64 {
+    mass as f64 / UNIT as f64
 }
 
 /// `floor(2^t · 2^43)` for `t ≤ 0` (above 0 counts as 0), within 2^-23 relative before the floor; 0 below −44. Not monotone to the last bit: thresholds
@@ -127,6 +170,27 @@ mod tests {
                 assert!(exp2_fixed(-f32::from_bits((-t).to_bits() + below)) <= most);
             }
         }
+    }
+
+    #[test]
+    fn the_entropy_of_known_distributions() {
+        let of = |logits: &[f32]| {
+            let softmax = Softmax::new(logits[0], 1.0);
+            let mut spread = Spread { count: logits.len() as u32, ..Spread::default() };
+            for &x in logits {
+                let (weight, surprise) = softmax.surprise(x);
+                spread.total += weight;
+                spread.surprise += surprise;
+            }
+            spread.entropy()
+        };
+        assert_eq!(of(&[3.0]), 0.0);
+        assert!((of(&[1.0; 4]) - 4.0 * std::f64::consts::LN_2 / 2.0).abs() < 1e-12);
+        let p = [0.4f64, 0.3, 0.2, 0.1];
+        let expected: f64 = p.iter().map(|&p| -p * core_math::log(p)).sum();
+        assert!((of(&p.map(|p| core_math::log(p) as f32)) - expected).abs() < 1e-7);
+        // What weighs nothing surprises nobody.
+        assert_eq!(of(&[3.0, -f32::MAX, f32::NEG_INFINITY]), 0.0);
     }
 
     /// Literal weights: a change here changes drawn tokens.

@@ -94,8 +94,14 @@ pub fn exp(x: f64) -> f64 {
     }
 }
 
-fn power_of_two(n: i32) -> f64 {
+/// 2^n for n in −1022 to 1023.
+pub(crate) fn power_of_two(n: i32) -> f64 {
     f64::from_bits(((n + 1023) as u64) << 52)
+}
+
+/// `x^y` for x ≥ 0 and y ≥ 0, as `exp(y·ln x)`; x^0 is 1.
+pub fn power(x: f64, y: f64) -> f64 {
+    if y == 0.0 { 1.0 } else { exp(y * ln(x)) }
 }
 
 /// 1/2!, 1/3!, … 1/13!.
@@ -224,6 +230,15 @@ mod tests {
         assert_eq!(exp(710.0), f64::INFINITY);
         assert!(exp(709.7).is_finite());
         assert!(exp(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn powers() {
+        assert_eq!(
+            (power(0.0, 0.0), power(0.0, 0.5), power(1.0, 7.0), power(0.3, 0.0)),
+            (1.0, 0.0, 1.0, 1.0)
+        );
+        assert!((power(0.5, 3.0) - 0.125).abs() < 1e-15 && (power(0.25, 0.5) - 0.5).abs() < 1e-15);
     }
 
     /// The oracle is the machine's own fused multiply-add.

@@ -21,6 +21,8 @@ pub enum Purpose {
     BlockLane = 1,
     /// A token's own exponential; index id/4, word id%4.
     Token = 2,
+    /// XTC's coin; index: how many XTC stages stand before it in the order, word 0.
+    Xtc = 3,
 }
 
 /// The noise of one draw.
@@ -42,6 +44,11 @@ impl Noise {
     pub fn words(&self, purpose: Purpose, index: u32) -> [u32; 4] {
         let counter = [index, self.position, self.sequence, purpose as u32 | self.round << 8];
         philox4x32_10([self.seed as u32, (self.seed >> 32) as u32], counter)
+    }
+
+    /// XTC's coin: `(bits + ½) / 2^32`, uniform in (0, 1), for stage number `index` of its kind.
+    pub fn xtc(&self, index: u32) -> f64 {
+        (f64::from(self.words(Purpose::Xtc, index)[0]) + 0.5) / 4_294_967_296.0
     }
 
     /// `M`: the smallest E of a block of 64 tokens.
@@ -140,5 +147,7 @@ mod tests {
         let other = 21 * 64 + (lane + 1) % 64;
         let words = philox4x32_10(key, [other / 4, 7, 3, 2 | 2 << 8]);
         assert_eq!(noise.token(other), m + exponential(words[other as usize % 4]));
+        let coin = philox4x32_10(key, [1, 7, 3, 3 | 2 << 8])[0];
+        assert_eq!(noise.xtc(1), (f64::from(coin) + 0.5) / 4_294_967_296.0);
     }
 }

@@ -39,6 +39,11 @@ impl Key {
         Self(self.0 + 1)
     }
 
+    /// The place right before this one.
+    pub(crate) fn previous(self) -> Self {
+        Self(self.0 - 1)
+    }
+
     /// The key as a number: what a radix select runs on.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {
@@ -48,6 +53,22 @@ impl Key {
     pub(crate) fn from_number(number: u64) -> Self {
         Self(number)
     }
+}
+
+/// How far down from `from` the logits go for which `holds`, which must hold for a run of logits that begins with `from`, or for
+/// none at all. A binary search over the finite f32, by their place in the order.
+pub(crate) fn lowest_where(from: f32, holds: impl Fn(f32) -> bool) -> Option<f32> {
+    let logit = |place: u64| Key::from_number(place << 32).logit();
+    let place = |key: Key| key.number() >> 32;
+    if !holds(from) {
+        return None;
+    }
+    let (mut inside, mut outside) = (place(Key::new(from, 0)), place(Key::END) + 1);
+    while outside - inside > 1 {
+        let middle = inside + (outside - inside) / 2;
+        if holds(logit(middle)) { inside = middle } else { outside = middle }
+    }
+    Some(logit(inside))
 }
 
 #[inline(always)]
@@ -74,5 +95,14 @@ mod tests {
             assert_eq!((Key::new(x, 77).logit(), Key::new(x, 77).token()), (x, 77));
         }
         assert!(Key::new(-f32::MAX, 5) < Key::END && Key::END < Key::new(f32::NEG_INFINITY, 0));
+    }
+
+    #[test]
+    fn the_lowest_logit_of_a_run() {
+        for limit in [5.0, 0.0, 1e-45, -1e-45, -7.25, -f32::MAX] {
+            assert_eq!(lowest_where(5.0, |x| x >= limit), Some(limit));
+        }
+        assert_eq!(lowest_where(5.0, |_| false), None);
+        assert_eq!(lowest_where(5.0, |_| true), Some(-f32::MAX));
     }
 }

@@ -1,13 +1,10 @@
 //! Parameters, checked once and laid out as the draw reads them.
 
 use crate::chain::Stage;
+use crate::custom::{self, Custom};
 use crate::edit::Edit;
-use crate::edit::allowed::Allowed;
-use crate::edit::bad_words::BadWords;
-use crate::edit::bias::LogitBias;
-use crate::edit::min_tokens::MinTokens;
-use crate::edit::penalty::Penalties;
-use crate::edit::temperature::Temperature;
+use crate::edit::smoothing::Smoothing;
+use crate::edit::temperature::Heat;
 use crate::error::{ParamError, RowError};
 use crate::float_mode::Standard;
 use crate::params::{GREEDY_BELOW, SamplingParams};
@@ -16,8 +13,9 @@ use crate::truncate::Truncation;
 
 /// A validated chain. Stages whose parameters do nothing are not in it.
 ///
-/// The chain falls into segments. A segment begins with edits, then come temperatures and truncations, which are
-/// only asked about and need no list of tokens. An edit after them begins the next segment, and there the kept tokens are listed.
+/// The chain falls into segments. A segment begins with the edits of single tokens, which whoever holds the row makes by themselves. Then
+/// come steps that the draw leads: temperatures and truncations, and edits that hang on the whole row. An edit after a step
+/// begins the next segment, and there what the steps left is made part of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     segments: Vec<Segment>,
@@ -29,23 +27,50 @@ pub struct Plan {
     largest_ids: Vec<(&'static str, u32)>,
 }
 
-/// Edits, then truncations at the temperature in force at their place.
-#[derive(Clone, Debug, PartialEq)]
+/// Edits of single tokens, then steps.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Segment {
     pub edits: Vec<Edit>,
-    pub truncations: Vec<(Truncation, Temperature)>,
-    /// The temperature in force at the end.
-    pub temperature: Temperature,
+    pub steps: Vec<Step>,
 }
 
-impl Segment {
-    fn new() -> Self {
-        Self { edits: Vec::new(), truncations: Vec::new(), temperature: Temperature::ONE }
+/// A stage that the draw leads.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    Heat(Heat),
+    /// With its stage, which several share a form with.
+    Truncate(Stage, Truncation),
+    Smooth(Smoothing),
+    Custom(Custom),
+}
+
+impl Step {
+    pub(crate) fn stage(&self) -> Stage {
+        match self {
+            Step::Heat(_) => Stage::Temperature,
+            Step::Truncate(stage, _) => stage.clone(),
+            Step::Smooth(_) => Stage::Smoothing,
+            Step::Custom(custom) => Stage::Custom(custom.clone()),
+        }
     }
 
-    fn has_only_edits(&self) -> bool {
-        self.truncations.is_empty() && self.temperature == Temperature::ONE
+    /// Whether it changes logits, and so needs what the steps before it left made part of the row.
+    fn is_edit(&self) -> bool {
+        match self {
+            Step::Smooth(_) => true,
+            Step::Custom(custom) => matches!(custom.kind, custom::Kind::Edit(_)),
+            Step::Heat(_) | Step::Truncate(..) => false,
+        }
     }
+}
+
+/// How finely the chain is divided. The tokens are the same: an edit of a later segment finds what one of the same segment would.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Grain {
+    /// As few segments as can be.
+    Coarse,
+    /// A segment an edit, and one before all: to look between them.
+    EachEdit,
 }
 
 impl Plan {
@@ -54,13 +79,19 @@ impl Plan {
         let _mode = Standard::enter();
         params.validate()?;
         let order = params.order.clone().unwrap_or_default();
-        let segments = |with_mask| lay_out(params, order.stages(), with_mask);
+        let segments = |with_mask| lay_out(params, order.stages(), with_mask, Grain::Coarse);
         Ok(Self {
             segments: segments(false),
             masked_segments: order.names(&Stage::Allowed).then(|| segments(true)),
-            is_greedy: params.temperature < GREEDY_BELOW,
+            is_greedy: is_greedy(params),
             largest_ids: largest_ids(params),
         })
+    }
+
+    /// The chain divided so that one can look between any two stages. The parameters are those of a plan.
+    pub(crate) fn finely(params: &SamplingParams, with_mask: bool) -> Vec<Segment> {
+        let order = params.order.clone().unwrap_or_default();
+        lay_out(params, order.stages(), with_mask, Grain::EachEdit)
     }
 
     pub(crate) fn segments(&self, with_mask: bool) -> Result<&[Segment], RowError> {
@@ -91,38 +122,41 @@ impl Plan {
     }
 }
 
-fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool) -> Vec<Segment> {
+fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool, grain: Grain) -> Vec<Segment> {
     let mut segments = Vec::new();
-    let mut segment = Segment::new();
-    for stage in stages.iter().cloned() {
-        let edit = match stage {
-            Stage::Allowed => Allowed::new(params, with_mask).map(Edit::Allowed),
-            Stage::BadWords => BadWords::new(params).map(Edit::BadWords),
-            Stage::MinTokens => MinTokens::new(params).map(Edit::MinTokens),
-            Stage::LogitBias => LogitBias::new(params).map(Edit::LogitBias),
-            Stage::Penalties => Penalties::new(params).map(Edit::Penalties),
-            Stage::Temperature => {
-                // A greedy chain draws nothing; its truncations see the logits as they are.
-                if params.temperature >= GREEDY_BELOW {
-                    segment.temperature = segment.temperature.then(params.temperature);
-                }
-                None
-            }
+    let mut segment = Segment::default();
+    let is_greedy = is_greedy(params);
+    for (i, stage) in stages.iter().enumerate() {
+        let edit = Edit::new(stage, params, with_mask);
+        let step = match stage {
+            _ if edit.is_some() => None,
+            // A greedy chain draws nothing; its truncations see the logits as they are.
+            Stage::Temperature => Heat::new(params).filter(|_| !is_greedy).map(Step::Heat),
+            Stage::Smoothing => Smoothing::new(params).map(Step::Smooth),
+            Stage::Custom(custom) => Some(Step::Custom(custom.clone())),
             _ => {
-                let truncation = Truncation::new(stage, params);
-                segment.truncations.extend(truncation.map(|truncation| (truncation, segment.temperature)));
-                None
+                let index = stages[..i].iter().filter(|other| *other == stage).count() as u32;
+                Truncation::new(stage, params, index)
+                    .map(|truncation| Step::Truncate(stage.clone(), truncation))
             }
         };
-        if let Some(edit) = edit {
-            if !segment.has_only_edits() {
-                segments.push(std::mem::replace(&mut segment, Segment::new()));
-            }
-            segment.edits.push(edit);
+        let is_divided = match grain {
+            Grain::Coarse => !segment.steps.is_empty() && (edit.is_some() || step.iter().any(Step::is_edit)),
+            Grain::EachEdit => edit.is_some() || step.iter().any(Step::is_edit),
+        };
+        if is_divided {
+            segments.push(std::mem::take(&mut segment));
         }
+        segment.edits.extend(edit);
+        segment.steps.extend(step);
     }
     segments.push(segment);
     segments
+}
+
+/// With a range, the entropy decides at each draw.
+fn is_greedy(params: &SamplingParams) -> bool {
+    params.temperature < GREEDY_BELOW && params.dynatemp_range == 0.0
 }
 
 fn largest_ids(params: &SamplingParams) -> Vec<(&'static str, u32)> {
@@ -133,6 +167,8 @@ fn largest_ids(params: &SamplingParams) -> Vec<(&'static str, u32)> {
         ("bad_words_ids", largest(&mut params.bad_words_ids.iter().flatten().copied())),
         ("stop_token_ids", largest(&mut params.stop_token_ids.iter().copied())),
         ("eos_token_id", largest(&mut params.eos_token_id.iter().copied())),
+        ("xtc_protected_token_ids", largest(&mut params.xtc_protected_token_ids.iter().copied())),
+        ("dry_sequence_breakers", largest(&mut params.dry_sequence_breakers.iter().flatten().copied())),
         ("prompt_token_ids", largest(&mut params.prompt_token_ids.iter().copied())),
         ("output_token_ids", largest(&mut params.output_token_ids.iter().copied())),
     ];
@@ -151,7 +187,7 @@ mod tests {
     #[test]
     fn idle_stages_are_left_out() {
         let plan = plan(SamplingParams { top_k: -1, logprobs: Some(3), min_tokens: 5, ..Default::default() });
-        assert_eq!(plan.segments, [Segment::new()]);
+        assert_eq!(plan.segments, [Segment::default()]);
         assert!(!plan.is_greedy());
     }
 
@@ -171,13 +207,30 @@ mod tests {
     }
 
     #[test]
-    fn each_truncation_has_the_temperature_of_its_place() {
+    fn steps_stand_as_the_order_has_them() {
         let params = SamplingParams { top_k: 3, top_p: 0.5, temperature: 0.5, ..Default::default() };
         let order = Some("top_k,temperature,top_p,temperature".parse().expect("a valid order"));
         let plan = plan(SamplingParams { order, ..params });
-        let temperatures: Vec<_> = plan.segments[0].truncations.iter().map(|(_, t)| t.value).collect();
-        assert_eq!(temperatures, [1.0, 0.5]);
-        assert_eq!(plan.segments[0].temperature, Temperature { value: 0.25, inverse: 4.0 });
+        let stages: Vec<_> = plan.segments[0].steps.iter().map(Step::stage).collect();
+        use Stage::*;
+        assert_eq!(stages, [TopK, Temperature, TopP, Temperature]);
+    }
+
+    #[test]
+    fn a_fine_plan_has_a_segment_an_edit() {
+        let params = SamplingParams {
+            logit_bias: [(1, 1.0)].into(),
+            repetition_penalty: 2.0,
+            smoothing_factor: 0.5,
+            temperature: 0.5,
+            top_k: 3,
+            ..Default::default()
+        };
+        let counts = |segments: &[Segment]| -> Vec<_> {
+            segments.iter().map(|segment| (segment.edits.len(), segment.steps.len())).collect()
+        };
+        assert_eq!(counts(&plan(params.clone()).segments), [(2, 3)]);
+        assert_eq!(counts(&Plan::finely(&params, false)), [(0, 0), (1, 0), (1, 0), (0, 3)]);
     }
 
     #[test]

@@ -7,12 +7,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::edit::smoothing::Smoothing;
 use crate::edit::temperature::Temperature;
-use crate::mass::Softmax;
+use crate::mass::{self, Softmax, Spread};
 use crate::order::Key;
+use crate::truncate::typical::Centre;
 
 /// A question about the logits as the edits so far left them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Question {
     /// The first token of the order, or what is wrong with the row.
     Summit,
@@ -50,6 +52,40 @@ pub enum Question {
         /// How logits become weights.
         softmax: Softmax,
     },
+    /// Count, mass and entropy's sum up to and including `last`.
+    Spread {
+        /// The last token that counts.
+        last: Key,
+        /// How logits become weights.
+        softmax: Softmax,
+    },
+    /// The last token up to and including `last`.
+    Last {
+        /// The last token that counts.
+        last: Key,
+    },
+    /// Count, sum and sum of squares of `floor((x_max − x) / 2^exponent · 2^40)` up to and including `last`.
+    Deviations {
+        /// The last token that counts.
+        last: Key,
+        /// The largest logit.
+        x_max: f32,
+        /// 2^exponent is at least the range of the logits that count.
+        exponent: i32,
+    },
+    /// The masses over 2^`width` equal intervals of distances from the centre, as bits of f32, each 2^`shift` long, from `first` on.
+    Distances {
+        /// What the distance is from, and at what temperature.
+        centre: Centre,
+        /// The last token that counts.
+        last: Key,
+        /// The lowest distance.
+        first: u32,
+        /// The log2 of an interval's length.
+        shift: u32,
+        /// The log2 of the number of intervals.
+        width: u32,
+    },
     /// The keys of the first `count` tokens, unordered.
     Best {
         /// How many.
@@ -85,6 +121,30 @@ pub enum Question {
         temperature: Temperature,
         /// The part of the chain whose edits come next.
         segment: u32,
+    },
+    /// Mask the tokens up to and including `head`, save those that XTC protects.
+    Behead {
+        /// The last token that goes.
+        head: Key,
+        /// The segment and the step of the XTC stage whose protected tokens stay; `None`: all go.
+        xtc: Option<(u32, u32)>,
+    },
+    /// Bend every logit around the best.
+    Smooth {
+        /// How.
+        smoothing: Smoothing,
+        /// The largest logit of the whole row.
+        x_max: f32,
+    },
+    /// Give tokens new logits; −inf masks one.
+    Edit {
+        /// Tokens with their new logits.
+        logits: Vec<(u32, f32)>,
+    },
+    /// Mask all tokens but these.
+    KeepOnly {
+        /// The ids that stay.
+        ids: Vec<u32>,
     },
 }
 
@@ -129,7 +189,8 @@ pub enum Answer {
     /// Nothing was asked yet.
     #[default]
     Nothing,
-    /// To [`Question::Summit`], [`Question::Raw`] and [`Question::Narrow`].
+    /// To [`Question::Summit`], and to every question that changes the row: [`Question::Raw`], [`Question::Narrow`],
+    /// [`Question::Behead`], [`Question::Smooth`], [`Question::Edit`], [`Question::KeepOnly`].
     Summit {
         /// The first token; `None` if nothing is alive here.
         top: Option<Key>,
@@ -153,9 +214,22 @@ pub enum Answer {
     },
     /// To [`Question::Total`].
     Total(u64),
+    /// To [`Question::Spread`].
+    Spread(Spread),
+    /// To [`Question::Last`]; `None` if there is no such token here.
+    Last(Option<Key>),
+    /// To [`Question::Deviations`].
+    Deviations {
+        /// Tokens.
+        count: u32,
+        /// The sum.
+        sum: u64,
+        /// The sum of squares.
+        squares: u128,
+    },
     /// To [`Question::Best`] and [`Question::Kept`]: see [`Reply::keys`].
     Keys,
-    /// To [`Question::Histogram`]: see [`Reply::histogram`].
+    /// To [`Question::Histogram`] and [`Question::Distances`]: see [`Reply::histogram`].
     Histogram,
     /// To [`Question::Logit`]; `None` from who does not hold the token.
     Logit(Option<f32>),
@@ -197,6 +271,15 @@ impl Reply {
                 Weighed { before: a + d, least: b + e, most: c.saturating_add(f) }
             }
             (Total(a), Total(b)) => Total(a + b),
+            (Answer::Spread(a), Answer::Spread(b)) => Answer::Spread(mass::Spread {
+                count: a.count + b.count,
+                total: a.total + b.total,
+                surprise: a.surprise + b.surprise,
+            }),
+            (Last(a), Last(b)) => Last(a.max(b)),
+            (Deviations { count: a, sum: b, squares: c }, Deviations { count: d, sum: e, squares: f }) => {
+                Deviations { count: a + d, sum: b + e, squares: c + f }
+            }
             (Logit(a), Logit(b)) => Logit(a.or(b)),
             (answer, _) => answer,
         };
@@ -217,7 +300,9 @@ impl Reply {
             Answer::Winner(_) => 8 + 8,
             Answer::Rank(_) => 4,
             Answer::Weighed { .. } => 3 * 8,
-            Answer::Total(_) => 8,
+            Answer::Total(_) | Answer::Last(_) => 8,
+            Answer::Spread(_) => 4 + 8 + 8,
+            Answer::Deviations { .. } => 4 + 8 + 16,
             Answer::Logit(_) => 4,
         };
         1 + fixed + 8 * (self.keys.len() + self.histogram.len())
@@ -231,11 +316,17 @@ impl Question {
             Question::Summit | Question::Raw | Question::EmptiedBy => 0,
             Question::Race { .. } => 4 + 16 + 8,
             Question::Rank { .. } => 8 + 4,
-            Question::Weigh { .. } | Question::Total { .. } => 8 + 8,
+            Question::Weigh { .. } | Question::Total { .. } | Question::Spread { .. } => 8 + 8,
+            Question::Deviations { .. } => 8 + 4 + 4,
+            Question::Distances { .. } => 4 + 16 + 8 + 8 + 4 + 1 + 1,
             Question::Best { .. } | Question::Logit { .. } => 4,
-            Question::Kept { .. } => 8,
+            Question::Kept { .. } | Question::Last { .. } => 8,
             Question::Histogram { .. } => 8 + 1 + 1 + 8,
             Question::Narrow { .. } => 8 + 16 + 4,
+            Question::Behead { .. } => 8 + 8,
+            Question::Smooth { .. } => 24 + 4,
+            Question::Edit { logits } => 8 * logits.len(),
+            Question::KeepOnly { ids } => 4 * ids.len(),
         }
     }
 }

@@ -4,14 +4,18 @@
 //! questions instead; it is tested for equality with this, to the bit. Where the two differ, this is right. What is checked before any row
 //! is read (ids outside the vocabulary, a mask whose stage the order leaves out) is not repeated here.
 
+mod custom;
+mod edits;
+mod truncations;
+
 use crate::chain::{Order, Stage};
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::logprobs::Distribution;
 use crate::mass::UNIT;
-use crate::math::{exp, ln, saturated};
+use crate::math::{exp, ln};
 use crate::noise::Noise;
-use crate::params::{GREEDY_BELOW, PenaltyScope, SamplingParams};
+use crate::params::{GREEDY_BELOW, SamplingParams};
 use crate::row::{MAX_VOCABULARY, Row};
 
 /// A token that is still in the running, with its current logit.
@@ -29,11 +33,13 @@ pub struct Left {
     is_greedy: bool,
 }
 
-/// Runs the chain over a row: every stage of the order, one after another, over a plain list.
+/// Runs the chain over a row: every stage of the order, one after another, over a plain list. The noise is that of the draw; a chain
+/// that throws no coin does not look at it.
 pub fn left<'r>(
     row: impl Into<Row<'r>>,
     mask: Option<&[u32]>,
     params: &SamplingParams,
+    noise: &Noise,
 ) -> Result<Left, RowError> {
     let row = row.into();
     if row.is_empty() {
@@ -63,41 +69,33 @@ pub fn left<'r>(
         return Err(RowError::NothingLeft { stage: None });
     }
     sort(&mut candidates);
-    let mut temperature = Temperature::ONE;
-    let mut is_truncated = false;
-    for stage in params.order.clone().unwrap_or_else(Order::vllm).stages().iter().cloned() {
-        let is_edit = is_active_edit(stage.clone(), mask.is_some(), params);
-        if is_edit && (is_truncated || temperature != Temperature::ONE) {
-            for candidate in &mut candidates {
-                candidate.logit = temperature.divide(candidate.logit);
-            }
-            temperature = Temperature::ONE;
-            is_truncated = false;
-        }
+    let mut left = Left { candidates, temperature: Temperature::ONE, is_greedy: is_greedy(params) };
+    let order = params.order.clone().unwrap_or_else(Order::vllm);
+    for (i, stage) in order.stages().iter().enumerate() {
         match stage {
-            _ if is_edit => edit(stage.clone(), &mut candidates, mask, params),
-            Stage::Temperature if params.temperature >= GREEDY_BELOW => {
-                temperature = temperature.then(params.temperature)
+            Stage::Temperature => left.heat(params),
+            Stage::Custom(own) => custom::apply(&mut left, own, row.len(), params, noise)?,
+            _ if edits::is_active(stage, mask.is_some(), params) => {
+                left.divide();
+                edits::apply(stage, &mut left.candidates, mask, params);
+                sort(&mut left.candidates);
             }
-            Stage::MinP if params.min_p > 0.0 => {
-                min_p(&mut candidates, temperature, params.min_p);
-                is_truncated = true;
+            Stage::Xtc => {
+                let index = order.stages()[..i].iter().filter(|stage| **stage == Stage::Xtc).count();
+                truncations::xtc(&mut left, params, noise.xtc(index as u32));
             }
-            Stage::TopK if params.top_k > 0 => {
-                candidates.truncate(usize::try_from(params.top_k).unwrap_or(usize::MAX));
-                is_truncated = true;
-            }
-            Stage::TopP if params.top_p < 1.0 => {
-                top_p(&mut candidates, temperature, params.top_p);
-                is_truncated = true;
-            }
-            _ => {}
+            _ => truncations::apply(stage, &mut left, row.len(), params),
         }
-        if candidates.is_empty() {
-            return Err(RowError::NothingLeft { stage: Some(stage) });
+        if left.candidates.is_empty() {
+            return Err(RowError::NothingLeft { stage: Some(stage.clone()) });
         }
     }
-    Ok(Left { candidates, temperature, is_greedy: params.temperature < GREEDY_BELOW })
+    Ok(left)
+}
+
+/// With a range of temperatures, the entropy decides at its stage.
+fn is_greedy(params: &SamplingParams) -> bool {
+    params.temperature < GREEDY_BELOW && params.dynatemp_range == 0.0
 }
 
 /// The order: logit descending, then id ascending.
@@ -107,94 +105,63 @@ fn sort(candidates: &mut [Candidate]) {
     });
 }
 
-/// Whether the stage is an edit whose parameters do anything.
-fn is_active_edit(stage: Stage, has_mask: bool, params: &SamplingParams) -> bool {
-    match stage {
-        Stage::Allowed => params.allowed_token_ids.is_some() || has_mask,
-        Stage::BadWords => !params.bad_words_ids.is_empty(),
-        Stage::MinTokens => {
-            params.min_tokens > 0 && !(params.eos_token_id.is_empty() && params.stop_token_ids.is_empty())
+impl Left {
+    /// An edit sees the logits divided by the temperatures before it.
+    fn divide(&mut self) {
+        if self.temperature != Temperature::ONE {
+            for candidate in &mut self.candidates {
+                candidate.logit = self.temperature.divide(candidate.logit);
+            }
+            sort(&mut self.candidates);
+            self.temperature = Temperature::ONE;
         }
-        Stage::LogitBias => !params.logit_bias.is_empty(),
-        Stage::Penalties => {
-            params.repetition_penalty as f32 != 1.0
-                || params.frequency_penalty as f32 != 0.0
-                || params.presence_penalty as f32 != 0.0
-        }
-        _ => false,
     }
-}
 
-fn edit(stage: Stage, candidates: &mut Vec<Candidate>, mask: Option<&[u32]>, params: &SamplingParams) {
-    let output = &params.output_token_ids;
-    match stage {
-        Stage::Allowed => candidates.retain(|c| {
-            let in_list = params.allowed_token_ids.as_ref().is_none_or(|ids| ids.contains(&c.token));
-            in_list && mask.is_none_or(|mask| mask[c.token as usize / 32] >> (c.token % 32) & 1 == 1)
-        }),
-        Stage::BadWords => candidates.retain(|c| {
-            !params.bad_words_ids.iter().any(|word| match word.split_last() {
-                Some((last, rest)) => *last == c.token && output.ends_with(rest),
-                None => false,
-            })
-        }),
-        Stage::MinTokens => candidates.retain(|c| {
-            output.len() >= params.min_tokens as usize
-                || !(params.eos_token_id.contains(&c.token) || params.stop_token_ids.contains(&c.token))
-        }),
-        Stage::LogitBias => {
-            for c in candidates.iter_mut() {
-                if let Some(&bias) = params.logit_bias.get(&c.token) {
-                    c.logit = saturated(c.logit + bias as f32);
-                }
+    /// The temperature stage.
+    fn heat(&mut self, params: &SamplingParams) {
+        let (mut temperature, range) = (params.temperature, params.dynatemp_range);
+        if is_greedy(params) {
+            return;
+        }
+        if range > 0.0 {
+            let (low, high) = ((temperature - range).max(0.0), temperature + range);
+            let count = self.candidates.len() as f64;
+            let share = if count > 1.0 { self.entropy() / ln(count) } else { 0.0 }.clamp(0.0, 1.0);
+            let power =
+                if params.dynatemp_exponent == 0.0 { 1.0 } else { exp(params.dynatemp_exponent * ln(share)) };
+            temperature = low + (high - low) * power;
+            if temperature < GREEDY_BELOW {
+                self.is_greedy = true;
+                return;
             }
         }
-        _ => penalties(candidates, params),
+        self.temperature = self.temperature.then(temperature);
     }
-    sort(candidates);
-}
 
-fn penalties(candidates: &mut [Candidate], params: &SamplingParams) {
-    let (prompt, output) = (&params.prompt_token_ids, &params.output_token_ids);
-    let tokens: Vec<u32> = prompt.iter().chain(output).copied().collect();
-    let window = if params.penalty_window == 0 { tokens.len() } else { params.penalty_window as usize };
-    let start = tokens.len().saturating_sub(window);
-    let counted_from = match params.penalty_scope {
-        PenaltyScope::All => start,
-        PenaltyScope::Output => start.max(prompt.len()),
-    };
-    for c in candidates {
-        if !tokens[start..].contains(&c.token) {
-            continue;
-        }
-        let repetition = params.repetition_penalty as f32;
-        c.logit = saturated(if c.logit > 0.0 { c.logit / repetition } else { c.logit * repetition });
-        let count = tokens[counted_from..].iter().filter(|&&token| token == c.token).count();
-        if count > 0 {
-            c.logit = saturated(c.logit - params.frequency_penalty as f32 * count as f32);
-            c.logit = saturated(c.logit - params.presence_penalty as f32);
-        }
+    /// The mass of what is left, in units of the best token's.
+    fn mass(&self) -> f64 {
+        let softmax = self.temperature.softmax(self.candidates[0].logit);
+        self.candidates.iter().map(|c| softmax.weight(c.logit)).sum::<u64>() as f64 / UNIT as f64
     }
-}
 
-fn min_p(candidates: &mut Vec<Candidate>, temperature: Temperature, min_p: f64) {
-    let x_max = f64::from(candidates[0].logit);
-    candidates.retain(|c| f64::from(c.logit) - x_max >= temperature.value * ln(min_p));
-}
+    /// The mean of −y, `y = ln(weight / weight of the best)`.
+    fn mean_surprise(&self) -> f64 {
+        let softmax = self.temperature.softmax(self.candidates[0].logit);
+        let total: u64 = self.candidates.iter().map(|c| softmax.weight(c.logit)).sum();
+        let surprise: u64 = self.candidates.iter().map(|c| softmax.surprise(c.logit).1).sum();
+        std::f64::consts::LN_2 * (surprise as f64 / total as f64)
+    }
 
-fn top_p(candidates: &mut Vec<Candidate>, temperature: Temperature, top_p: f64) {
-    let softmax = temperature.softmax(candidates[0].logit);
-    let total: u64 = candidates.iter().map(|c| softmax.weight(c.logit)).sum();
-    let p = ((top_p * 9_007_199_254_740_992.0).round() as u128).max(1);
-    let mut before: u64 = 0;
-    candidates.retain(|c| {
-        let is_kept = u128::from(before) << 53 < p * u128::from(total);
-        before += softmax.weight(c.logit);
-        is_kept
-    });
-}
+    /// The entropy, in nats.
+    fn entropy(&self) -> f64 {
+        ln(self.mass()) + self.mean_surprise()
+    }
 
-impl Left {
+    /// The logarithm of a weight, in units of the best token's.
+    fn y(&self, c: &Candidate) -> f64 {
+        self.temperature.scaled(c.logit, self.candidates[0].logit)
+    }
+
     /// The token that wins the race: every token runs.
     pub fn draw(&self, noise: &Noise) -> u32 {
         let x_max = self.candidates[0].logit;

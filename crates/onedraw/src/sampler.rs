@@ -1,13 +1,15 @@
 //! One sequence: parameters, history and seed in, tokens out.
 
 use crate::error::{ParamError, RowError};
+use crate::explain::Explanation;
 use crate::kernels::Kernel;
 use crate::logprobs::{Distribution, PromptLogprobs};
 use crate::params::SamplingParams;
 use crate::question::Answers;
 use crate::row::{Row, Rows};
-use crate::sequence::{Sampled, Sequence, Workspace};
+use crate::sequence::{Sampled, Saved, Sequence, Workspace};
 use crate::shard::{Rank, Shards, Traffic};
+use crate::stop::Rewind;
 
 /// Draws the tokens of one sequence.
 ///
@@ -54,7 +56,7 @@ impl Sampler {
     /// Draws the next token and appends it to the history.
     pub fn sample<'r>(&mut self, logits: impl Into<Row<'r>>) -> Result<Sampled, RowError> {
         let sampled = self.peek(logits, 0)?;
-        self.accept(sampled.token);
+        self.accept_sampled(&sampled);
         Ok(sampled)
     }
 
@@ -65,7 +67,7 @@ impl Sampler {
         mask: &[u32],
     ) -> Result<Sampled, RowError> {
         let sampled = self.sequence.draw(logits.into(), Some(mask), 0, None, &mut self.workspace)?;
-        self.accept(sampled.token);
+        self.accept_sampled(&sampled);
         Ok(sampled)
     }
 
@@ -82,7 +84,7 @@ impl Sampler {
         uniform: f64,
     ) -> Result<Sampled, RowError> {
         let sampled = self.sequence.draw(logits.into(), None, 0, Some(uniform), &mut self.workspace)?;
-        self.accept(sampled.token);
+        self.accept_sampled(&sampled);
         Ok(sampled)
     }
 
@@ -124,7 +126,7 @@ impl Sampler {
         has_mask: bool,
     ) -> Result<Sampled, RowError> {
         let sampled = self.sequence.draw_over(ranks, vocabulary, has_mask, &mut self.workspace)?;
-        self.accept(sampled.token);
+        self.accept_sampled(&sampled);
         Ok(sampled)
     }
 
@@ -141,15 +143,82 @@ impl Sampler {
         prompt.iter().enumerate().map(&mut report).collect()
     }
 
-    /// Appends a token that was chosen elsewhere.
+    /// Appends a token that was chosen elsewhere. Mirostat, if it is on, learns nothing from it.
     pub fn accept(&mut self, token: u32) {
-        self.sequence.accept(token);
+        self.sequence.accept(token, None);
+    }
+
+    /// Appends a token that [`Sampler::peek`] drew at the next position, with what mirostat learned from it.
+    pub fn accept_sampled(&mut self, sampled: &Sampled) {
+        self.sequence.accept(sampled.token, sampled.mirostat_mu);
     }
 
     /// Takes back the tokens after the first `length` of the output; a longer length changes nothing. This is an undo: the same
     /// rows draw the same tokens again.
     pub fn rewind(&mut self, length: usize) {
         self.sequence.rewind(length);
+    }
+
+    /// Takes text back because a banned string was completed, as a [`StopMatcher`](crate::StopMatcher) decided. The token that stood
+    /// there is banned at that position, and the noise is fresh: to reuse it would be a bias. The rewinds so far count as history.
+    pub fn take_back(&mut self, rewind: &Rewind) {
+        self.sequence.take_back(rewind);
+    }
+
+    /// Stage by stage, what the chain does to a row: how many tokens and how much mass it leaves, which tokens go, and what is drawn
+    /// in the end. Of the tokens that go at a stage the `listed` most likely are named.
+    ///
+    /// ```
+    /// use onedraw::{Sampler, SamplingParams};
+    /// let params = SamplingParams::builder().temperature(0.5).top_k(3).min_p(0.1).seed(1).build()?;
+    /// let explanation = Sampler::new(params)?.explain(&[2.0_f32, 1.0, 0.5, -3.0], 10)?;
+    /// let left: Vec<_> = explanation.stages.iter().map(|stage| (stage.stage.as_str(), stage.tokens)).collect();
+    /// assert_eq!(left, [("row", 4), ("temperature", 4), ("min_p", 2), ("top_k", 2)]);
+    /// assert_eq!(explanation.stages[2].removed[0].token, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        listed: usize,
+    ) -> Result<Explanation, RowError> {
+        self.sequence.explain(logits.into(), None, listed, &mut self.workspace)
+    }
+
+    /// As [`Sampler::explain`], among the tokens whose bit is set in `mask`.
+    pub fn explain_masked<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        mask: &[u32],
+        listed: usize,
+    ) -> Result<Explanation, RowError> {
+        self.sequence.explain(logits.into(), Some(mask), listed, &mut self.workspace)
+    }
+
+    /// Everything a later draw depends on: parameters, seed, tokens, mirostat's state, rewinds and bans.
+    ///
+    /// ```
+    /// use onedraw::{Sampler, SamplingParams, Saved};
+    /// let row = [0.3_f32, 2.0, 1.1, 0.4];
+    /// let mut sampler = Sampler::new(SamplingParams::builder().mirostat(2).seed(5).build()?)?;
+    /// sampler.sample(&row)?;
+    /// let json = serde_json::to_string(&sampler.save())?;
+    /// let mut again = Sampler::load(&serde_json::from_str::<Saved>(&json)?)?;
+    /// assert_eq!(again.sample(&row)?, sampler.sample(&row)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save(&self) -> Saved {
+        self.sequence.save()
+    }
+
+    /// The sampler that was saved.
+    pub fn load(saved: &Saved) -> Result<Self, ParamError> {
+        Ok(Self { sequence: Sequence::load(saved)?, workspace: Workspace::default() })
+    }
+
+    /// Where mirostat stands, in bits, if it is on.
+    pub fn mirostat_mu(&self) -> Option<f64> {
+        self.sequence.mirostat_mu()
     }
 
     /// The position of the next draw: the number of tokens written so far.

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::draw::{Draw, DrawMemory};
 use crate::edit::Context;
 use crate::error::{ParamError, RowError};
+use crate::explain::{Explainer, Explanation};
 use crate::float_mode::Standard;
 use crate::history::History;
 use crate::kernels::Kernel;
@@ -12,11 +15,15 @@ use crate::kernels::passes::Passes;
 use crate::logprobs::{self, Distribution, Report, TokenLogprob};
 use crate::noise::Noise;
 use crate::params::{LogprobsMode, SamplingParams};
-use crate::plan::Plan;
+use crate::path::Path;
+use crate::plan::{Plan, Segment};
 use crate::question::{Answers, Reply};
 use crate::row::{MAX_VOCABULARY, Row};
 use crate::shard::{Rank, Ranks, Shards, Traffic};
 use crate::slice::{Slice, SliceMemory};
+use crate::stop::Rewind;
+use crate::truncate::mirostat::Mirostat;
+use crate::walk::Moment;
 
 /// A drawn token.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -37,6 +44,8 @@ pub struct Sampled {
     pub rank: Option<u32>,
     /// The drawn token, then the best others, where `logprobs` is set.
     pub logprobs: Vec<TokenLogprob>,
+    /// Where mirostat stands once the token is accepted, where it is on.
+    pub mirostat_mu: Option<f64>,
 }
 
 /// What a token depends on, beside the row and the position.
@@ -44,17 +53,30 @@ pub struct Sampled {
 pub(crate) struct Sequence {
     /// One for all `n` sequences.
     plan: Arc<Plan>,
+    /// As they were given, but for the seed, which is known now.
+    params: Arc<SamplingParams>,
     history: History,
+    path: Path,
+    mirostat: Option<Mirostat>,
     seed: u64,
     sequence: u32,
-    logprobs: Option<i64>,
-    logprobs_mode: LogprobsMode,
-    prompt_logprobs: i64,
     /// The largest id that was appended since.
     largest_accepted: Option<u32>,
     /// Tokens to make room for when the first is appended, so that the next ones allocate nothing: `max_tokens`, of which no
     /// more than a thousand are paid for in advance.
     room: usize,
+}
+
+/// A sequence at rest: everything a later draw depends on, to be written and read again. As JSON where the order holds no stage of
+/// a user's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Saved {
+    /// The parameters, with the seed and all tokens so far.
+    params: SamplingParams,
+    /// Which of the `n` sequences it is.
+    sequence: u32,
+    path: Path,
 }
 
 /// The memory one draw needs at a time, and the split of the vocabulary it serves.
@@ -116,12 +138,12 @@ impl Sequence {
         };
         Ok(Self {
             plan: Arc::new(plan),
+            params: Arc::new(SamplingParams { seed: Some(seed), ..params.clone() }),
             history: History::new(&params.prompt_token_ids, &params.output_token_ids, params.penalty_window),
+            path: Path::new(params.mirostat_mu.unwrap_or(2.0 * params.mirostat_tau)),
+            mirostat: Mirostat::new(params),
             seed,
             sequence: 0,
-            logprobs: params.logprobs,
-            logprobs_mode: params.logprobs_mode,
-            prompt_logprobs: params.prompt_logprobs.unwrap_or(0),
             largest_accepted: None,
             room: (params.max_tokens as usize).min(1024),
         })
@@ -137,13 +159,27 @@ impl Sequence {
         }
     }
 
-    pub(crate) fn accept(&mut self, token: u32) {
-        self.history.reserve(std::mem::take(&mut self.room));
+    /// Appends a token; `mu` is where mirostat stands then, `None`: where it stood.
+    pub(crate) fn accept(&mut self, token: u32, mu: Option<f64>) {
+        let room = std::mem::take(&mut self.room);
+        self.history.reserve(room);
+        self.path.reserve(room);
         self.history.push(token);
+        self.path.push(mu.unwrap_or(self.path.mu));
         self.largest_accepted = self.largest_accepted.max(Some(token));
     }
 
     pub(crate) fn rewind(&mut self, length: usize) {
+        self.path.rewind(self.history.output().len(), length);
+        self.truncate(length);
+    }
+
+    pub(crate) fn take_back(&mut self, rewind: &Rewind) {
+        self.path.take_back(self.history.output().len(), rewind.length, rewind.token);
+        self.truncate(rewind.length);
+    }
+
+    fn truncate(&mut self, length: usize) {
         self.history.truncate_output(length);
         self.largest_accepted =
             self.largest_accepted.and_then(|_| self.history.output().iter().max().copied());
@@ -161,8 +197,35 @@ impl Sequence {
         self.seed
     }
 
+    pub(crate) fn mirostat_mu(&self) -> Option<f64> {
+        self.mirostat.map(|_| self.path.mu)
+    }
+
+    /// Everything a later draw depends on.
+    pub(crate) fn save(&self) -> Saved {
+        let params =
+            SamplingParams { output_token_ids: self.history.output().to_vec(), ..(*self.params).clone() };
+        Saved { params, sequence: self.sequence, path: self.path.clone() }
+    }
+
+    pub(crate) fn load(saved: &Saved) -> Result<Self, ParamError> {
+        let Saved { params, sequence, path } = saved;
+        if !path.fits(params.output_token_ids.len()) {
+            return Err(ParamError::new("path", "does not belong to the output"));
+        }
+        Ok(Self { sequence: *sequence, path: path.clone(), ..Self::first(params)? })
+    }
+
     fn noise(&self, position: u32) -> Noise {
-        Noise { seed: self.seed, position, sequence: self.sequence, round: 0 }
+        Noise { seed: self.seed, position, sequence: self.sequence, round: self.path.round }
+    }
+
+    fn context<'a>(&'a self, mask: Option<&'a [u32]>, position: u32) -> Context<'a> {
+        Context { history: &self.history, mask, bans: &self.path.bans, position }
+    }
+
+    fn moment(&self, vocabulary: usize, position: u32) -> Moment<'_> {
+        Moment { noise: self.noise(position), history: &self.history, vocabulary, mu: self.path.mu }
     }
 
     pub(crate) fn position(&self) -> u32 {
@@ -175,14 +238,14 @@ impl Sequence {
         row: Row<'_>,
         mask: Option<&[u32]>,
         position: u32,
+        segments: &[Segment],
         workspace: &mut Workspace,
         use_row: impl FnOnce(&mut dyn Answers, &mut DrawMemory) -> Result<R, RowError>,
     ) -> Result<R, RowError> {
         let _mode = Standard::enter();
         self.check_vocabulary(row.len())?;
         check_mask(mask, row.len())?;
-        let segments = self.plan.segments(mask.is_some())?;
-        let context = Context { history: &self.history, mask };
+        let context = self.context(mask, position);
         let noise = self.noise(position);
         let Workspace { shards, slices, draw, partial, traffic, passes } = workspace;
         slices.resize_with(shards.ranks(), SliceMemory::default);
@@ -205,8 +268,10 @@ impl Sequence {
         workspace: &mut Workspace,
     ) -> Result<Sampled, RowError> {
         let position = self.position().wrapping_add(ahead);
-        self.with_row(row, mask, position, workspace, |row, memory| {
-            self.drawn(row, mask.is_some(), position, uniform, memory)
+        let segments = self.plan.segments(mask.is_some())?;
+        let vocabulary = row.len();
+        self.with_row(row, mask, position, segments, workspace, |row, memory| {
+            self.drawn(row, segments, vocabulary, position, uniform, memory)
         })
     }
 
@@ -214,16 +279,20 @@ impl Sequence {
     fn drawn(
         &self,
         row: &mut dyn Answers,
-        has_mask: bool,
+        segments: &[Segment],
+        vocabulary: usize,
         position: u32,
         uniform: Option<f64>,
         memory: &mut DrawMemory,
     ) -> Result<Sampled, RowError> {
-        let mut draw = Draw::new(row, self.plan.segments(has_mask)?, self.plan.is_greedy(), memory)?;
-        let token = match uniform {
-            None => draw.winner().token(),
-            Some(uniform) => draw.at(uniform)?.token(),
+        let moment = self.moment(vocabulary, position);
+        let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
+        let key = match uniform {
+            None => draw.winner(),
+            Some(uniform) => draw.at(uniform)?,
         };
+        let token = key.token();
+        let mirostat_mu = self.mirostat.map(|mirostat| mirostat.learned(moment.mu, draw.logprob(key)));
         let mut sampled = Sampled {
             token,
             seed: self.seed,
@@ -233,9 +302,10 @@ impl Sequence {
             logprob: None,
             rank: None,
             logprobs: Vec::new(),
+            mirostat_mu,
         };
-        if let Some(count) = self.logprobs {
-            let mode = self.logprobs_mode;
+        if let Some(count) = self.params.logprobs {
+            let mode = self.params.logprobs_mode;
             let report = if mode.is_raw() {
                 logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode)
             } else {
@@ -255,9 +325,30 @@ impl Sequence {
         mask: Option<&[u32]>,
         workspace: &mut Workspace,
     ) -> Result<Distribution, RowError> {
-        self.with_row(row, mask, self.position(), workspace, |row, memory| {
-            let segments = self.plan.segments(mask.is_some())?;
-            Ok(logprobs::distribution(&mut Draw::new(row, segments, self.plan.is_greedy(), memory)?))
+        let position = self.position();
+        let segments = self.plan.segments(mask.is_some())?;
+        let moment = self.moment(row.len(), position);
+        self.with_row(row, mask, position, segments, workspace, |row, memory| {
+            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
+            Ok(logprobs::distribution(&mut draw))
+        })
+    }
+
+    pub(crate) fn explain(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        listed: usize,
+        workspace: &mut Workspace,
+    ) -> Result<Explanation, RowError> {
+        let position = self.position();
+        // The plan says whether a mask has a stage; the chain is divided more finely to look between its stages.
+        self.plan.segments(mask.is_some())?;
+        let segments = Plan::finely(&self.params, mask.is_some());
+        let moment = self.moment(row.len(), position);
+        let mut explainer = Explainer::new(listed);
+        self.with_row(row, mask, position, &segments, workspace, |row, memory| {
+            explainer.explain(row, &segments, self.plan.is_greedy(), &moment, memory)
         })
     }
 
@@ -268,10 +359,12 @@ impl Sequence {
         token: u32,
         workspace: &mut Workspace,
     ) -> Result<Report, RowError> {
-        let mode =
-            if self.logprobs_mode.is_logits() { LogprobsMode::RawLogits } else { LogprobsMode::RawLogprobs };
-        self.with_row(row, None, 0, workspace, |row, memory| {
-            Ok(logprobs::report(&mut Draw::raw(row, memory)?, token, self.prompt_logprobs, mode))
+        let is_logits = self.params.logprobs_mode.is_logits();
+        let mode = if is_logits { LogprobsMode::RawLogits } else { LogprobsMode::RawLogprobs };
+        let count = self.params.prompt_logprobs.unwrap_or(0);
+        // The row as it came is asked about: no edit is worth making.
+        self.with_row(row, None, 0, &[Segment::default()], workspace, |row, memory| {
+            Ok(logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode))
         })
     }
 
@@ -290,7 +383,7 @@ impl Sequence {
         }
         check_mask(mask, vocabulary)?;
         let segments = self.plan.segments(mask.is_some())?;
-        let context = Context { history: &self.history, mask };
+        let context = self.context(mask, self.position());
         let noise = self.noise(self.position());
         workspace.slices.resize_with(workspace.shards.ranks(), SliceMemory::default);
         let memory = &mut workspace.slices[0];
@@ -307,6 +400,7 @@ impl Sequence {
     ) -> Result<Sampled, RowError> {
         let _mode = Standard::enter();
         self.check_vocabulary(vocabulary)?;
-        self.drawn(ranks, has_mask, self.position(), None, &mut workspace.draw)
+        let segments = self.plan.segments(has_mask)?;
+        self.drawn(ranks, segments, vocabulary, self.position(), None, &mut workspace.draw)
     }
 }

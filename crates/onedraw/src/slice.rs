@@ -5,13 +5,17 @@ use crate::edit::temperature::Temperature;
 use crate::edited::{Edited, EditedMemory};
 use crate::error::RowError;
 use crate::kernels::passes::Passes;
-use crate::mass::{Softmax, margin};
+use crate::mass::{Softmax, Spread, margin};
+use crate::math::power_of_two;
 use crate::noise::{BLOCK, Noise};
 use crate::order::Key;
-use crate::plan::Segment;
+use crate::plan::{Segment, Step};
 use crate::question::{Answer, Answers, BadLogit, Measure, Question, Reply};
 use crate::race::{Field, Race};
 use crate::row::{Row, Span};
+use crate::truncate::Truncation;
+use crate::truncate::top_n_sigma::DEPTH;
+use crate::truncate::typical::Centre;
 
 /// The memory of a slice, kept from step to step so that a step allocates nothing.
 #[derive(Clone, Debug, Default)]
@@ -85,6 +89,14 @@ impl<'a> Slice<'a> {
             }
         }
         self.edited.rebuild();
+    }
+
+    /// The tokens that an XTC stage of the chain never removes.
+    fn protected(&self, segment: u32, step: u32) -> Option<&'a [u32]> {
+        match self.segments.get(segment as usize)?.steps.get(step as usize)? {
+            Step::Truncate(_, Truncation::Xtc(xtc)) => Some(&xtc.protected),
+            _ => None,
+        }
     }
 
     fn summit(&self) -> Answer {
@@ -164,6 +176,61 @@ impl<'a> Slice<'a> {
         total
     }
 
+    /// The lanes up to `last`; −inf for the others.
+    fn up_to(&self, last: Key, block: usize, lanes: &[f32; BLOCK]) -> [f32; BLOCK] {
+        std::array::from_fn(|lane| {
+            let is_counted = Key::new(lanes[lane], self.edited.span.token(block, lane)) <= last;
+            if is_counted { lanes[lane] } else { f32::NEG_INFINITY }
+        })
+    }
+
+    fn spread(&self, last: Key, softmax: Softmax) -> Spread {
+        let mut spread = Spread::default();
+        self.edited.open(last, |block, lanes| {
+            let lanes = self.up_to(last, block, lanes);
+            let (total, surprise) = self.edited.passes.surprise(&lanes, softmax);
+            spread.count += lanes.iter().map(|&x| u32::from(x > f32::NEG_INFINITY)).sum::<u32>();
+            spread.total += total;
+            spread.surprise += surprise;
+        });
+        spread
+    }
+
+    fn last(&self, last: Key) -> Option<Key> {
+        let mut latest = None;
+        self.edited.visit(last, |key| latest = latest.max(Some(key)));
+        latest
+    }
+
+    fn deviations(&self, last: Key, x_max: f32, exponent: i32) -> Answer {
+        let scale = power_of_two(DEPTH - exponent);
+        let (mut count, mut sum, mut squares) = (0, 0, 0);
+        self.edited.visit(last, |key| {
+            let q = ((f64::from(x_max) - f64::from(key.logit())) * scale) as u64;
+            count += 1;
+            sum += q;
+            squares += u128::from(q) * u128::from(q);
+        });
+        Answer::Deviations { count, sum, squares }
+    }
+
+    fn distances(&self, centre: &Centre, last: Key, first: u32, shift: u32, width: u32, sums: &mut Vec<u64>) {
+        sums.resize(1 << width, 0);
+        let softmax = centre.temperature.softmax(centre.x_max);
+        let mut weights = [0; BLOCK];
+        self.edited.open(last, |block, lanes| {
+            let lanes = self.up_to(last, block, lanes);
+            self.edited.passes.weights(&lanes, softmax, &mut weights);
+            for (&x, &weight) in lanes.iter().zip(&weights) {
+                let place = centre.distance(x).to_bits().wrapping_sub(first) >> shift;
+                // What is masked weighs nothing, wherever it falls.
+                if let Some(sum) = sums.get_mut(place as usize) {
+                    *sum += weight;
+                }
+            }
+        });
+    }
+
     /// The first `count` keys: all of them stand in the `count` blocks whose earliest places come first. For a token of another
     /// block, each of these holds one that is larger, or as large with a lower id.
     fn best(&mut self, count: usize, keys: &mut Vec<Key>) {
@@ -204,7 +271,7 @@ impl<'a> Slice<'a> {
 impl Answers for Slice<'_> {
     fn ask(&mut self, question: &Question, reply: &mut Reply) {
         reply.clear();
-        reply.answer = match *question {
+        reply.answer = match question {
             Question::Summit => self.summit(),
             Question::EmptiedBy => {
                 Answer::EmptiedBy(self.emptied_by.unwrap_or_else(|| self.find_emptied_by()))
@@ -214,29 +281,62 @@ impl Answers for Slice<'_> {
                 self.summit()
             }
             Question::Narrow { last, temperature, segment } => {
-                self.narrow(last, temperature, segment as usize);
+                self.narrow(*last, *temperature, *segment as usize);
                 self.summit()
             }
             Question::Race { x_max, temperature, before } => {
                 let Self { edited, noise, race, .. } = self;
+                let (x_max, temperature, before) = (*x_max, *temperature, *before);
                 Answer::Winner(race.run(&Field { edited, noise, x_max, temperature, before }))
             }
-            Question::Rank { key, enough } => Answer::Rank(self.rank(key, enough)),
-            Question::Weigh { key, softmax } => self.weigh(key, softmax),
-            Question::Total { last, softmax } => Answer::Total(self.total(last, softmax)),
+            Question::Rank { key, enough } => Answer::Rank(self.rank(*key, *enough)),
+            Question::Weigh { key, softmax } => self.weigh(*key, *softmax),
+            Question::Total { last, softmax } => Answer::Total(self.total(*last, *softmax)),
+            Question::Spread { last, softmax } => Answer::Spread(self.spread(*last, *softmax)),
+            Question::Last { last } => Answer::Last(self.last(*last)),
+            Question::Deviations { last, x_max, exponent } => self.deviations(*last, *x_max, *exponent),
+            Question::Distances { centre, last, first, shift, width } => {
+                self.distances(centre, *last, *first, *shift, *width, &mut reply.histogram);
+                Answer::Histogram
+            }
+            Question::Behead { head, xtc } => {
+                let protected = xtc.and_then(|(segment, step)| self.protected(segment, step)).unwrap_or(&[]);
+                self.edited.behead(*head, protected);
+                self.summit()
+            }
+            Question::Smooth { smoothing, x_max } => {
+                self.edited.map(|x| smoothing.bend(x, *x_max));
+                self.summit()
+            }
+            Question::Edit { logits } => {
+                for &(token, logit) in logits {
+                    if logit == f32::NEG_INFINITY {
+                        self.edited.mask(token);
+                    } else {
+                        self.edited.edit(token, |_| logit);
+                    }
+                }
+                self.edited.repair();
+                self.summit()
+            }
+            Question::KeepOnly { ids } => {
+                self.edited.keep_listed(ids);
+                self.edited.rebuild();
+                self.summit()
+            }
             Question::Best { count } => {
-                self.best(count as usize, &mut reply.keys);
+                self.best(*count as usize, &mut reply.keys);
                 Answer::Keys
             }
             Question::Kept { last } => {
-                self.edited.visit(last, |key| reply.keys.push(key));
+                self.edited.visit(*last, |key| reply.keys.push(key));
                 Answer::Keys
             }
             Question::Histogram { first, shift, width, measure } => {
-                self.histogram(first, shift, width, measure, &mut reply.histogram);
+                self.histogram(*first, *shift, *width, *measure, &mut reply.histogram);
                 Answer::Histogram
             }
-            Question::Logit { token } => Answer::Logit(self.edited.logit(token)),
+            Question::Logit { token } => Answer::Logit(self.edited.logit(*token)),
         };
     }
 }

@@ -103,6 +103,17 @@ impl Finish {
     }
 }
 
+/// A decision to take text back: a banned string was completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Rewind {
+    /// Keep so many output tokens.
+    pub length: usize,
+    /// The token that stood there, banned at that position from now on.
+    pub token: u32,
+    /// The index in `banned_strings`.
+    pub phrase: usize,
+}
+
 /// What one token did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress<'a> {

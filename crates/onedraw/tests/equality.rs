@@ -22,12 +22,14 @@ fn with_seed(params: SamplingParams) -> SamplingParams {
 type Answers = (Vec<u32>, Vec<u32>, onedraw::Distribution);
 
 fn by_reference(row: &[f32], mask: Option<&[u32]>, params: &SamplingParams) -> Result<Answers, RowError> {
-    let left = reference::left(row, mask, params)?;
     let first = params.output_token_ids.len() as u32;
     let noise =
         |ahead| Noise { seed: params.seed.unwrap_or(0), position: first + ahead, sequence: 0, round: 0 };
-    let tokens = (0..POSITIONS).map(|ahead| left.draw(&noise(ahead))).collect();
-    Ok((tokens, UNIFORMS.map(|uniform| left.at(uniform)).to_vec(), left.distribution()))
+    let left = |noise: &Noise| reference::left(row, mask, params, noise);
+    let tokens: Result<Vec<u32>, _> =
+        (0..POSITIONS).map(|ahead| Ok(left(&noise(ahead))?.draw(&noise(ahead)))).collect();
+    let left = left(&noise(0))?;
+    Ok((tokens?, UNIFORMS.map(|uniform| left.at(uniform)).to_vec(), left.distribution()))
 }
 
 fn by_engine(row: Row<'_>, params: &SamplingParams, shards: Shards) -> Result<Answers, RowError> {

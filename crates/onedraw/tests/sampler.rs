@@ -356,7 +356,7 @@ struct Wires(Vec<(mpsc::Sender<Question>, mpsc::Receiver<Reply>)>);
 
 impl Answers for Wires {
     fn ask(&mut self, question: &Question, reply: &mut Reply) {
-        self.0.iter().for_each(|(send, _)| send.send(*question).expect("a rank listens"));
+        self.0.iter().for_each(|(send, _)| send.send(question.clone()).expect("a rank listens"));
         *reply = Reply::default();
         self.0.iter().for_each(|(_, receive)| reply.absorb(&receive.recv().expect("a rank answers")));
     }

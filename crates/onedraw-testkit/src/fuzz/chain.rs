@@ -133,13 +133,24 @@ fn expected(
     if mask.is_some() && params.order.as_ref().is_some_and(|order| !order.names(&Stage::Allowed)) {
         return Err(RowError::MaskWithoutStage);
     }
-    reference::left(row, mask, params)
+    reference::left(row, mask, params, &noise(params, 0))
 }
 
-/// The token that `left` gives so many positions after the history's end.
-fn token_at(left: &Left, params: &SamplingParams, ahead: u32) -> u32 {
+/// The noise so many positions after the history's end.
+fn noise(params: &SamplingParams, ahead: u32) -> Noise {
     let position = (params.output_token_ids.len() as u32).wrapping_add(ahead);
-    left.draw(&Noise { seed: params.seed.unwrap_or(0), position, sequence: 0, round: 0 })
+    Noise { seed: params.seed.unwrap_or(0), position, sequence: 0, round: 0 }
+}
+
+/// The token that the reference draws so many positions after the history's end.
+fn token_at(
+    row: Row<'_>,
+    mask: Option<&[u32]>,
+    params: &SamplingParams,
+    ahead: u32,
+) -> Result<u32, RowError> {
+    let noise = noise(params, ahead);
+    Ok(reference::left(row, mask, params, &noise)?.draw(&noise))
 }
 
 fn only_token(result: &Result<Sampled, RowError>) -> Result<u32, RowError> {
@@ -187,12 +198,12 @@ fn check_case(case: &Case, mask: Option<&[u32]>) {
 
     for ahead in [0, case.ahead] {
         let drawn = batch.peek(&steps, ahead).remove(0);
-        let defined = left.as_ref().map(|left| token_at(left, params, ahead)).map_err(Clone::clone);
+        let defined = left.as_ref().map_err(Clone::clone).and_then(|_| token_at(row, mask, params, ahead));
         assert_eq!(only_token(&drawn), defined, "{ahead} ahead: {params:?}");
         if mask.is_none() {
             assert_eq!(sampler.peek(row, ahead), drawn, "alone and in a batch");
         }
-        if let (Ok(drawn), Ok(distribution)) = (&drawn, &distribution) {
+        if let (Ok(drawn), Ok(distribution), 0) = (&drawn, &distribution, ahead) {
             check_logprobs(params, drawn, distribution);
         }
     }
@@ -234,7 +245,8 @@ fn check_history(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, para
     };
     let mut longer = params.clone();
     longer.output_token_ids.push(drawn.token);
-    let defined = reference::left(row, mask, &longer).map(|left| token_at(&left, &longer, 0));
+    longer.mirostat_mu = drawn.mirostat_mu.or(params.mirostat_mu);
+    let defined = token_at(row, mask, &longer, 0);
     assert_eq!(only_token(&sample(sampler)), defined, "after one token: {params:?}");
     sampler.rewind(params.output_token_ids.len());
     assert_eq!(sample(sampler), first, "after a rewind");

@@ -6,13 +6,17 @@
 pub(crate) mod allowed;
 pub(crate) mod bad_words;
 pub(crate) mod bias;
+pub(crate) mod dry;
 pub(crate) mod min_tokens;
+pub(crate) mod no_repeat_ngram;
 pub(crate) mod penalty;
+pub mod smoothing;
 pub mod temperature;
 
 use crate::chain::Stage;
 use crate::edited::Edited;
 use crate::history::History;
+use crate::params::SamplingParams;
 
 /// What an edit may look at beside its parameters.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +24,19 @@ pub(crate) struct Context<'a> {
     pub history: &'a History,
     /// A grammar's mask, 32 tokens a word, lowest bit first.
     pub mask: Option<&'a [u32]>,
+    /// Tokens that a banned string took back, each banned at its position.
+    pub bans: &'a [Ban],
+    /// The position that is drawn.
+    pub position: u32,
+}
+
+/// A token that must not be drawn at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Ban {
+    /// The number of output tokens before it.
+    pub position: u32,
+    /// The id.
+    pub token: u32,
 }
 
 /// An edit with its checked parameters.
@@ -30,9 +47,26 @@ pub(crate) enum Edit {
     MinTokens(min_tokens::MinTokens),
     LogitBias(bias::LogitBias),
     Penalties(penalty::Penalties),
+    Dry(dry::Dry),
+    NoRepeatNgram(no_repeat_ngram::NoRepeatNgram),
 }
 
 impl Edit {
+    /// `None` where the parameters give it nothing to do, or the stage is none that edits single tokens. `with_mask`: a mask comes
+    /// with the row.
+    pub(crate) fn new(stage: &Stage, params: &SamplingParams, with_mask: bool) -> Option<Self> {
+        match stage {
+            Stage::Allowed => allowed::Allowed::new(params, with_mask).map(Edit::Allowed),
+            Stage::BadWords => bad_words::BadWords::new(params).map(Edit::BadWords),
+            Stage::MinTokens => min_tokens::MinTokens::new(params).map(Edit::MinTokens),
+            Stage::LogitBias => bias::LogitBias::new(params).map(Edit::LogitBias),
+            Stage::Penalties => penalty::Penalties::new(params).map(Edit::Penalties),
+            Stage::Dry => dry::Dry::new(params).map(Edit::Dry),
+            Stage::NoRepeatNgram => no_repeat_ngram::NoRepeatNgram::new(params).map(Edit::NoRepeatNgram),
+            _ => None,
+        }
+    }
+
     pub(crate) fn stage(&self) -> Stage {
         match self {
             Edit::Allowed(_) => Stage::Allowed,
@@ -40,6 +74,8 @@ impl Edit {
             Edit::MinTokens(_) => Stage::MinTokens,
             Edit::LogitBias(_) => Stage::LogitBias,
             Edit::Penalties(_) => Stage::Penalties,
+            Edit::Dry(_) => Stage::Dry,
+            Edit::NoRepeatNgram(_) => Stage::NoRepeatNgram,
         }
     }
 
@@ -58,6 +94,8 @@ impl Edit {
             Edit::MinTokens(edit) => edit.apply(row, context),
             Edit::LogitBias(edit) => edit.apply(row),
             Edit::Penalties(edit) => edit.apply(row, context),
+            Edit::Dry(edit) => edit.apply(row, context),
+            Edit::NoRepeatNgram(edit) => edit.apply(row, context),
         }
     }
 }

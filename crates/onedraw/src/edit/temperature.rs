@@ -1,8 +1,11 @@
 //! Temperature: a factor, which never reorders. It is kept beside the row and applied where a weight or a score is made.
+//!
+//! With a range it is dynamic (kalomaze, KoboldCpp, 2023): low where the entropy is low, high where it is high.
 
-use crate::mass::Softmax;
-use crate::math::saturated;
+use crate::mass::{Softmax, Spread};
+use crate::math::{ln, power, saturated};
 use crate::order::Key;
+use crate::params::SamplingParams;
 
 /// The temperature in force at a place of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -41,5 +44,39 @@ impl Temperature {
     /// As [`Temperature::divide`], not rounded: what processed logits report.
     pub fn logit(self, key: Key) -> f64 {
         f64::from(key.logit()) * self.inverse
+    }
+}
+
+/// What the temperature stage divides by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Heat {
+    Fixed(f64),
+    /// Between `low` and `high`, by the entropy's share of the highest there could be, to the power of `exponent`.
+    Dynamic {
+        low: f64,
+        high: f64,
+        exponent: f64,
+    },
+}
+
+impl Heat {
+    /// `None` where there is nothing to divide by.
+    pub(crate) fn new(params: &SamplingParams) -> Option<Self> {
+        let (temperature, range) = (params.temperature, params.dynatemp_range);
+        if range > 0.0 {
+            let low = if temperature > range { temperature - range } else { 0.0 };
+            return Some(Heat::Dynamic {
+                low,
+                high: temperature + range,
+                exponent: params.dynatemp_exponent,
+            });
+        }
+        (temperature != 1.0).then_some(Heat::Fixed(temperature))
+    }
+
+    /// The temperature for what is left of a row.
+    pub(crate) fn dynamic(low: f64, high: f64, exponent: f64, spread: &Spread) -> f64 {
+        let share = if spread.count > 1 { spread.entropy() / ln(f64::from(spread.count)) } else { 0.0 };
+        low + (high - low) * power(share.clamp(0.0, 1.0), exponent)
     }
 }

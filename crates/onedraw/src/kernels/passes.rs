@@ -130,6 +130,20 @@ impl Passes {
         })
     }
 
+    /// The sum of 64 weights, and of their shares of the entropy.
+    #[inline]
+    pub(crate) fn surprise(self, lanes: &[f32; BLOCK], softmax: Softmax) -> (u64, u64) {
+        compiled_for!(self, fma => {
+            let (mut mass, mut surprise) = (0, 0);
+            for &x in lanes {
+                let (weight, share) = softmax.surprise_by(x, fma);
+                mass += weight;
+                surprise += share;
+            }
+            (mass, surprise)
+        })
+    }
+
     /// The weights of up to 64 logits or block maxima.
     #[inline]
     pub(crate) fn weights(self, logits: &[f32], softmax: Softmax, weights: &mut [u64; BLOCK]) {
@@ -227,6 +241,8 @@ mod tests {
             let top = lanes.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
             for passes in supported() {
                 assert_eq!(passes.mass(&lanes, softmax), expected, "{passes:?}");
+                let surprise = lanes.iter().map(|&x| softmax.surprise(x).1).sum();
+                assert_eq!(passes.surprise(&lanes, softmax), (expected, surprise), "{passes:?}");
                 assert_eq!(passes.maximum(&lanes), (top, true), "{passes:?}");
                 let mut maxima = [0.0];
                 assert!(passes.maxima(&lanes, &mut maxima) && maxima == [top], "{passes:?}");

@@ -2,7 +2,7 @@
 
 use crate::edit::temperature::Temperature;
 use crate::math::ln;
-use crate::order::Key;
+use crate::order::{Key, lowest_where};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MinP {
@@ -16,19 +16,10 @@ impl MinP {
     }
 
     /// The last place of the smallest logit x with `f64(x) − f64(x_max) ≥ T·ln(min_p)`.
-    ///
-    /// The difference falls with x, so a binary search over the keys of all f32 finds it.
     pub(crate) fn cut(&self, x_max: f32, temperature: Temperature) -> Key {
         let threshold = temperature.value * self.threshold;
-        let keeps = |x: f32| f64::from(x) - f64::from(x_max) >= threshold;
-        let upper_half = |key: Key| key.number() >> 32;
-        let logit = |upper: u64| Key::from_number(upper << 32).logit();
-        let (mut kept, mut dropped) = (upper_half(Key::new(x_max, 0)), upper_half(Key::END) + 1);
-        while dropped - kept > 1 {
-            let middle = kept + (dropped - kept) / 2;
-            if keeps(logit(middle)) { kept = middle } else { dropped = middle }
-        }
-        Key::last_of(logit(kept))
+        let lowest = lowest_where(x_max, |x| f64::from(x) - f64::from(x_max) >= threshold);
+        Key::last_of(lowest.unwrap_or(x_max))
     }
 }
 

@@ -18,6 +18,11 @@ impl TopK {
         (top_k > 0 && top_k < MAX_VOCABULARY as i64).then_some(Self { k: top_k as u32 })
     }
 
+    /// Exactly `k`, which is at least 1.
+    pub(crate) fn of(k: u32) -> Self {
+        Self { k }
+    }
+
     pub(crate) fn is_listed(&self) -> bool {
         self.k <= LISTED
     }

@@ -1,0 +1,172 @@
+//! What the chain does to a row, stage by stage.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::draw::{Draw, DrawMemory};
+use crate::edit::Edit;
+use crate::error::RowError;
+use crate::mass::{Softmax, Spread};
+use crate::math::exp;
+use crate::order::Key;
+use crate::plan::{Segment, Step};
+use crate::question::{Answers, Question};
+use crate::truncate::Truncation;
+use crate::walk::{Moment, Passed};
+
+/// A chain at work on one row. Stages that their parameters leave idle are not in it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explanation {
+    /// The row as it came, then each stage in the order of the chain.
+    pub stages: Vec<StageEffect>,
+    /// The token that is drawn here.
+    pub token: u32,
+    /// Its probability in the distribution it is drawn from.
+    pub probability: f64,
+    /// The position that is drawn.
+    pub position: u32,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What one stage did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageEffect {
+    /// The stage's name; `row` for the row as it came.
+    pub stage: String,
+    /// Tokens left after it.
+    pub tokens: u32,
+    /// The share of the probability before it that the tokens left had.
+    pub mass: f64,
+    /// How many tokens went.
+    pub gone: u32,
+    /// The most likely of them.
+    pub removed: Vec<Candidate>,
+    /// The best token after it.
+    pub best: Candidate,
+    /// The entropy after it, in bits.
+    pub entropy: f64,
+    /// The temperature in force after it.
+    pub temperature: f64,
+    /// What it decided at this draw, where that is not in the parameters: a coin, a temperature, a state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    /// The time to find what is left. A draw only asks about its winner, and takes less.
+    pub nanoseconds: u64,
+}
+
+/// A token and its probability.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// The id.
+    pub token: u32,
+    /// Its probability: before the stage for a token that goes, after it for the best.
+    pub probability: f64,
+}
+
+/// Watches a draw go through the chain.
+pub(crate) struct Explainer {
+    /// Tokens to name at each stage.
+    listed: usize,
+    started: Instant,
+    stages: Vec<StageEffect>,
+    /// What was left after the last stage, and how it weighed.
+    before: Vec<Key>,
+    softmax: Softmax,
+    total: u64,
+}
+
+impl Explainer {
+    pub(crate) fn new(listed: usize) -> Self {
+        let (stages, before) = (Vec::new(), Vec::new());
+        Self { listed, started: Instant::now(), stages, before, softmax: Softmax::new(0.0, 1.0), total: 0 }
+    }
+
+    pub(crate) fn explain(
+        &mut self,
+        row: &mut dyn Answers,
+        segments: &[Segment],
+        is_greedy: bool,
+        moment: &Moment<'_>,
+        memory: &mut DrawMemory,
+    ) -> Result<Explanation, RowError> {
+        let watch = |draw: &mut Draw<'_>, passed: Passed<'_>| self.note(draw, passed, moment);
+        let mut draw = Draw::watched(row, segments, is_greedy, moment, memory, watch)?;
+        let key = draw.winner();
+        let probability = exp(draw.logprob(key));
+        let (position, seed) = (moment.noise.position, moment.noise.seed);
+        Ok(Explanation {
+            stages: std::mem::take(&mut self.stages),
+            token: key.token(),
+            probability,
+            position,
+            seed,
+        })
+    }
+
+    fn note(&mut self, draw: &mut Draw<'_>, passed: Passed<'_>, moment: &Moment<'_>) {
+        let (stage, decision) = match passed {
+            // The fine plan has one edit a segment, and none before a step that edits.
+            Passed::Edits(Segment { edits, .. }) => match edits.first().map(Edit::stage) {
+                Some(stage) => (stage.name().to_owned(), None),
+                None if self.stages.is_empty() => ("row".to_owned(), None),
+                None => return,
+            },
+            Passed::Step(step) => (step.stage().name().to_owned(), decision(step, draw, moment)),
+        };
+        let last = draw.cut();
+        let nanoseconds = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let softmax = draw.softmax();
+        let spread = draw.row.spread(last, softmax);
+        draw.row.ask(Question::Kept { last });
+        let left = draw.row.keys();
+        left.sort_unstable_by_key(|key| key.token());
+        let effect = self.effect(stage, left, softmax, &spread);
+        let temperature = draw.temperature.value;
+        self.stages.push(StageEffect { decision, temperature, nanoseconds, ..effect });
+        self.before.clone_from(left);
+        (self.softmax, self.total) = (softmax, spread.total);
+        self.started = Instant::now();
+    }
+
+    /// Compares what is left, by id, with what was.
+    fn effect(&self, stage: String, left: &[Key], softmax: Softmax, spread: &Spread) -> StageEffect {
+        let stays = |key: &Key| left.binary_search_by_key(&key.token(), |left| left.token()).is_ok();
+        let mut gone: Vec<Key> = self.before.iter().copied().filter(|key| !stays(key)).collect();
+        gone.sort_unstable();
+        let weight = |key: &Key| self.softmax.weight(key.logit());
+        let lost: u64 = gone.iter().map(weight).sum();
+        let share = |weight: u64, total: u64| weight as f64 / total as f64;
+        let candidate = |key: &Key, softmax: Softmax, total| Candidate {
+            token: key.token(),
+            probability: share(softmax.weight(key.logit()), total),
+        };
+        let best = left.iter().min().map(|key| candidate(key, softmax, spread.total));
+        let removed = gone.iter().take(self.listed).map(|key| candidate(key, self.softmax, self.total));
+        StageEffect {
+            stage,
+            tokens: left.len() as u32,
+            mass: if self.stages.is_empty() { 1.0 } else { share(self.total - lost, self.total) },
+            gone: gone.len() as u32,
+            removed: removed.collect(),
+            best: best.unwrap_or(Candidate { token: 0, probability: 0.0 }),
+            entropy: spread.entropy() / std::f64::consts::LN_2,
+            temperature: 1.0,
+            decision: None,
+            nanoseconds: 0,
+        }
+    }
+}
+
+/// What a step decided that the parameters do not say.
+fn decision(step: &Step, draw: &Draw<'_>, moment: &Moment<'_>) -> Option<String> {
+    match step {
+        Step::Heat(_) if draw.is_greedy => Some("greedy".to_owned()),
+        Step::Truncate(_, Truncation::Xtc(xtc)) => {
+            Some(if xtc.acts(&moment.noise) { "the coin says yes" } else { "the coin says no" }.to_owned())
+        }
+        Step::Truncate(_, Truncation::Mirostat(_)) => Some(format!("mu {}", moment.mu)),
+        _ => None,
+    }
+}
