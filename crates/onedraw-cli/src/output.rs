@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use onedraw::{Distribution, RowError, Sampled, TokenLogprob};
+use onedraw::{Distribution, Explanation, RowError, Sampled, TokenLogprob};
 use serde::Serialize;
 
+use crate::explanation;
 use crate::request::Request;
 use crate::table::Table;
 
@@ -60,6 +61,14 @@ impl<W: Write> Printer<W> {
         }
     }
 
+    /// What the chain did to one row.
+    pub fn explanation(&mut self, row: usize, explanation: &Explanation) -> io::Result<()> {
+        match &self.table {
+            Some(_) => explanation::table(&mut self.out, row, explanation),
+            None => self.line(&ExplanationLine { row, explanation }),
+        }
+    }
+
     /// A row that could not be sampled.
     pub fn error(&mut self, row: usize, error: &RowError) -> io::Result<()> {
         match &mut self.table {
@@ -99,6 +108,8 @@ struct DrawLine<'a> {
     position: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<&'a [TokenLogprob]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mirostat_mu: Option<f64>,
 }
 
 impl<'a> DrawLine<'a> {
@@ -109,8 +120,8 @@ impl<'a> DrawLine<'a> {
         sampled: &Sampled,
         logprobs: Option<&'a [TokenLogprob]>,
     ) -> Self {
-        let &Sampled { token, logprob, probability, rank, seed, position, .. } = sampled;
-        Self { row, draw, sequence, token, logprob, probability, rank, seed, position, logprobs }
+        let &Sampled { token, logprob, probability, rank, seed, position, mirostat_mu, .. } = sampled;
+        Self { row, draw, sequence, token, logprob, probability, rank, seed, position, logprobs, mirostat_mu }
     }
 }
 
@@ -120,6 +131,13 @@ struct DistributionLine<'a> {
     tokens: &'a [u32],
     probabilities: &'a [f64],
     logprobs: &'a [f64],
+}
+
+#[derive(Serialize)]
+struct ExplanationLine<'a> {
+    row: usize,
+    #[serde(flatten)]
+    explanation: &'a Explanation,
 }
 
 #[derive(Serialize)]

@@ -18,6 +18,9 @@ use crate::request::{Overrides, Request, Requests};
 /// The most rows drawn before their results are written.
 const ROWS_AT_A_TIME: usize = 64;
 
+/// The most tokens named of those that a stage removes.
+const TOKENS_NAMED: usize = 10;
+
 /// The most numbers held before they are written, unless one draw of one row has more.
 const NUMBERS_AT_A_TIME: u64 = 1 << 22;
 
@@ -54,6 +57,9 @@ pub struct Arguments {
     /// Print each row's distribution instead of draws: what is left, best first
     #[arg(long)]
     distribution: bool,
+    /// Print instead, stage by stage, what the next draw leaves of each row: tokens, mass, what went, and the time
+    #[arg(long, conflicts_with = "distribution")]
+    explain: bool,
     /// Order of the stages: vllm, huggingface, llama.cpp or stage,stage,… (overrides the parameter)
     #[arg(long, value_name = "ORDER")]
     order: Option<Order>,
@@ -116,7 +122,7 @@ struct Job<'a> {
     batch: Batch,
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
     fn run(mut self, printer: &mut Printer<impl Write>) -> Result<u8> {
         let mut all_good = true;
         let mut start = 0;
@@ -125,6 +131,8 @@ impl Job<'_> {
             start = rows.end;
             all_good &= if self.arguments.distribution {
                 self.print_distributions(rows, printer)?
+            } else if self.arguments.explain {
+                self.print_explanations(rows, printer)?
             } else {
                 self.print_draws(rows, printer)?
             };
@@ -164,12 +172,7 @@ impl Job<'_> {
 
     /// Says whether every row had a distribution.
     fn print_distributions(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
-        let mut steps = Vec::new();
-        for row in rows.clone() {
-            // The sequences of a row begin alike.
-            let params = SamplingParams { n: 1, ..self.requests.of(row).params.clone() };
-            steps.push(Step::new(self.batch.add(params)?, self.matrix.row(row)));
-        }
+        let steps = self.one_step_a_row(rows.clone())?;
         let mut all_good = true;
         for (row, result) in rows.zip(self.batch.distributions(&steps)) {
             match result {
@@ -182,6 +185,33 @@ impl Job<'_> {
         }
         self.remove(&steps);
         Ok(all_good)
+    }
+
+    /// Says whether every row could be explained.
+    fn print_explanations(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
+        let steps = self.one_step_a_row(rows.clone())?;
+        let mut all_good = true;
+        for (row, result) in rows.zip(self.batch.explanations(&steps, TOKENS_NAMED)) {
+            match result {
+                Ok(explanation) => printer.explanation(row, &explanation)?,
+                Err(error) => {
+                    printer.error(row, &error)?;
+                    all_good = false;
+                }
+            }
+        }
+        self.remove(&steps);
+        Ok(all_good)
+    }
+
+    /// The next step of each row's first sequence: the sequences of a row begin alike.
+    fn one_step_a_row(&mut self, rows: Range<usize>) -> Result<Vec<Step<'a>>> {
+        let mut steps = Vec::new();
+        for row in rows {
+            let params = SamplingParams { n: 1, ..self.requests.of(row).params.clone() };
+            steps.push(Step::new(self.batch.add(params)?, self.matrix.row(row)));
+        }
+        Ok(steps)
     }
 
     /// Says whether every row had its draws.

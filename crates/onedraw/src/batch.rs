@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use crate::error::{ParamError, RowError};
+use crate::explain::Explanation;
 use crate::kernels::Kernel;
 use crate::logprobs::Distribution;
 use crate::params::SamplingParams;
@@ -283,6 +284,15 @@ impl Batch {
         let mut results = Vec::new();
         self.for_each(steps, &mut results, |step, workspace| {
             self.sequence(step.sequence)?.distribution(step.row, step.mask, workspace)
+        });
+        results
+    }
+
+    /// What each sequence's chain does to its row, stage by stage; see [`Sampler::explain`](crate::Sampler::explain).
+    pub fn explanations(&mut self, steps: &[Step<'_>], listed: usize) -> Vec<Result<Explanation, RowError>> {
+        let mut results = Vec::new();
+        self.for_each(steps, &mut results, |step, workspace| {
+            self.sequence(step.sequence)?.explain(step.row, step.mask, listed, workspace)
         });
         results
     }
