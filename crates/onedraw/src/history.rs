@@ -53,6 +53,11 @@ impl History {
         &self.tokens[self.prompt..]
     }
 
+    /// How many tokens it can hold before it takes more memory: so much room others that grow with it should make too.
+    pub(crate) fn room(&self) -> usize {
+        self.tokens.capacity()
+    }
+
     /// Prompt and output.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens

@@ -40,7 +40,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Chains that take every path of a draw: rejections, full sums, listed and radix cuts, edits after truncations, lists.
-const CHAINS: [&str; 10] = [
+const CHAINS: [&str; 17] = [
     r#"{"temperature": 0}"#,
     r#"{"temperature": 0.8}"#,
     r#"{"top_k": 50, "top_p": 0.9, "temperature": 0.7}"#,
@@ -51,6 +51,15 @@ const CHAINS: [&str; 10] = [
     r#"{"allowed_token_ids": [1, 5, 700, 3000], "logit_bias": {"5": 1}, "bad_words_ids": [[1, 5], [7]]}"#,
     r#"{"order": "top_p,penalties,temperature", "top_p": 0.9, "repetition_penalty": 2, "temperature": 2}"#,
     r#"{"order": "top_p,top_p,top_k", "top_p": 0.9, "top_k": 1500}"#,
+    r#"{"typical_p": 0.9, "top_n_sigma": 2, "epsilon_cutoff": 0.0001, "eta_cutoff": 0.001, "top_a": 0.1}"#,
+    r#"{"xtc_probability": 0.5, "xtc_threshold": 0.001, "xtc_protected_token_ids": [1, 5, 700]}"#,
+    r#"{"mirostat": 1}"#,
+    r#"{"mirostat": 2, "temperature": 1.5}"#,
+    r#"{"dynatemp_range": 0.5, "top_p": 0.9}"#,
+    r#"{"smoothing_factor": 0.3, "smoothing_curve": 1.5, "dry_multiplier": 0.8, "no_repeat_ngram_size": 4,
+        "dry_sequence_breakers": [[1, 5], [7]]}"#,
+    r#"{"order": "xtc,penalties,typical,temperature", "xtc_probability": 1, "xtc_threshold": 0.01,
+        "repetition_penalty": 1.1, "typical_p": 0.8, "temperature": 1.2}"#,
 ];
 
 fn params(json: &str) -> SamplingParams {

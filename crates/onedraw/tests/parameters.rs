@@ -49,6 +49,42 @@ fn each_rule_names_its_field() {
             "logit_bias: the key `1` names a token that another key names too",
         ),
         (r#"{"logit_bias": {"7": "x"}}"#, "logit_bias.7: invalid type: string \"x\", expected f64"),
+        (r#"{"typical_p": 0}"#, "typical_p: must be in (0, 1], not 0"),
+        (r#"{"typical_p": 1.1}"#, "typical_p: must be in (0, 1], not 1.1"),
+        (r#"{"top_n_sigma": -1}"#, "top_n_sigma: must be in [0, 1000000], not -1"),
+        (r#"{"epsilon_cutoff": 1.5}"#, "epsilon_cutoff: must be in [0, 1], not 1.5"),
+        (r#"{"eta_cutoff": -0.1}"#, "eta_cutoff: must be in [0, 1], not -0.1"),
+        (r#"{"top_a": 2}"#, "top_a: must be in [0, 1], not 2"),
+        (r#"{"xtc_probability": 1.01}"#, "xtc_probability: must be in [0, 1], not 1.01"),
+        (r#"{"xtc_threshold": -1}"#, "xtc_threshold: must be in [0, 1], not -1"),
+        (r#"{"mirostat": 3}"#, "mirostat: must be 1 or 2, or 0 for off, not 3"),
+        (r#"{"mirostat": -1}"#, "mirostat: invalid value: integer `-1`, expected u8"),
+        (r#"{"mirostat_tau": -5}"#, "mirostat_tau: must be in [0, 1000000], not -5"),
+        (r#"{"mirostat_eta": 1e7}"#, "mirostat_eta: must be in [0, 1000000], not 10000000"),
+        (r#"{"dynatemp_range": -1}"#, "dynatemp_range: must be in [0, 1000000], not -1"),
+        (
+            r#"{"temperature": 1000, "dynatemp_range": 999999}"#,
+            "dynatemp_range: goes 999999 above the temperature, past 1000000",
+        ),
+        (r#"{"dynatemp_exponent": -2}"#, "dynatemp_exponent: must be in [0, 1000000], not -2"),
+        (r#"{"smoothing_factor": -1}"#, "smoothing_factor: must be in [0, 1000000], not -1"),
+        (r#"{"smoothing_curve": 0.9}"#, "smoothing_curve: must be in [1, 3], not 0.9"),
+        (r#"{"smoothing_curve": 3.1}"#, "smoothing_curve: must be in [1, 3], not 3.1"),
+        (r#"{"dry_multiplier": -1}"#, "dry_multiplier: must be in [0, 1000000], not -1"),
+        (r#"{"dry_base": 0.99}"#, "dry_base: must be in [1, 1000000], not 0.99"),
+        (r#"{"dry_allowed_length": -1}"#, "dry_allowed_length: invalid value: integer `-1`, expected u32"),
+        (
+            r#"{"dry_sequence_breakers": [[1], []]}"#,
+            "dry_sequence_breakers[1]: must hold 1 to 20 token ids, not 0",
+        ),
+        (
+            r#"{"dry_sequence_breakers": [[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21]]}"#,
+            "dry_sequence_breakers[0]: must hold 1 to 20 token ids, not 21",
+        ),
+        (
+            r#"{"no_repeat_ngram_size": -3}"#,
+            "no_repeat_ngram_size: invalid value: integer `-3`, expected u32",
+        ),
         (r#"[1]"#, "params: must be a JSON object"),
     ] {
         assert_eq!(error(json), message);
@@ -106,6 +142,24 @@ fn an_order_must_name_the_stage_of_every_parameter_that_is_set() {
     ] {
         assert_eq!(error(json), message);
     }
+    for (field, value, stage) in [
+        ("banned_strings", r#"["x"]"#, "bad_words"),
+        ("dry_base", "2", "dry"),
+        ("no_repeat_ngram_size", "2", "no_repeat_ngram"),
+        ("smoothing_factor", "1", "smoothing"),
+        ("dynatemp_range", "1", "temperature"),
+        ("typical_p", "0.5", "typical"),
+        ("top_n_sigma", "1", "top_n_sigma"),
+        ("epsilon_cutoff", "0.1", "epsilon"),
+        ("eta_cutoff", "0.1", "eta"),
+        ("top_a", "0.1", "top_a"),
+        ("xtc_probability", "0.1", "xtc"),
+        ("mirostat", "2", "mirostat"),
+        ("mirostat_mu", "2", "mirostat"),
+    ] {
+        let message = error(&format!(r#"{{"order": "min_p", "{field}": {value}}}"#));
+        assert_eq!(message, format!("{field}: is set, but the order does not name its stage {stage}"));
+    }
     assert!(
         error(r#"{"order": "top_k,top_z"}"#)
             .starts_with("order: `top_z` is not a stage; the stages are allowed,")
@@ -125,9 +179,42 @@ fn an_order_must_name_the_stage_of_every_parameter_that_is_set() {
 }
 
 #[test]
+fn mirostat_ignores_no_truncation_without_a_word() {
+    for (field, value) in [
+        ("min_p", "0.1"),
+        ("top_k", "5"),
+        ("top_p", "0.9"),
+        ("typical_p", "0.9"),
+        ("top_n_sigma", "1"),
+        ("epsilon_cutoff", "0.1"),
+        ("eta_cutoff", "0.1"),
+        ("top_a", "0.1"),
+        ("xtc_probability", "0.5"),
+    ] {
+        let expected = format!(
+            "{field}: is set, but mirostat would ignore it; unset one of the two, or name an order of your own that says where each stands"
+        );
+        assert_eq!(error(&format!(r#"{{"mirostat": 2, "{field}": {value}}}"#)), expected);
+        assert_eq!(error(&format!(r#"{{"mirostat": 1, "{field}": {value}, "order": "vllm"}}"#)), expected);
+        let stage = ["epsilon", "eta", "typical", "xtc"].into_iter().find(|stage| field.starts_with(stage));
+        let own = format!(
+            r#"{{"mirostat": 2, "{field}": {value}, "order": ["{}", "mirostat"]}}"#,
+            stage.unwrap_or(field)
+        );
+        assert!(SamplingParams::from_json(&own).is_ok(), "{own}");
+    }
+    assert_eq!(
+        error(r#"{"mirostat": 2, "order": "llama.cpp"}"#),
+        "mirostat: is set, but the order does not name its stage mirostat"
+    );
+    assert!(SamplingParams::from_json(r#"{"mirostat": 2, "top_k": -1, "repetition_penalty": 1.1}"#).is_ok());
+}
+
+#[test]
 fn every_parameter_has_the_documented_default() {
     let written = serde_json::to_value(SamplingParams::default()).unwrap();
-    let expected = serde_json::json!({
+    let expected: serde_json::Value = serde_json::from_str(
+        r#"{
         "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0,
         "repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0,
         "penalty_window": 0, "penalty_scope": "output", "logit_bias": {}, "allowed_token_ids": null,
@@ -135,7 +222,14 @@ fn every_parameter_has_the_documented_default() {
         "ignore_eos": false, "include_stop_str_in_output": false, "eos_token_id": [], "seed": null, "n": 1,
         "logprobs": null, "logprobs_mode": "raw_logprobs", "prompt_logprobs": null, "banned_strings": [],
         "prompt_token_ids": [], "output_token_ids": [],
-    });
+        "typical_p": 1.0, "top_n_sigma": 0.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_a": 0.0,
+        "xtc_probability": 0.0, "xtc_threshold": 0.1, "xtc_protected_token_ids": [], "mirostat": 0,
+        "mirostat_tau": 5.0, "mirostat_eta": 0.1, "mirostat_mu": null, "dynatemp_range": 0.0,
+        "dynatemp_exponent": 1.0, "smoothing_factor": 0.0, "smoothing_curve": 1.0, "dry_multiplier": 0.0,
+        "dry_base": 1.75, "dry_allowed_length": 2, "dry_penalty_last_n": 0, "dry_sequence_breakers": [],
+        "no_repeat_ngram_size": 0}"#,
+    )
+    .unwrap();
     assert_eq!(written, expected);
     assert_eq!(SamplingParams::from_json("{}"), Ok(SamplingParams::default()));
 }
@@ -148,8 +242,15 @@ fn json_and_builder_say_the_same() {
         "max_tokens": 99, "stop": "END", "stop_token_ids": [5], "ignore_eos": true,
         "include_stop_str_in_output": true, "eos_token_id": 2, "seed": 18446744073709551615, "n": 3, "logprobs": -1,
         "logprobs_mode": "processed_logits", "prompt_logprobs": 0, "banned_strings": ["x"],
-        "prompt_token_ids": [1], "output_token_ids": [2, 3], "order": "llama.cpp"}"#;
+        "prompt_token_ids": [1], "output_token_ids": [2, 3], "typical_p": 0.9, "top_n_sigma": 1.5,
+        "epsilon_cutoff": 0.01, "eta_cutoff": 0.02, "top_a": 0.2, "xtc_probability": 0.5, "xtc_threshold": 0.2,
+        "xtc_protected_token_ids": [2], "mirostat": 2, "mirostat_tau": 4, "mirostat_eta": 0.2, "mirostat_mu": 7.5,
+        "dynatemp_range": 0.3, "dynatemp_exponent": 2, "smoothing_factor": 0.4, "smoothing_curve": 1.5,
+        "dry_multiplier": 0.8, "dry_base": 1.9, "dry_allowed_length": 3, "dry_penalty_last_n": 100,
+        "dry_sequence_breakers": [[1, 2], [3]], "no_repeat_ngram_size": 3, "order": "allowed,bad_words,min_tokens,logit_bias,penalties,dry,no_repeat_ngram,smoothing,temperature,xtc,typical,epsilon,eta,top_a,top_n_sigma,min_p,top_k,top_p,mirostat"}"#;
     let parsed = SamplingParams::from_json(json).unwrap();
+    let order = "allowed,bad_words,min_tokens,logit_bias,penalties,dry,no_repeat_ngram,smoothing,temperature,\
+                 xtc,typical,epsilon,eta,top_a,top_n_sigma,min_p,top_k,top_p,mirostat";
     let built = SamplingParams::builder()
         .temperature(0.7)
         .top_k(40)
@@ -178,7 +279,29 @@ fn json_and_builder_say_the_same() {
         .banned_strings(["x".to_owned()])
         .prompt_token_ids([1])
         .output_token_ids([2, 3])
-        .order(Order::llama_cpp())
+        .typical_p(0.9)
+        .top_n_sigma(1.5)
+        .epsilon_cutoff(0.01)
+        .eta_cutoff(0.02)
+        .top_a(0.2)
+        .xtc_probability(0.5)
+        .xtc_threshold(0.2)
+        .xtc_protected_token_ids([2])
+        .mirostat(2)
+        .mirostat_tau(4.0)
+        .mirostat_eta(0.2)
+        .mirostat_mu(7.5)
+        .dynatemp_range(0.3)
+        .dynatemp_exponent(2.0)
+        .smoothing_factor(0.4)
+        .smoothing_curve(1.5)
+        .dry_multiplier(0.8)
+        .dry_base(1.9)
+        .dry_allowed_length(3u32)
+        .dry_penalty_last_n(100u32)
+        .dry_sequence_breakers([vec![1, 2], vec![3]])
+        .no_repeat_ngram_size(3u32)
+        .order(order.parse::<Order>().unwrap())
         .build()
         .unwrap();
     assert_eq!(parsed, built);

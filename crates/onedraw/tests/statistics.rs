@@ -3,7 +3,7 @@
 //!
 //! What is expected comes from the oracle, in plain f64, which shares no code with the engine. All seeds are fixed, so
 //! a test passes always or never. The false-alarm rate: each of the [`P_VALUES`] p-values below must exceed 10^-6, so
-//! with fresh seeds a correct sampler would fail this file about once in 22,000 runs. Where a fit has more than ten
+//! with fresh seeds a correct sampler would fail this file about once in 18,000 runs. Where a fit has more than ten
 //! bins it must not be too good either (p < 1 − 10^-9): draws that follow the distribution more closely than chance
 //! allows are not independent.
 //!
@@ -14,12 +14,12 @@ use onedraw_testkit::chi_square::{independence_p_value, p_value, two_sample_p_va
 use onedraw_testkit::{oracle, rows};
 
 /// How many p-values the tests of this file compute.
-const P_VALUES: u32 = 44;
+const P_VALUES: u32 = 53;
 const SMALLEST_P: f64 = 1e-6;
 const LARGEST_P: f64 = 1.0 - 1e-9;
 const DRAWS: u32 = 1_000_000;
 
-const _: () = assert!(P_VALUES as f64 * SMALLEST_P <= 1.0 / 22_000.0, "the false-alarm rate stated above");
+const _: () = assert!(P_VALUES as f64 * SMALLEST_P <= 1.0 / 18_000.0, "the false-alarm rate stated above");
 
 #[track_caller]
 fn agrees(what: &str, p: f64) {
@@ -290,4 +290,64 @@ fn uniforms_give_exact_shares() {
         let mut order = expected.tokens.iter().map(|&token| token as usize);
         assert!(tokens.iter().all(|token| order.any(|next| next == *token)), "{json}");
     }
+}
+
+// ---- XTC: its coin, and that every purpose has a stream of its own ----
+
+/// Probabilities 0.6, 0.3 and 0.1: with a threshold of 0.25, XTC removes token 0.
+const THREE: [f32; 3] = [-0.510_825_6, -1.203_972_8, -2.302_585];
+
+#[test]
+fn xtc_acts_as_often_as_its_probability_says() {
+    for probability in [0.3, 0.05] {
+        let json = format!(r#"{{"xtc_probability": {probability}, "xtc_threshold": 0.25}}"#);
+        let tokens = along_positions(&THREE, params(&json, 11), DRAWS);
+        let without = [0.6, 0.3, 0.1];
+        let with = [0.0, 0.75, 0.25];
+        let mixed: Vec<f64> =
+            without.iter().zip(with).map(|(a, b)| (1.0 - probability) * a + probability * b).collect();
+        agrees(&format!("XTC with probability {probability}"), p_value(&counts(tokens, 3), &mixed));
+    }
+}
+
+/// The coin of a position, in sixteen bins, of stage number `index`.
+fn coin(seed: u64, position: u32, index: u32) -> usize {
+    let noise = onedraw::noise::Noise { seed, position, sequence: 0, round: 0 };
+    (noise.xtc(index) * 16.0) as usize
+}
+
+#[test]
+fn coins_are_uniform_and_independent_of_one_another() {
+    let coins: Vec<usize> = (0..DRAWS).map(|position| coin(5, position, 0)).collect();
+    agrees_by_chance("coins", p_value(&counts(coins.iter().copied(), 16), &[1.0 / 16.0; 16]));
+    let next = table(coins.iter().copied().zip(coins.iter().copied().skip(1)), 16);
+    agrees_by_chance("coins of positions", independence_p_value(&next));
+    let second = (0..DRAWS).map(|position| coin(5, position, 1));
+    agrees_by_chance("coins of two stages", independence_p_value(&table(coins.into_iter().zip(second), 16)));
+}
+
+/// The same seed and position: were a coin made of the draw's words, or mirostat's draws of the coin's, this would show.
+#[test]
+fn coins_are_independent_of_the_draw() {
+    let row = rows::flat(16, 0.25);
+    for (what, json) in [("the draw", "{}"), ("mirostat's draw", r#"{"mirostat": 2, "mirostat_mu": 3.99}"#)] {
+        let tokens = along_positions(&row, params(json, 5), DRAWS);
+        let pairs = (0..DRAWS).map(|position| coin(5, position, 0)).zip(tokens);
+        agrees_by_chance(&format!("coin and {what}"), independence_p_value(&table(pairs, 16)));
+    }
+}
+
+/// Where the coin says yes, the draw is from what XTC left; where it says no, from all.
+#[test]
+fn the_draw_is_right_on_both_sides_of_the_coin() {
+    let tokens =
+        along_positions(&THREE, params(r#"{"xtc_probability": 0.5, "xtc_threshold": 0.25}"#, 12), DRAWS);
+    let says_yes = |position: u32| coin(12, position, 0) < 8;
+    let of = |side: bool| {
+        let drawn = tokens.iter().zip(0..).filter(|&(_, position)| says_yes(position) == side);
+        counts(drawn.map(|(&token, _)| token), 3)
+    };
+    assert_eq!(of(true)[0], 0, "the top choice is excluded");
+    agrees("XTC's yes", p_value(&of(true)[1..], &[0.75, 0.25]));
+    agrees("XTC's no", p_value(&of(false), &[0.6, 0.3, 0.1]));
 }

@@ -36,6 +36,18 @@ pub(crate) struct DryMemory {
     penalties: Vec<f64>,
 }
 
+impl DryMemory {
+    /// Enough for so many tokens, and memory is taken no more.
+    fn make_room(&mut self, tokens: usize) {
+        if self.agreements.capacity() < tokens {
+            self.agreements.reserve(tokens);
+            self.longest.reserve(tokens);
+            self.places.reserve(tokens);
+            self.penalties.reserve(tokens);
+        }
+    }
+}
+
 impl Dry {
     pub(crate) fn new(params: &SamplingParams) -> Option<Self> {
         if params.dry_multiplier <= 0.0 {
@@ -57,6 +69,7 @@ impl Dry {
 
     pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
         let mut memory = std::mem::take(&mut row.memory.dry);
+        memory.make_room(context.history.room());
         self.find(context.history.tokens(), &mut memory);
         for &(token, length) in &memory.longest {
             let penalty = saturated(memory.penalties[(length - self.allowed) as usize] as f32);
