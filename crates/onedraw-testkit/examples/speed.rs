@@ -10,7 +10,7 @@ use onedraw_testkit::rows;
 const VOCABULARY: usize = 128_256;
 const REPETITIONS: u32 = 400;
 
-const CHAINS: [(&str, &str); 8] = [
+const CHAINS: [(&str, &str); 18] = [
     ("greedy", r#"{"temperature": 0}"#),
     ("temperature 0.8", r#"{"temperature": 0.8}"#),
     ("top-k 50", r#"{"top_k": 50}"#),
@@ -22,6 +22,16 @@ const CHAINS: [(&str, &str); 8] = [
         "top-p 0.9, processed logprobs 5",
         r#"{"top_p": 0.9, "logprobs": 5, "logprobs_mode": "processed_logprobs"}"#,
     ),
+    ("epsilon 0.0003", r#"{"epsilon_cutoff": 0.0003}"#),
+    ("eta 0.0003", r#"{"eta_cutoff": 0.0003}"#),
+    ("top-a 0.1", r#"{"top_a": 0.1}"#),
+    ("top-n-sigma 1", r#"{"top_n_sigma": 1}"#),
+    ("typical 0.95", r#"{"typical_p": 0.95}"#),
+    ("XTC, probability 1", r#"{"xtc_probability": 1}"#),
+    ("mirostat 1", r#"{"mirostat": 1}"#),
+    ("mirostat 2", r#"{"mirostat": 2}"#),
+    ("dynatemp 0.8 ± 0.3", r#"{"temperature": 0.8, "dynatemp_range": 0.3}"#),
+    ("smoothing 0.3", r#"{"smoothing_factor": 0.3}"#),
 ];
 
 /// Median and mean of the microseconds that `work` takes, given the number of the repetition.

@@ -177,18 +177,29 @@ impl<'a> Slice<'a> {
     }
 
     /// The lanes up to `last`; −inf for the others.
-    fn up_to(&self, last: Key, block: usize, lanes: &[f32; BLOCK]) -> [f32; BLOCK] {
-        std::array::from_fn(|lane| {
-            let is_counted = Key::new(lanes[lane], self.edited.span.token(block, lane)) <= last;
-            if is_counted { lanes[lane] } else { f32::NEG_INFINITY }
-        })
+    fn up_to<'b>(
+        &self,
+        last: Key,
+        block: usize,
+        lanes: &'b [f32; BLOCK],
+        buffer: &'b mut [f32; BLOCK],
+    ) -> &'b [f32; BLOCK] {
+        if last == Key::END {
+            return lanes;
+        }
+        for (lane, (to, &x)) in buffer.iter_mut().zip(lanes).enumerate() {
+            let is_counted = Key::new(x, self.edited.span.token(block, lane)) <= last;
+            *to = if is_counted { x } else { f32::NEG_INFINITY };
+        }
+        buffer
     }
 
     fn spread(&self, last: Key, softmax: Softmax) -> Spread {
         let mut spread = Spread::default();
+        let mut buffer = [0.0; BLOCK];
         self.edited.open(last, |block, lanes| {
-            let lanes = self.up_to(last, block, lanes);
-            let (total, surprise) = self.edited.passes.surprise(&lanes, softmax);
+            let lanes = self.up_to(last, block, lanes, &mut buffer);
+            let (total, surprise) = self.edited.passes.surprise(lanes, softmax);
             spread.count += lanes.iter().map(|&x| u32::from(x > f32::NEG_INFINITY)).sum::<u32>();
             spread.total += total;
             spread.surprise += surprise;
@@ -217,14 +228,17 @@ impl<'a> Slice<'a> {
     fn distances(&self, centre: &Centre, last: Key, first: u32, shift: u32, width: u32, sums: &mut Vec<u64>) {
         sums.resize(1 << width, 0);
         let softmax = centre.temperature.softmax(centre.x_max);
-        let mut weights = [0; BLOCK];
+        let (mut weights, mut buffer) = ([0; BLOCK], [0.0; BLOCK]);
         self.edited.open(last, |block, lanes| {
-            let lanes = self.up_to(last, block, lanes);
-            self.edited.passes.weights(&lanes, softmax, &mut weights);
-            for (&x, &weight) in lanes.iter().zip(&weights) {
-                let place = centre.distance(x).to_bits().wrapping_sub(first) >> shift;
+            let lanes = self.up_to(last, block, lanes, &mut buffer);
+            self.edited.passes.weights(lanes, softmax, &mut weights);
+            if weights.iter().all(|&weight| weight == 0) {
+                return;
+            }
+            let distances = self.edited.passes.distances(lanes, centre);
+            for (distance, &weight) in distances.iter().zip(&weights) {
                 // What is masked weighs nothing, wherever it falls.
-                if let Some(sum) = sums.get_mut(place as usize) {
+                if let Some(sum) = sums.get_mut((distance.wrapping_sub(first) >> shift) as usize) {
                     *sum += weight;
                 }
             }

@@ -329,8 +329,8 @@ fn coins_are_uniform_and_independent_of_one_another() {
 /// The same seed and position: were a coin made of the draw's words, or mirostat's draws of the coin's, this would show.
 #[test]
 fn coins_are_independent_of_the_draw() {
-    let row = rows::flat(16, 0.25);
-    for (what, json) in [("the draw", "{}"), ("mirostat's draw", r#"{"mirostat": 2, "mirostat_mu": 3.99}"#)] {
+    let row = rows::gaussian(7, 16, 0.5);
+    for (what, json) in [("the draw", "{}"), ("mirostat's draw", r#"{"mirostat": 2, "mirostat_mu": 4.2}"#)] {
         let tokens = along_positions(&row, params(json, 5), DRAWS);
         let pairs = (0..DRAWS).map(|position| coin(5, position, 0)).zip(tokens);
         agrees_by_chance(&format!("coin and {what}"), independence_p_value(&table(pairs, 16)));

@@ -15,6 +15,7 @@ use crate::kernels::Kernel;
 use crate::mass::Softmax;
 use crate::math::{fma, ln_coarse};
 use crate::noise::{BLOCK, Noise, Purpose};
+use crate::truncate::typical::Centre;
 
 /// The passes of one instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +153,18 @@ impl Passes {
                 *weight = softmax.weight_by(x, fma);
             }
         });
+    }
+
+    /// How far 64 logits are from the typical one, as bits.
+    #[inline]
+    pub(crate) fn distances(self, lanes: &[f32; BLOCK], centre: &Centre) -> [u32; BLOCK] {
+        compiled_for!(self, _fma => {
+            let mut distances = [0; BLOCK];
+            for (distance, &x) in distances.iter_mut().zip(lanes) {
+                *distance = centre.distance(x).to_bits();
+            }
+            distances
+        })
     }
 
     /// An upper bound of `−ln M` for each block of `first..first + heads.len()`, at most 2^-10 too low.

@@ -28,7 +28,7 @@ pub struct Centre {
 
 impl Centre {
     /// `|y − mean|`, rounded once.
-    #[inline]
+    #[inline(always)]
     pub fn distance(&self, x: f32) -> f32 {
         (self.temperature.scaled(x, self.x_max) - self.mean).abs() as f32
     }
