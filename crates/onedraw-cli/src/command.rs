@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{BAD_INPUT, DONE, one_line};
-use crate::{presets, sample};
+use crate::{import, presets, sample};
 
 /// The arguments of the program.
 #[derive(Debug, Parser)]
@@ -31,6 +31,15 @@ enum Command {
     Sample(sample::Arguments),
     /// List the parameters of the presets
     Presets(presets::Arguments),
+    /// Turn other systems' settings into parameters
+    #[command(subcommand, arg_required_else_help = false)]
+    Params(ParamsCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum ParamsCommand {
+    /// Read settings of OpenAI, vLLM, llama.cpp's server or Hugging Face
+    Import(import::Arguments),
 }
 
 /// Runs the program on `arguments`, the program's own name first, and gives its exit code.
@@ -62,6 +71,7 @@ fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
     let code = match command {
         Command::Sample(arguments) => sample::run(arguments, out)?,
         Command::Presets(arguments) => presets::run(arguments, out)?,
+        Command::Params(ParamsCommand::Import(arguments)) => import::run(arguments, out)?,
     };
     out.flush()?;
     Ok(code)

@@ -46,6 +46,7 @@
 //! # The parts
 //!
 //! - What is asked: [`params`], [`presets`], the order of the stages ([`chain`]), checked once into a [`plan`].
+//!   Other systems' settings become these by [`import`].
 //! - What is drawn from: [`row`] (a row in any type), [`history`], [`logprobs`].
 //! - When to end: [`stop`], EOS, stop ids and stop strings over bytes.
 //! - A split vocabulary: [`shard`], and the [`question`]s that ranks answer.
@@ -62,6 +63,7 @@ pub mod error;
 pub mod explain;
 mod float_mode;
 pub mod history;
+pub mod import;
 mod inquiry;
 pub mod json;
 pub mod kernels;

@@ -1,0 +1,54 @@
+//! llama.cpp's `samplers`: the order of its chain, as names or as letters.
+
+use serde_json::Value;
+
+use crate::chain::{Order, Stage};
+use crate::error::ParamError;
+use crate::import::fields::{Fields, wrong};
+
+/// Letter, names, stage. A sampler without a stage here is lost.
+const SAMPLERS: [(char, &[&str], Option<Stage>); 11] = [
+    ('e', &["penalties"], Some(Stage::Penalties)),
+    ('d', &["dry"], Some(Stage::Dry)),
+    ('s', &["top_n_sigma", "top-n-sigma"], Some(Stage::TopNSigma)),
+    ('k', &["top_k", "top-k"], Some(Stage::TopK)),
+    ('y', &["typ_p", "typical_p", "typ-p", "typical-p", "typ", "typical"], Some(Stage::Typical)),
+    ('p', &["top_p", "top-p", "nucleus"], Some(Stage::TopP)),
+    ('m', &["min_p", "min-p"], Some(Stage::MinP)),
+    ('x', &["xtc"], Some(Stage::Xtc)),
+    ('t', &["temperature", "temp"], Some(Stage::Temperature)),
+    ('i', &["infill"], None),
+    ('a', &["adaptive_p", "adaptive-p"], None),
+];
+
+/// What llama.cpp does before its chain, or does not have: first, as in its named order.
+const FIRST: [Stage; 4] = [Stage::Allowed, Stage::BadWords, Stage::MinTokens, Stage::LogitBias];
+
+/// The chain with mirostat, which stands in for all samplers.
+pub(super) fn of_mirostat() -> Order {
+    Order::of([FIRST.as_slice(), &[Stage::Temperature, Stage::Mirostat]].concat())
+}
+
+/// `samplers`, or llama.cpp's own order.
+pub(super) fn read(fields: &mut Fields) -> Result<Order, ParamError> {
+    let Some(value) = fields.take("samplers") else { return Ok(Order::llama_cpp()) };
+    let names: Option<Vec<String>> = match &value {
+        Value::String(letters) => Some(letters.chars().map(String::from).collect()),
+        Value::Array(names) => names.iter().map(|name| name.as_str().map(str::to_owned)).collect(),
+        _ => None,
+    };
+    let names =
+        names.ok_or_else(|| wrong("samplers", "a list of samplers or a string of letters", &value))?;
+    let mut stages = FIRST.to_vec();
+    for name in names {
+        let is_meant = |letter: char, names: &[&str]| {
+            if value.is_string() { name.chars().eq([letter]) } else { names.contains(&name.as_str()) }
+        };
+        match SAMPLERS.iter().find(|(letter, names, _)| is_meant(*letter, names)) {
+            Some((.., Some(stage))) => stages.push(stage.clone()),
+            Some((_, names, None)) => fields.lost("samplers", format!("there is no {}", names[0])),
+            None => fields.lost("samplers", format!("`{name}` is no sampler of llama.cpp's")),
+        }
+    }
+    Ok(Order::of(stages))
+}
