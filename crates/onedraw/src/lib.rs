@@ -48,7 +48,7 @@
 //! - What is asked: [`params`], [`presets`], the order of the stages ([`chain`]), checked once into a [`plan`].
 //!   Other systems' settings become these by [`import`].
 //! - What is drawn from: [`row`] (a row in any type), [`history`], [`logprobs`].
-//! - When to end: [`stop`], EOS, stop ids and stop strings over bytes.
+//! - When to end: [`stop`], EOS, stop ids and stop strings over bytes; and when to go back for a banned phrase.
 //! - A split vocabulary: [`shard`], and the [`question`]s that ranks answer.
 //! - The definition: [`reference`](mod@reference) is the obvious scalar form of everything, and the engine equals it to the
 //!   bit. Below it: [`noise`], [`mass`], [`math`], [`order`].
@@ -102,7 +102,7 @@ pub use row::{Row, Rows};
 pub use sampler::Sampler;
 pub use sequence::{Sampled, Saved};
 pub use shard::{Rank, Shards, Traffic};
-pub use stop::{Finish, FinishReason, Progress, StopConditions, StopMatcher, Utf8Stream};
+pub use stop::{Finish, FinishReason, Progress, Rewind, StopConditions, StopMatcher, Utf8Stream};
 
 /// The README's example, compiled and run.
 #[cfg(doctest)]

@@ -1,6 +1,11 @@
 //! One test a rule.
 
+mod banned;
+
+use std::sync::Arc;
+
 use super::*;
+use crate::SamplingParams;
 
 /// Pushes the pieces as tokens 0, 1, 2, … until the end; what was shown for each, and how it ended.
 fn run(params: &SamplingParams, pieces: &[&str]) -> (Vec<String>, Option<Finish>) {
@@ -76,11 +81,14 @@ fn only_what_may_become_a_stop_string_is_held_back() {
         ("a", "abca", "a"),
         ("yb", "ay", "b"),
     ] {
-        assert_eq!(matcher.push(1, bytes.as_bytes()), Progress { text: shown.as_bytes(), finish: None });
+        assert_eq!(
+            matcher.push(1, bytes.as_bytes()),
+            Progress { text: shown.as_bytes(), finish: None, rewind: None }
+        );
         assert_eq!(matcher.held_back(), held.as_bytes());
     }
     let progress = matcher.push(1, b"cxx");
-    assert_eq!(progress, Progress { text: b"", finish: SECOND });
+    assert_eq!(progress, Progress { text: b"", finish: SECOND, rewind: None });
 }
 
 #[test]
@@ -174,7 +182,7 @@ fn tokens_after_the_end_are_ignored() {
     let conditions = Arc::new(StopConditions::new(&stop_at(&["stop"])).unwrap());
     let mut matcher = StopMatcher::new(conditions.clone());
     assert_eq!(matcher.push(1, b"stop").finish, FIRST);
-    assert_eq!(matcher.push(2, b"more"), Progress { text: b"", finish: FIRST });
+    assert_eq!(matcher.push(2, b"more"), Progress { text: b"", finish: FIRST, rewind: None });
     assert_eq!(matcher.held_back(), b"");
     assert_eq!(matcher.finish(), b"");
 
@@ -183,7 +191,7 @@ fn tokens_after_the_end_are_ignored() {
     assert_eq!(matcher.finish(), b"sto");
     assert_eq!(matcher.held_back(), b"");
     assert_eq!(matcher.finish(), b"");
-    assert_eq!(matcher.push(2, b"p"), Progress { text: b"", finish: None });
+    assert_eq!(matcher.push(2, b"p"), Progress { text: b"", finish: None, rewind: None });
 }
 
 #[test]
