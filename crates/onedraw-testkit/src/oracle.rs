@@ -5,10 +5,14 @@
 //!
 //! Masses are compared with `p` in floating point here and in integers there, so a token whose place is within
 //! rounding of a border may rightly be in or out. [`Expected`] therefore lists every answer that such decisions
-//! allow, and [`check`] takes any of them and nothing else.
+//! allow, and [`check`] takes any of them and nothing else. A temperature that the entropy sets is itself off by a
+//! little; what that does to later borders and to the probabilities is computed to first order and allowed for.
 
 mod chain;
 mod check;
+mod edit;
+mod left;
+mod truncate;
 
 use onedraw::{RowError, SamplingParams, Stage};
 
@@ -30,15 +34,30 @@ pub struct Expected {
     pub tokens: Vec<u32>,
     /// The probability of each, in the same order.
     pub probabilities: Vec<f64>,
-    /// Whether a top-p decision within 1e-6 of p, or a min-p decision within 1e-9 of its threshold, could change the
-    /// answer. Then `alternatives` hold the other answers.
+    /// Whether a decision near a border could change the answer: a mass within 1e-6 of p, a probability within 1e-6
+    /// of a bar relative to it, and so on. Then `alternatives` hold the other answers.
     pub uncertain: bool,
     /// The answers that differ from the one above because a token near a border was decided the other way.
     pub alternatives: Vec<Outcome>,
-    /// 0 where `alternatives` are complete. Otherwise so many tokens lay near a border that only the shortest and
-    /// the longest support are listed; an answer between them differs in probability by less than this. 1 says that
+    /// 0 where `alternatives` are complete. Otherwise so many tokens lay near a border that only the smallest and
+    /// the largest support are listed; an answer between them differs in probability by less than this. 1 says that
     /// a later stage may turn such a difference into anything.
     pub slack: f64,
+    /// How far off a probability may be besides the caller's own tolerance. It is 0 unless the entropy set a
+    /// temperature (`dynatemp_range`): its error is then multiplied by the logits.
+    pub tolerance: f64,
+    /// Whether logits so near to each other that their order is uncertain are in the answer. It happens only where an
+    /// edit follows a temperature that the entropy set and rounds what it divided.
+    pub order_in_doubt: bool,
+}
+
+impl Expected {
+    fn only(outcome: Outcome, allowance: chain::Allowance) -> Self {
+        let Outcome { tokens, probabilities } = outcome;
+        let chain::Allowance { slack, tolerance, order_in_doubt } = allowance;
+        let uncertain = slack > 0.0;
+        Self { tokens, probabilities, uncertain, alternatives: Vec::new(), slack, tolerance, order_in_doubt }
+    }
 }
 
 /// Why a row has no distribution.
@@ -70,18 +89,19 @@ impl Failure {
 /// The distribution over the tokens of `logits` after the whole chain of `params`.
 ///
 /// Parameters must be valid and hold no id outside the row; such ids are ignored here, where the engine reports them.
-/// If the plain reading fails, the failure is returned, even where a borderline decision could have gone the other
-/// way; if only an alternative fails, `uncertain` is set. [`verify`] takes both into account.
+/// Without a seed, XTC's coin is that of seed 0. If the plain reading fails, the failure is returned, even where a
+/// borderline decision could have gone the other way; if only an alternative fails, `uncertain` is set. [`verify`]
+/// takes both into account.
 ///
 /// # Panics
 ///
 /// If the order names a stage that the oracle does not know.
 pub fn distribution(logits: &[f32], params: &SamplingParams) -> Result<Expected, Failure> {
-    let chain::Answers { plain, others, slack } = answers(logits, params)?;
-    let Outcome { tokens, probabilities } = plain?;
-    let uncertain = !others.is_empty() || slack > 0.0;
-    let alternatives = others.into_iter().filter_map(Result::ok).collect();
-    Ok(Expected { tokens, probabilities, uncertain, alternatives, slack })
+    let chain::Answers { plain, others, allowance } = answers(logits, params)?;
+    let mut expected = Expected::only(plain?, allowance);
+    expected.uncertain |= !others.is_empty();
+    expected.alternatives = others.into_iter().filter_map(Result::ok).collect();
+    Ok(expected)
 }
 
 /// Whether `answer`, tokens with their probabilities or a failure, is right for the row: [`distribution`] and
@@ -102,18 +122,12 @@ pub fn verify(
     }
     // One side fails, or both for different reasons. Only a borderline token can excuse that.
     let excused = answers(logits, params).is_ok_and(|answers| {
-        answers.slack >= 1.0
+        let allowance = chain::Allowance { slack: 0.0, ..answers.allowance };
+        answers.allowance.slack >= 1.0
             || answers.others.into_iter().any(|other| match (other, &answer) {
                 (Err(other), Err(failure)) => other == *failure,
-                (Ok(Outcome { tokens, probabilities }), Ok((got, got_probabilities))) => {
-                    let certain = Expected {
-                        tokens,
-                        probabilities,
-                        uncertain: false,
-                        alternatives: vec![],
-                        slack: 0.0,
-                    };
-                    check(&certain, got, got_probabilities, tolerance).is_ok()
+                (Ok(other), Ok((tokens, probabilities))) => {
+                    check(&Expected::only(other, allowance), tokens, probabilities, tolerance).is_ok()
                 }
                 _ => false,
             })

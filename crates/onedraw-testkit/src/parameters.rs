@@ -1,7 +1,10 @@
 //! Strategies for valid parameters: every stage set or not, in named, shuffled and arbitrary orders.
 
+mod extended;
+
 use std::collections::BTreeMap;
 
+use onedraw::params::MAX_TEMPERATURE;
 use onedraw::{Order, PenaltyScope, SamplingParams, Stage};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -9,6 +12,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::rows::any_row;
+use extended::any_extended;
+
+/// So often an order may name temperature: 1e6 and 1e-5, the largest and the smallest that divide, to this power are
+/// within the 1e30 and 1e-30 that all together may divide by.
+const MOST_TEMPERATURES: usize = 4;
 
 /// Valid parameters over a vocabulary of `vocabulary` tokens (at least 1): every id is a token, and an order that is
 /// given names the stage of every parameter that is set. The seed is always set, so a case can be repeated.
@@ -17,18 +25,19 @@ pub fn any_params(vocabulary: usize) -> impl Strategy<Value = SamplingParams> {
         (any_temperature(), any_top_k(vocabulary), any_top_p(), any_min_p()),
         any_penalties(),
         any_masks(vocabulary),
-        (vec(any_token(vocabulary), 0..12), vec(any_token(vocabulary), 0..12)),
+        any_extended(vocabulary),
+        (any_history(vocabulary), any_history(vocabulary)),
         (any::<u64>(), any_order()),
     )
-        .prop_map(|(truncation, penalties, masks, history, (seed, order))| {
+        .prop_map(|(truncation, penalties, masks, extended, (prompt, output), (seed, order))| {
             let mut params = SamplingParams {
                 max_tokens: 1000,
-                prompt_token_ids: history.0,
-                output_token_ids: history.1,
                 seed: Some(seed),
-                ..SamplingParams::default()
+                ..extended.over(&[&prompt[..], &output[..]].concat())
             };
+            (params.prompt_token_ids, params.output_token_ids) = (prompt, output);
             (params.temperature, params.top_k, params.top_p, params.min_p) = truncation;
+            params.dynatemp_range = params.dynatemp_range.min(MAX_TEMPERATURE - params.temperature);
             penalties.write(&mut params);
             masks.write(&mut params);
             if let Some(order) = order {
@@ -37,6 +46,13 @@ pub fn any_params(vocabulary: usize) -> impl Strategy<Value = SamplingParams> {
                     unset(&mut params, stage);
                 }
                 params.order = Some(order);
+            }
+            if params.mirostat > 0 && params.order.as_ref().is_none_or(|order| *order == Order::vllm()) {
+                // There mirostat stands alone.
+                use Stage::*;
+                for truncation in [MinP, TopK, TopP, Typical, TopNSigma, Epsilon, Eta, TopA, Xtc] {
+                    unset(&mut params, truncation);
+                }
             }
             params
         })
@@ -54,6 +70,11 @@ pub fn any_case(max_vocabulary: usize) -> impl Strategy<Value = (Vec<f32>, Sampl
 fn any_token(vocabulary: usize) -> impl Strategy<Value = u32> {
     let vocabulary = vocabulary as u32;
     prop_oneof![0..vocabulary.min(4), 0..vocabulary]
+}
+
+/// Tokens of many kinds, or few kinds in a long row, which then repeats itself.
+fn any_history(vocabulary: usize) -> impl Strategy<Value = Vec<u32>> {
+    prop_oneof![vec(any_token(vocabulary), 0..12), vec(0..vocabulary.min(3) as u32, 0..20)]
 }
 
 fn any_temperature() -> impl Strategy<Value = f64> {
@@ -133,6 +154,7 @@ struct Masks {
     bias: BTreeMap<u32, f64>,
     allowed: Option<Vec<u32>>,
     bad_words: Vec<BadWord>,
+    banned_strings: Vec<String>,
     min_tokens: u32,
     eos: Vec<u32>,
     stop: Vec<u32>,
@@ -163,6 +185,7 @@ impl Masks {
         params.allowed_token_ids = self.allowed;
         params.bad_words_ids =
             self.bad_words.into_iter().map(|word| word.over(&params.output_token_ids)).collect();
+        params.banned_strings = self.banned_strings;
         params.min_tokens = self.min_tokens;
         params.eos_token_id = self.eos;
         params.stop_token_ids = self.stop;
@@ -178,14 +201,16 @@ fn any_masks(vocabulary: usize) -> impl Strategy<Value = Masks> {
         prop_oneof![Just(BTreeMap::new()), btree_map(token(), bias, 0..6)],
         option::weighted(0.3, vec(token(), 1..=vocabulary.min(40))),
         prop_oneof![2 => Just(Vec::new()), 1 => vec(bad_word, 0..4)],
+        prop_oneof![19 => Just(Vec::new()), 1 => Just(vec!["banned".to_owned()])],
         prop_oneof![2 => Just(0), 1 => 0..16u32],
         vec(token(), 0..3),
         vec(token(), 0..3),
     )
-        .prop_map(|(bias, allowed, bad_words, min_tokens, eos, stop)| Masks {
+        .prop_map(|(bias, allowed, bad_words, banned_strings, min_tokens, eos, stop)| Masks {
             bias,
             allowed,
             bad_words,
+            banned_strings,
             min_tokens,
             eos,
             stop,
@@ -194,42 +219,60 @@ fn any_masks(vocabulary: usize) -> impl Strategy<Value = Masks> {
 
 /// None, a named order, all stages shuffled, or any list of stages, with repeats.
 fn any_order() -> impl Strategy<Value = Option<Order>> {
+    let any_list = vec(select(Stage::ALL.to_vec()), 0..24).prop_map(|mut stages| {
+        let mut temperatures = 0;
+        stages.retain(|stage| {
+            temperatures += usize::from(*stage == Stage::Temperature);
+            *stage != Stage::Temperature || temperatures <= MOST_TEMPERATURES
+        });
+        Some(Order::of(stages))
+    });
     prop_oneof![
         5 => Just(None),
         3 => select(vec![Order::vllm(), Order::huggingface(), Order::llama_cpp()]).prop_map(Some),
         3 => Just(Stage::ALL.to_vec()).prop_shuffle().prop_map(|stages| Some(Order::of(stages))),
-        3 => vec(select(Stage::ALL.to_vec()), 0..14).prop_map(|stages| Some(Order::of(stages))),
+        3 => any_list,
     ]
 }
 
 /// Back to the defaults for what `stage` reads.
 fn unset(params: &mut SamplingParams, stage: Stage) {
     let default = SamplingParams::default();
-    match stage {
-        Stage::Allowed => params.allowed_token_ids = None,
-        Stage::BadWords => params.bad_words_ids.clear(),
-        Stage::MinTokens => params.min_tokens = 0,
-        Stage::LogitBias => params.logit_bias.clear(),
-        Stage::Penalties => Penalties {
-            repetition: default.repetition_penalty,
-            frequency: default.frequency_penalty,
-            presence: default.presence_penalty,
-            window: default.penalty_window,
-            scope: default.penalty_scope,
-        }
-        .write(params),
-        Stage::Temperature => params.temperature = default.temperature,
-        Stage::MinP => params.min_p = default.min_p,
-        Stage::TopK => params.top_k = default.top_k,
-        Stage::TopP => params.top_p = default.top_p,
-        // A stage that no parameter above sets has nothing to unset.
-        _ => {}
+    macro_rules! unset {
+        ($($stage:ident: $($field:ident),+;)+) => {
+            match stage {
+                $(Stage::$stage => { $(params.$field = default.$field;)+ })+
+                other => panic!("no parameter is known for the stage {}", other.name()),
+            }
+        };
+    }
+    unset! {
+        Allowed: allowed_token_ids;
+        BadWords: bad_words_ids, banned_strings;
+        MinTokens: min_tokens;
+        LogitBias: logit_bias;
+        Penalties: repetition_penalty, frequency_penalty, presence_penalty, penalty_window, penalty_scope;
+        Dry: dry_multiplier, dry_base, dry_allowed_length, dry_penalty_last_n, dry_sequence_breakers;
+        NoRepeatNgram: no_repeat_ngram_size;
+        Smoothing: smoothing_factor, smoothing_curve;
+        Temperature: temperature, dynatemp_range, dynatemp_exponent;
+        MinP: min_p;
+        TopK: top_k;
+        TopP: top_p;
+        Typical: typical_p;
+        TopNSigma: top_n_sigma;
+        Epsilon: epsilon_cutoff;
+        Eta: eta_cutoff;
+        TopA: top_a;
+        Xtc: xtc_probability, xtc_threshold, xtc_protected_token_ids;
+        Mirostat: mirostat, mirostat_tau, mirostat_eta, mirostat_mu;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::strategy::ValueTree;
 
     proptest! {
         #[test]
@@ -242,8 +285,40 @@ mod tests {
             ids.extend(&params.stop_token_ids);
             ids.extend(&params.prompt_token_ids);
             ids.extend(&params.output_token_ids);
+            ids.extend(&params.xtc_protected_token_ids);
+            ids.extend(params.dry_sequence_breakers.iter().flatten());
             prop_assert!(ids.iter().all(|&id| (id as usize) < row.len()));
         }
+    }
+
+    #[test]
+    fn each_sampler_is_set_now_and_then() {
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        let mut set: BTreeMap<&str, u32> = BTreeMap::new();
+        for _ in 0..4000 {
+            let params = any_params(300).new_tree(&mut runner).expect("parameters").current();
+            let history = [&params.prompt_token_ids[..], &params.output_token_ids[..]].concat();
+            let occurs = |breaker: &Vec<u32>| history.windows(breaker.len()).any(|part| part == breaker);
+            for (name, is_set) in [
+                ("typical", params.typical_p < 1.0),
+                ("top_n_sigma", params.top_n_sigma > 0.0),
+                ("epsilon", params.epsilon_cutoff > 0.0),
+                ("eta", params.eta_cutoff > 0.0),
+                ("top_a", params.top_a > 0.0),
+                ("xtc", params.xtc_probability > 0.0),
+                ("mirostat 1", params.mirostat == 1),
+                ("mirostat 2", params.mirostat == 2),
+                ("dynatemp", params.dynatemp_range > 0.0),
+                ("smoothing", params.smoothing_factor > 0.0),
+                ("dry", params.dry_multiplier > 0.0),
+                ("a breaker that occurs", params.dry_sequence_breakers.iter().any(occurs)),
+                ("no_repeat_ngram", params.no_repeat_ngram_size > 0),
+            ] {
+                *set.entry(name).or_default() += u32::from(is_set);
+            }
+        }
+        let is_fair = |&count: &u32| (100..=2400).contains(&count);
+        assert!(set.values().all(is_fair), "{set:?}");
     }
 
     #[test]

@@ -48,12 +48,12 @@ fn vllm_raw_logprobs() {
 
 #[test]
 fn hugging_face() {
-    assert_eq!(compare(&conformance::plain(conformance::hugging_face()), 2e-6), 68);
+    assert_eq!(compare(&conformance::hugging_face(), 2e-6), 106);
 }
 
 #[test]
 fn llama_cpp() {
-    assert_eq!(compare(&conformance::plain(conformance::llama_cpp()), 1e-5), 22);
+    assert_eq!(compare(&conformance::llama_cpp(), 1e-5), 36);
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl Case {
 }
 
 /// The lists whose ids must be tokens.
-fn ids(params: &SamplingParams) -> [(&'static str, Vec<u32>); 7] {
+fn ids(params: &SamplingParams) -> [(&'static str, Vec<u32>); 9] {
     [
         ("logit_bias", params.logit_bias.keys().copied().collect()),
         ("allowed_token_ids", params.allowed_token_ids.clone().unwrap_or_default()),
@@ -103,6 +103,8 @@ fn ids(params: &SamplingParams) -> [(&'static str, Vec<u32>); 7] {
         ("eos_token_id", params.eos_token_id.clone()),
         ("prompt_token_ids", params.prompt_token_ids.clone()),
         ("output_token_ids", params.output_token_ids.clone()),
+        ("xtc_protected_token_ids", params.xtc_protected_token_ids.clone()),
+        ("dry_sequence_breakers", params.dry_sequence_breakers.concat()),
     ]
 }
 

@@ -32,6 +32,9 @@ const NUMBERS: [f64; 24] = [
     f64::NEG_INFINITY,
 ];
 
+/// How many kinds of samplers [`extended`] knows.
+const KINDS: usize = 12;
+
 /// The default more often than not; else a plain number, a border, or any bits.
 pub(super) fn number(bytes: &mut Bytes<'_>, default: f64) -> f64 {
     match bytes.u8() {
@@ -68,6 +71,59 @@ pub(super) fn order(bytes: &mut Bytes<'_>) -> Option<Order> {
     Some(Order::of(stages))
 }
 
+/// Any tokens, or more of a few, which then repeat themselves.
+fn history(bytes: &mut Bytes<'_>, vocabulary: usize) -> Vec<u32> {
+    match bytes.below(2) {
+        0 => bytes.list(12, |bytes| token(bytes, vocabulary)),
+        _ => bytes.list(20, |bytes| bytes.below(vocabulary.min(3)) as u32),
+    }
+}
+
+/// The samplers beyond temperature, top-k, top-p and min-p: none of them, those of some stages, or all.
+fn extended(bytes: &mut Bytes<'_>, vocabulary: usize) -> SamplingParams {
+    let mut params = SamplingParams::default();
+    let kinds = match bytes.below(8) {
+        0..=2 => return params,
+        3..=6 => bytes.list(3, |bytes| bytes.below(KINDS)),
+        _ => (0..KINDS).collect(),
+    };
+    let few = |bytes: &mut Bytes<'_>| bytes.below(vocabulary.min(3)) as u32;
+    for kind in kinds {
+        match kind {
+            0 => params.typical_p = number(bytes, 0.9),
+            1 => params.top_n_sigma = number(bytes, 1.5),
+            2 => params.epsilon_cutoff = number(bytes, 0.01),
+            3 => params.eta_cutoff = number(bytes, 0.01),
+            4 => params.top_a = number(bytes, 0.2),
+            5 => {
+                (params.xtc_probability, params.xtc_threshold) = (number(bytes, 1.0), number(bytes, 0.1));
+                params.xtc_protected_token_ids = bytes.list(3, |bytes| token(bytes, vocabulary));
+            }
+            6 => {
+                params.mirostat = bytes.below(4) as u8;
+                (params.mirostat_tau, params.mirostat_eta) = (number(bytes, 5.0), number(bytes, 0.1));
+                params.mirostat_mu = (bytes.below(2) == 1).then(|| number(bytes, 3.0));
+            }
+            7 => {
+                (params.dynatemp_range, params.dynatemp_exponent) = (number(bytes, 0.5), number(bytes, 1.0));
+            }
+            8 => (params.smoothing_factor, params.smoothing_curve) = (number(bytes, 0.3), number(bytes, 1.0)),
+            9 => {
+                (params.dry_multiplier, params.dry_base) = (number(bytes, 0.8), number(bytes, 1.75));
+                params.dry_allowed_length = bytes.below(5) as u32;
+                params.dry_penalty_last_n = bytes.below(24) as u32;
+                params.dry_sequence_breakers = bytes.list(3, |bytes| match bytes.u8() {
+                    255 => bytes.list(24, |bytes| token(bytes, vocabulary)),
+                    _ => bytes.list(3, few),
+                });
+            }
+            10 => params.no_repeat_ngram_size = bytes.below(6) as u32,
+            _ => params.banned_strings = bytes.list(2, |bytes| "a".repeat(bytes.below(3))),
+        }
+    }
+    params
+}
+
 /// Parameters that need not be valid, nor fit the vocabulary.
 pub(super) fn parameters(bytes: &mut Bytes<'_>, vocabulary: usize) -> SamplingParams {
     let id = |bytes: &mut Bytes<'_>| token(bytes, vocabulary);
@@ -101,8 +157,8 @@ pub(super) fn parameters(bytes: &mut Bytes<'_>, vocabulary: usize) -> SamplingPa
             LogprobsMode::ProcessedLogprobs,
             LogprobsMode::ProcessedLogits,
         ][bytes.below(4)],
-        prompt_token_ids: bytes.list(12, id),
-        output_token_ids: bytes.list(12, id),
-        ..SamplingParams::default()
+        prompt_token_ids: history(bytes, vocabulary),
+        output_token_ids: history(bytes, vocabulary),
+        ..extended(bytes, vocabulary)
     }
 }

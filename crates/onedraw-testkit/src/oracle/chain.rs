@@ -1,23 +1,26 @@
 //! The stages, one after the other, over the list of tokens that are left.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use onedraw::{PenaltyScope, SamplingParams, Stage};
+use onedraw::{SamplingParams, Stage};
 
+use super::edit::edit;
+use super::left::{Left, Softmax};
+use super::truncate::{self, Cut, ENTROPY_MARGIN};
 use super::{Failure, Outcome};
 
 /// Below this the draw is greedy.
 const GREEDY_BELOW: f64 = 1e-5;
-/// How near to p, as a share of the total, the mass before a token makes its place in the nucleus uncertain.
-const TOP_P_MARGIN: f64 = 1e-6;
-/// How near to min-p's threshold, relative to it, a logit makes its token's place uncertain.
-const MIN_P_MARGIN: f64 = 1e-9;
-/// More borderline tokens than this at one stage, and only the two ends are followed.
-const MOST_LENGTHS: usize = 16;
+/// How near to [`GREEDY_BELOW`], relative to it, a temperature that the entropy sets may fall on either side.
+const GREEDY_MARGIN: f64 = 1e-6;
+/// What a doubt about the temperature does is computed to first order, which holds up to here.
+const MOST_TEMPERATURE_DOUBT: f64 = 1e-2;
 /// More answers than this in all are not followed.
 const MOST_ANSWERS: usize = 256;
-/// The mass that more than [`MOST_LENGTHS`] tokens between the two margins of p can have, with room to spare.
-const BORDER_MASS: f64 = 1e-5;
+/// The least slack where answers are not listed: their mass may be 0 in f64.
+const LEAST_SLACK: f64 = 1e-9;
+/// What names XTC's coin among the noise of a position.
+const COIN: u32 = 3;
 
 /// Every answer that a row may have.
 pub(super) struct Answers {
@@ -25,26 +28,38 @@ pub(super) struct Answers {
     pub plain: Result<Outcome, Failure>,
     /// The answers that differ from it because borderline tokens were decided another way.
     pub others: Vec<Result<Outcome, Failure>>,
-    /// See [`super::Expected::slack`].
+    pub allowance: Allowance,
+}
+
+/// What an answer may differ by: the fields of the same names in [`super::Expected`].
+#[derive(Clone, Copy, Default)]
+pub(super) struct Allowance {
     pub slack: f64,
+    pub tolerance: f64,
+    pub order_in_doubt: bool,
 }
 
 /// Runs the chain, once for each way in which borderline tokens can be decided.
 pub(super) fn run(logits: &[f32], stages: &[Stage], params: &SamplingParams) -> Answers {
-    let tokens: Vec<(u32, f32)> =
-        (0u32..).zip(logits.iter().copied()).filter(|token| token.1.is_finite()).collect();
-    if tokens.is_empty() {
-        return Answers { plain: Err(Failure::NothingLeft(None)), others: Vec::new(), slack: 0.0 };
+    let start = Left::new(logits);
+    let mut walk = Walk {
+        stages,
+        params,
+        vocabulary: logits.len(),
+        branches: VecDeque::new(),
+        is_temperature_open: false,
+        allowance: Allowance::default(),
+    };
+    if start.tokens.is_empty() {
+        let plain = Err(Failure::NothingLeft(None));
+        return Answers { plain, others: Vec::new(), allowance: walk.allowance };
     }
-    let mut start = Left { tokens, temperature: 1.0, greedy: false };
-    start.sort();
-    let mut walk = Walk { stages, params, branches: VecDeque::new(), slack: 0.0 };
     let plain = walk.follow(start, 0);
     let mut others = Vec::new();
     for followed in 1.. {
         let Some((left, at)) = walk.branches.pop_front() else { break };
         if followed == MOST_ANSWERS {
-            walk.slack = 1.0;
+            walk.allowance.slack = 1.0;
             break;
         }
         let other = walk.follow(left, at);
@@ -52,68 +67,169 @@ pub(super) fn run(logits: &[f32], stages: &[Stage], params: &SamplingParams) -> 
             others.push(other);
         }
     }
-    Answers { plain, others, slack: walk.slack }
+    if walk.is_temperature_open && !others.is_empty() {
+        // What lies between its two ends is not known.
+        walk.allowance.slack = 1.0;
+    }
+    Answers { plain, others, allowance: walk.allowance }
 }
 
 struct Walk<'a> {
     stages: &'a [Stage],
     params: &'a SamplingParams,
-    /// What an uncertain truncation might have left instead, and the stage that comes next.
+    vocabulary: usize,
+    /// What an uncertain stage might have left instead, and the stage that comes next.
     branches: VecDeque<(Left, usize)>,
-    slack: f64,
+    /// Whether a temperature was so much in doubt that its two ends were followed instead.
+    is_temperature_open: bool,
+    allowance: Allowance,
 }
 
 impl Walk<'_> {
     /// The plain reading of the stages from `start` on; other readings are added to `branches`.
     fn follow(&mut self, mut left: Left, start: usize) -> Result<Outcome, Failure> {
         for at in start..self.stages.len() {
-            let stage = self.stages[at].clone();
-            if !is_set(&stage, self.params) {
+            let stage = &self.stages[at];
+            if !is_set(stage, self.params) {
                 continue;
             }
             match stage {
+                Stage::Temperature if self.params.dynatemp_range > 0.0 => {
+                    self.set_temperature(&mut left, at);
+                }
                 Stage::Temperature if self.params.temperature < GREEDY_BELOW => left.greedy = true,
                 Stage::Temperature => left.temperature *= self.params.temperature,
-                Stage::TopK => {
-                    let k = usize::try_from(self.params.top_k).expect("a set top_k is above 0");
-                    left.tokens.truncate(k);
-                }
-                Stage::TopP => self.truncate(left.top_p(self.params.top_p), &mut left, at),
-                Stage::MinP => self.truncate(left.min_p(self.params.min_p), &mut left, at),
-                _ => {
-                    left.take_temperature_into_the_logits();
-                    left.edit(&stage, self.params);
-                    if left.tokens.is_empty() {
-                        return Err(Failure::NothingLeft(Some(stage)));
+                Stage::Xtc if self.coin(at) >= self.params.xtc_probability => {}
+                _ => match self.cut(stage, &left) {
+                    Some(cut) => self.truncate(&cut, &mut left, at),
+                    None => {
+                        left.take_temperature_into_the_logits();
+                        let best = left.tokens[0];
+                        // Smoothing measures from the best logit, and what that is off by is common to all.
+                        let common = if *stage == Stage::Smoothing { best.doubt } else { 0.0 };
+                        left.edit(common, edit(stage, self.params, best.logit));
+                        if left.tokens.is_empty() {
+                            return Err(Failure::NothingLeft(Some(stage.clone())));
+                        }
                     }
-                    left.sort();
-                }
+                },
             }
         }
+        self.allow(&left);
         Ok(left.outcome())
     }
 
-    fn truncate(&mut self, prefix: Prefix, left: &mut Left, at: usize) {
-        let mut lengths: Vec<usize> = (prefix.shortest..=prefix.longest)
-            .filter(|&length| {
-                length != prefix.length && (!prefix.keeps_ties_together || left.is_border(length))
-            })
-            .collect();
-        if lengths.len() > MOST_LENGTHS {
-            lengths = vec![prefix.shortest, prefix.longest];
-            let rest = &self.stages[at + 1..];
-            // A later edit may lift a borderline token, a later temperature its mass.
-            let may_grow = rest.iter().any(|stage| {
-                is_set(stage, self.params) && !matches!(stage, Stage::TopK | Stage::TopP | Stage::MinP)
-            });
-            self.slack = self.slack.max(if may_grow { 1.0 } else { BORDER_MASS });
+    /// What a truncation keeps; none if the stage is an edit.
+    fn cut(&self, stage: &Stage, left: &Left) -> Option<Cut> {
+        let params = self.params;
+        let mu = params.mirostat_mu.unwrap_or(2.0 * params.mirostat_tau);
+        Some(match stage {
+            Stage::MinP => truncate::min_p(left, params.min_p),
+            Stage::TopK => truncate::top_k(left, params.top_k),
+            Stage::TopP => truncate::top_p(left, params.top_p),
+            Stage::Typical => truncate::typical(left, params.typical_p),
+            Stage::TopNSigma => truncate::top_n_sigma(left, params.top_n_sigma),
+            Stage::Epsilon => truncate::epsilon(left, params.epsilon_cutoff),
+            Stage::Eta => truncate::eta(left, params.eta_cutoff),
+            Stage::TopA => truncate::top_a(left, params.top_a),
+            Stage::Xtc => truncate::xtc(left, params.xtc_threshold, &params.xtc_protected_token_ids),
+            Stage::Mirostat if params.mirostat == 1 => truncate::mirostat_1(left, mu, self.vocabulary),
+            Stage::Mirostat => truncate::mirostat_2(left, mu),
+            _ => return None,
+        })
+    }
+
+    /// Uniform in (0, 1), for the XTC stage that stands there.
+    fn coin(&self, at: usize) -> f64 {
+        let number = self.stages[..at].iter().filter(|stage| **stage == Stage::Xtc).count() as u32;
+        let position = self.params.output_token_ids.len() as u32;
+        let seed = self.params.seed.unwrap_or(0);
+        let words =
+            rand_philox::philox4x32_10([number, position, 0, COIN], [seed as u32, (seed >> 32) as u32]);
+        (f64::from(words[0]) + 0.5) / 4_294_967_296.0
+    }
+
+    fn truncate(&mut self, cut: &Cut, left: &mut Left, at: usize) {
+        let (narrowest, widest) = (cut.narrowest(), cut.widest());
+        let mut places = (widest.start..=narrowest.start).chain(narrowest.end..=widest.end);
+        if places.any(|place| left.is_order_in_doubt(place)) {
+            // Other tokens than these may stand beside the cut.
+            self.allowance.slack = 1.0;
         }
-        for length in lengths {
+        if !cut.is_complete {
+            // A later edit may lift a borderline token, a later temperature its mass. Only if the best token is the
+            // same for all and each later stage keeps the more the more it is given, are later answers between those
+            // of the narrowest and the widest window.
+            let is_harmless = |stage: &Stage| {
+                let is_monotone =
+                    matches!(stage, Stage::TopK | Stage::TopP | Stage::MinP | Stage::Epsilon | Stage::TopA);
+                !is_set(stage, self.params) || is_monotone && narrowest.start == widest.start
+            };
+            let softmax = Softmax::of(left);
+            let (least, most) = (softmax.mass(&narrowest), softmax.mass(&widest));
+            let slack = match least > 0.0 && self.stages[at + 1..].iter().all(is_harmless) {
+                true => ((most - least) / least).clamp(LEAST_SLACK, 1.0),
+                false => 1.0,
+            };
+            self.allowance.slack = self.allowance.slack.max(slack);
+        }
+        for window in cut.others.iter().filter(|window| !window.is_empty()) {
             let mut other = left.clone();
-            other.tokens.truncate(length);
+            other.keep(window, &cut.spared);
             self.branches.push_back((other, at + 1));
         }
-        left.tokens.truncate(prefix.length);
+        left.keep(&cut.kept, &cut.spared);
+    }
+
+    /// Multiplies the temperature by the one that the entropy sets, or makes the draw greedy.
+    fn set_temperature(&mut self, left: &mut Left, at: usize) {
+        let SamplingParams { temperature, dynatemp_range, dynatemp_exponent, .. } = *self.params;
+        let (low, high) = ((temperature - dynatemp_range).max(0.0), temperature + dynatemp_range);
+        let softmax = Softmax::of(left);
+        let largest = (left.tokens.len() as f64).ln();
+        let at_entropy = |entropy: f64| {
+            // A single token has no entropy, nor any that it could have.
+            let share = if largest == 0.0 { 0.0 } else { (entropy / largest).clamp(0.0, 1.0) };
+            low + (high - low) * share.powf(dynatemp_exponent)
+        };
+        let margin = ENTROPY_MARGIN + softmax.entropy_doubt;
+        let [least, plain, most] = [-margin, 0.0, margin].map(|off| at_entropy(softmax.entropy + off));
+        let may_be_greedy = least * (1.0 - GREEDY_MARGIN) < GREEDY_BELOW;
+        let may_be_drawn = most * (1.0 + GREEDY_MARGIN) >= GREEDY_BELOW;
+        let [least, set] = [least, plain].map(|temperature| temperature.max(GREEDY_BELOW));
+        let doubt = (most / set - 1.0).max(1.0 - least / set).max(0.0);
+        let drawn = |temperature: f64, doubt: f64| Left {
+            temperature: left.temperature * temperature,
+            temperature_doubt: left.temperature_doubt + doubt,
+            ..left.clone()
+        };
+
+        let mut readings = Vec::new();
+        if may_be_drawn && doubt <= MOST_TEMPERATURE_DOUBT {
+            readings.push(drawn(set, doubt));
+        } else if may_be_drawn {
+            self.is_temperature_open = true;
+            readings.extend([set, least, most].map(|temperature| drawn(temperature, 0.0)));
+        }
+        if may_be_greedy {
+            let place = if plain < GREEDY_BELOW { 0 } else { readings.len() };
+            readings.insert(place, Left { greedy: true, ..left.clone() });
+        }
+        *left = readings.remove(0);
+        self.branches.extend(readings.into_iter().map(|reading| (reading, at + 1)));
+    }
+
+    /// Allows for what the engine's logits and temperature may be off by at the end.
+    fn allow(&mut self, left: &Left) {
+        let allowance = &mut self.allowance;
+        if left.greedy {
+            if left.is_order_in_doubt(1) {
+                allowance.slack = 1.0;
+            }
+            return;
+        }
+        allowance.tolerance = allowance.tolerance.max(Softmax::of(left).tolerance()).min(1.0);
+        allowance.order_in_doubt |= (1..left.tokens.len()).any(|place| left.is_order_in_doubt(place));
     }
 }
 
@@ -122,7 +238,7 @@ impl Walk<'_> {
 fn is_set(stage: &Stage, params: &SamplingParams) -> bool {
     match stage {
         Stage::Allowed => params.allowed_token_ids.is_some(),
-        Stage::BadWords => !params.bad_words_ids.is_empty(),
+        Stage::BadWords => !(params.bad_words_ids.is_empty() && params.banned_strings.is_empty()),
         Stage::MinTokens => {
             params.min_tokens > 0 && !(params.eos_token_id.is_empty() && params.stop_token_ids.is_empty())
         }
@@ -132,162 +248,20 @@ fn is_set(stage: &Stage, params: &SamplingParams) -> bool {
                 || params.frequency_penalty != 0.0
                 || params.presence_penalty != 0.0
         }
-        Stage::Temperature => params.temperature != 1.0,
+        Stage::Dry => params.dry_multiplier > 0.0,
+        Stage::NoRepeatNgram => params.no_repeat_ngram_size > 0,
+        Stage::Smoothing => params.smoothing_factor > 0.0,
+        Stage::Temperature => params.temperature != 1.0 || params.dynatemp_range > 0.0,
         Stage::MinP => params.min_p > 0.0,
         Stage::TopK => params.top_k > 0,
         Stage::TopP => params.top_p < 1.0,
+        Stage::Typical => params.typical_p < 1.0,
+        Stage::TopNSigma => params.top_n_sigma > 0.0,
+        Stage::Epsilon => params.epsilon_cutoff > 0.0,
+        Stage::Eta => params.eta_cutoff > 0.0,
+        Stage::TopA => params.top_a > 0.0,
+        Stage::Xtc => params.xtc_probability > 0.0,
+        Stage::Mirostat => params.mirostat > 0,
         _ => panic!("the oracle does not know the stage {}", stage.name()),
     }
-}
-
-/// How many tokens a truncation keeps, and how few or many it might keep with other rounding.
-struct Prefix {
-    length: usize,
-    shortest: usize,
-    longest: usize,
-    /// Whether equal logits are decided alike.
-    keeps_ties_together: bool,
-}
-
-/// The tokens that are left, in order, with their logits before the temperature in force.
-#[derive(Clone)]
-struct Left {
-    tokens: Vec<(u32, f32)>,
-    temperature: f64,
-    greedy: bool,
-}
-
-impl Left {
-    fn sort(&mut self) {
-        // partial_cmp, not total_cmp: −0.0 and 0.0 are the same logit.
-        self.tokens.sort_by(|a, b| {
-            b.1.partial_cmp(&a.1).expect("logits that are left are finite").then(a.0.cmp(&b.0))
-        });
-    }
-
-    fn is_border(&self, length: usize) -> bool {
-        length == self.tokens.len() || self.tokens[length - 1].1 != self.tokens[length].1
-    }
-
-    /// The logarithm of each token's weight; the best has 0.
-    fn scaled(&self) -> impl Iterator<Item = f64> {
-        let best = f64::from(self.tokens[0].1);
-        self.tokens.iter().map(move |token| (f64::from(token.1) - best) / self.temperature)
-    }
-
-    fn top_p(&self, p: f64) -> Prefix {
-        let weights: Vec<f64> = self.scaled().map(f64::exp).collect();
-        let total: f64 = weights.iter().sum();
-        let mut before = 0.0;
-        let (mut length, mut shortest, mut longest) = (0, 0, 0);
-        for weight in weights {
-            length += usize::from(before < p * total);
-            shortest += usize::from(before < (p - TOP_P_MARGIN) * total);
-            longest += usize::from(before < (p + TOP_P_MARGIN) * total);
-            before += weight;
-        }
-        // Nothing is before the best token: it stays for any p.
-        Prefix { length: length.max(1), shortest: shortest.max(1), longest, keeps_ties_together: false }
-    }
-
-    fn min_p(&self, min_p: f64) -> Prefix {
-        let best = f64::from(self.tokens[0].1);
-        let threshold = self.temperature * min_p.ln();
-        let margin = threshold.abs() * MIN_P_MARGIN;
-        let at_least =
-            |limit: f64| self.tokens.iter().filter(|token| f64::from(token.1) - best >= limit).count();
-        Prefix {
-            length: at_least(threshold),
-            shortest: at_least(threshold + margin),
-            longest: at_least(threshold - margin),
-            keeps_ties_together: true,
-        }
-    }
-
-    /// An edit works on what the stages before it made of the logits.
-    fn take_temperature_into_the_logits(&mut self) {
-        if self.temperature != 1.0 {
-            let factor = 1.0 / self.temperature;
-            for (_, logit) in &mut self.tokens {
-                *logit = saturated((f64::from(*logit) * factor) as f32);
-            }
-            self.temperature = 1.0;
-        }
-    }
-
-    fn edit(&mut self, stage: &Stage, params: &SamplingParams) {
-        match stage {
-            Stage::Allowed => {
-                let allowed = BTreeSet::from_iter(params.allowed_token_ids.iter().flatten());
-                self.tokens.retain(|token| allowed.contains(&token.0));
-            }
-            Stage::BadWords => {
-                let banned: BTreeSet<u32> = params
-                    .bad_words_ids
-                    .iter()
-                    .filter_map(|word| word.split_last())
-                    .filter(|(_, others)| params.output_token_ids.ends_with(others))
-                    .map(|(&last, _)| last)
-                    .collect();
-                self.tokens.retain(|token| !banned.contains(&token.0));
-            }
-            Stage::MinTokens => {
-                if params.output_token_ids.len() < params.min_tokens as usize {
-                    let ends = BTreeSet::from_iter(params.eos_token_id.iter().chain(&params.stop_token_ids));
-                    self.tokens.retain(|token| !ends.contains(&token.0));
-                }
-            }
-            Stage::LogitBias => {
-                for (token, logit) in &mut self.tokens {
-                    if let Some(&bias) = params.logit_bias.get(token) {
-                        *logit = saturated(*logit + bias as f32);
-                    }
-                }
-            }
-            Stage::Penalties => self.penalize(params),
-            _ => panic!("the oracle does not know the edit {}", stage.name()),
-        }
-    }
-
-    fn penalize(&mut self, params: &SamplingParams) {
-        let history: Vec<(u32, bool)> = (params.prompt_token_ids.iter().map(|&id| (id, false)))
-            .chain(params.output_token_ids.iter().map(|&id| (id, true)))
-            .collect();
-        let window = match params.penalty_window {
-            0 => history.len(),
-            window => history.len().min(window as usize),
-        };
-        // A token of the prompt alone is seen, with a count of 0.
-        let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
-        for &(id, is_output) in &history[history.len() - window..] {
-            let count = seen.entry(id).or_default();
-            *count += u32::from(is_output || params.penalty_scope == PenaltyScope::All);
-        }
-        let repetition = params.repetition_penalty as f32;
-        for (token, logit) in &mut self.tokens {
-            let Some(&count) = seen.get(token) else { continue };
-            *logit = saturated(if *logit > 0.0 { *logit / repetition } else { *logit * repetition });
-            if count > 0 {
-                *logit = saturated(*logit - params.frequency_penalty as f32 * count as f32);
-                *logit = saturated(*logit - params.presence_penalty as f32);
-            }
-        }
-    }
-
-    fn outcome(&self) -> Outcome {
-        if self.greedy {
-            return Outcome { tokens: vec![self.tokens[0].0], probabilities: vec![1.0] };
-        }
-        let weights: Vec<f64> = self.scaled().map(f64::exp).collect();
-        let total: f64 = weights.iter().sum();
-        Outcome {
-            tokens: self.tokens.iter().map(|token| token.0).collect(),
-            probabilities: weights.iter().map(|weight| weight / total).collect(),
-        }
-    }
-}
-
-/// Only a mask makes −inf; an edit that overflows stays at the largest finite logit.
-fn saturated(logit: f32) -> f32 {
-    logit.clamp(f32::MIN, f32::MAX)
 }

@@ -1,10 +1,11 @@
 //! Whether an answer is one that the oracle allows, and if not, what exactly is wrong with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Expected;
 
-/// Compares an answer with what is expected: the same tokens in the same order, each probability within `tolerance`.
+/// Compares an answer with what is expected: the same tokens in the same order, each probability within `tolerance`
+/// and what `expected` itself allows.
 ///
 /// Where `expected` is uncertain, any of its alternatives will do. The message says what differs from the plain
 /// reading.
@@ -14,15 +15,18 @@ pub fn check(
     probabilities: &[f64],
     tolerance: f64,
 ) -> Result<(), String> {
-    let plain = compare(&expected.tokens, &expected.probabilities, tokens, probabilities, tolerance);
+    let answer = Answer {
+        tokens,
+        probabilities,
+        tolerance: tolerance + expected.tolerance,
+        order_in_doubt: expected.order_in_doubt,
+    };
+    let plain = answer.compare(&expected.tokens, &expected.probabilities);
     let Err(difference) = plain else { return Ok(()) };
     if !expected.uncertain {
         return Err(format!("{difference}; no decision was near a border"));
     }
-    let fits = |other: &super::Outcome| {
-        compare(&other.tokens, &other.probabilities, tokens, probabilities, tolerance).is_ok()
-    };
-    if expected.alternatives.iter().any(fits) {
+    if expected.alternatives.iter().any(|other| answer.compare(&other.tokens, &other.probabilities).is_ok()) {
         return Ok(());
     }
     if expected.slack == 0.0 {
@@ -31,33 +35,99 @@ pub fn check(
             "{difference}; nor is it one of the {count} answers that borderline tokens allow"
         ));
     }
-    between(expected, tokens, probabilities, tolerance).map_err(|reason| {
+    answer.lies_between(expected).map_err(|reason| {
         format!("{difference}; nor does it lie between the answers that borderline tokens allow: {reason}")
     })
 }
 
-fn compare(
-    expected: &[u32],
-    expected_probabilities: &[f64],
-    tokens: &[u32],
-    probabilities: &[f64],
+/// An answer, and how far it may be off.
+struct Answer<'a> {
+    tokens: &'a [u32],
+    probabilities: &'a [f64],
     tolerance: f64,
-) -> Result<(), String> {
-    well_formed(tokens, probabilities)?;
-    if expected != tokens {
-        return Err(support_or_order(expected, expected_probabilities, tokens, probabilities));
+    order_in_doubt: bool,
+}
+
+impl Answer<'_> {
+    fn compare(&self, expected: &[u32], expected_probabilities: &[f64]) -> Result<(), String> {
+        let Self { tokens, probabilities, tolerance, .. } = *self;
+        well_formed(tokens, probabilities)?;
+        let wanted = match tokens == expected {
+            true => Some(expected_probabilities.to_vec()),
+            false => self.reordered(expected, expected_probabilities),
+        };
+        let Some(wanted) = wanted else {
+            return Err(support_or_order(expected, expected_probabilities, tokens, probabilities));
+        };
+        for ((token, &want), &got) in tokens.iter().zip(&wanted).zip(probabilities) {
+            // Written so that NaN fails.
+            let is_near = (got - want).abs() <= tolerance;
+            if !is_near {
+                return Err(format!(
+                    "the probability of token {token} is {got:e}, not {want:e}: off by {:e}, more than {tolerance:e}",
+                    got - want
+                ));
+            }
+        }
+        Ok(())
     }
-    for ((token, &want), &got) in tokens.iter().zip(expected_probabilities).zip(probabilities) {
-        // Written so that NaN fails.
-        let is_near = (got - want).abs() <= tolerance;
-        if !is_near {
-            return Err(format!(
-                "the probability of token {token} is {got:e}, not {want:e}: off by {:e}, more than {tolerance:e}",
-                got - want
-            ));
+
+    /// The expected probabilities in the answer's order, if the tokens are the same and their order is one that is
+    /// possible: tokens may change places only if their probabilities can.
+    fn reordered(&self, expected: &[u32], expected_probabilities: &[f64]) -> Option<Vec<f64>> {
+        if !self.order_in_doubt || self.tokens.len() != expected.len() {
+            return None;
+        }
+        let by_id: BTreeMap<_, _> = expected.iter().zip(expected_probabilities.iter().copied()).collect();
+        let wanted: Vec<f64> =
+            self.tokens.iter().map(|token| by_id.get(token).copied()).collect::<Option<_>>()?;
+        wanted.is_sorted_by(|before, after| before + 2.0 * self.tolerance >= *after).then_some(wanted)
+    }
+
+    /// For more borderline tokens than can be listed: the answer must hold what every listed answer holds, and be part
+    /// of one of them, without a gap and with probabilities that differ from its by no more than the slack.
+    fn lies_between(&self, expected: &Expected) -> Result<(), String> {
+        let Self { tokens, probabilities, tolerance, .. } = *self;
+        well_formed(tokens, probabilities)?;
+        let total: f64 = probabilities.iter().sum();
+        let is_distribution = (total - 1.0).abs() <= tolerance.max(1e-6);
+        if !is_distribution {
+            return Err(format!("the probabilities sum to {total}"));
+        }
+        if expected.slack >= 1.0 {
+            return Ok(());
+        }
+        let plain = (&expected.tokens, &expected.probabilities);
+        let others = expected.alternatives.iter().map(|other| (&other.tokens, &other.probabilities));
+        let listed: Vec<_> = others.chain([plain]).collect();
+        let supports: Vec<BTreeSet<&u32>> =
+            listed.iter().map(|(support, _)| support.iter().collect()).collect();
+        let held = BTreeSet::from_iter(tokens);
+        let is_needed = |token: &u32| supports.iter().all(|support| support.contains(token));
+        if let Some(token) = expected.tokens.iter().find(|token| is_needed(token) && !held.contains(token)) {
+            return Err(format!("it lacks token {token}, which must be kept"));
+        }
+        let is_part = |(support, wanted): &(&Vec<u32>, &Vec<f64>)| {
+            let mut rest = support.iter().zip(*wanted);
+            tokens.iter().zip(probabilities).all(|(token, &got)| {
+                let found = rest.find(|(other, _)| *other == token);
+                found.is_some_and(|(_, &want)| (got - want).abs() <= tolerance + expected.slack)
+            })
+        };
+        // From the last token that must be kept, what may be kept is kept up to some place on either side.
+        let has_no_gap = |support: &[u32]| {
+            let middle = support.iter().rposition(is_needed).unwrap_or(0);
+            let (front, back) = support.split_at(middle);
+            let are_held = |part: &[u32]| -> Vec<bool> {
+                part.iter().filter(|token| !is_needed(token)).map(|token| held.contains(token)).collect()
+            };
+            are_held(front).is_sorted() && are_held(back).iter().rev().is_sorted()
+        };
+        match listed.iter().any(|answer| is_part(answer) && has_no_gap(answer.0)) {
+            true => Ok(()),
+            false => Err(format!("it is no part of any of these {} answers", listed.len())),
         }
     }
-    Ok(())
 }
 
 fn well_formed(tokens: &[u32], probabilities: &[f64]) -> Result<(), String> {
@@ -99,33 +169,4 @@ fn support_or_order(expected: &[u32], expected_p: &[f64], tokens: &[u32], p: &[f
         some(&missing),
         some(&extra)
     )
-}
-
-/// For more borderline tokens than can be listed: the answer must lie between the shortest and the longest one.
-fn between(expected: &Expected, tokens: &[u32], probabilities: &[f64], tolerance: f64) -> Result<(), String> {
-    well_formed(tokens, probabilities)?;
-    let total: f64 = probabilities.iter().sum();
-    let is_distribution = (total - 1.0).abs() <= tolerance.max(1e-6);
-    if !is_distribution {
-        return Err(format!("the probabilities sum to {total}"));
-    }
-    if expected.slack >= 1.0 {
-        return Ok(());
-    }
-    let supports = || expected.alternatives.iter().map(|other| &other.tokens).chain([&expected.tokens]);
-    let shortest = supports().min_by_key(|support| support.len()).expect("the plain answer is there");
-    let longest = supports().max_by_key(|support| support.len()).expect("the plain answer is there");
-    if !tokens.starts_with(shortest) {
-        return Err(format!("it does not begin with the {} tokens that must be kept", shortest.len()));
-    }
-    if !longest.starts_with(tokens) {
-        return Err(format!("it is no beginning of the {} tokens that may be kept", longest.len()));
-    }
-    for ((token, &want), &got) in tokens.iter().zip(&expected.probabilities).zip(probabilities) {
-        let is_near = (got - want).abs() <= tolerance + expected.slack;
-        if !is_near {
-            return Err(format!("the probability of token {token} is {got:e}, not about {want:e}"));
-        }
-    }
-    Ok(())
 }
