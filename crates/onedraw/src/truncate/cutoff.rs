@@ -2,17 +2,18 @@
 //! Liang, Truncation sampling as language model desmoothing, 2022), top-a's is the best probability squared times a factor
 //! (RWKV-LM), mirostat 2's is a surprise in bits.
 //!
-//! A bar is a probability; it is compared as a logit, `y ≥ ln(bar · Z)`, because weights are not monotone to the last bit. Every token
-//! equal to the best stays, so a bar nobody reaches leaves no empty row.
+//! A bar is a probability. It is kept as a logarithm, which cannot underflow, and compared as one, `y ≥ ln bar + ln Z`, because weights are
+//! not monotone to the last bit. Every token equal to the best stays, so a bar nobody reaches leaves no empty row.
 
 use crate::edit::temperature::Temperature;
 use crate::inquiry::Inquiry;
 use crate::mass::{Spread, relative};
-use crate::math::{exp, ln};
+use crate::math::ln;
 use crate::order::{Key, lowest_where};
 use crate::question::{Answer, Question};
 use crate::truncate::Verdict;
 
+/// Each holds the logarithm of its number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cutoff {
     /// Keep p ≥ e.
@@ -21,8 +22,6 @@ pub(crate) enum Cutoff {
     Eta(f64),
     /// Keep p ≥ a·p_max².
     TopA(f64),
-    /// Keep −log2 p ≤ mu.
-    Surprise(f64),
 }
 
 /// An interval is trusted only so far from the bar: the logarithm is good to the last bit, but not monotone there.
@@ -31,19 +30,17 @@ const MARGIN: f64 = 1e-9;
 impl Cutoff {
     /// `None` where the parameter is off.
     pub(crate) fn new(kind: fn(f64) -> Cutoff, value: f64) -> Option<Self> {
-        (value > 0.0).then(|| kind(value))
+        (value > 0.0).then(|| kind(ln(value)))
     }
 
     /// The bar as `y`, the logarithm of a weight: 0 at most. `spread` is of what the earlier stages left.
     fn bar(&self, spread: &Spread) -> f64 {
-        let mass = relative(spread.total);
-        let bar = match *self {
-            Cutoff::Epsilon(e) => e,
-            Cutoff::Eta(e) => e.min(e.sqrt() * exp(-spread.entropy())),
-            Cutoff::TopA(a) => a / mass / mass,
-            Cutoff::Surprise(mu) => exp(-mu * std::f64::consts::LN_2),
+        let mass = ln(relative(spread.total));
+        let y = match *self {
+            Cutoff::Epsilon(e) => e + mass,
+            Cutoff::Eta(e) => e.min(0.5 * e - spread.entropy()) + mass,
+            Cutoff::TopA(a) => a - mass,
         };
-        let y = ln(bar * mass);
         if y < 0.0 { y } else { 0.0 }
     }
 
@@ -78,6 +75,11 @@ impl Cutoff {
         } else {
             Verdict::HangsOnCut
         }
+    }
+
+    /// The bar of a surprise of `bits` at most.
+    pub(crate) fn surprise(bits: f64) -> Self {
+        Cutoff::Epsilon(-bits * std::f64::consts::LN_2)
     }
 
     /// Eta's bar is epsilon's at most.

@@ -49,7 +49,7 @@ impl Mirostat {
         previous: Key,
     ) -> Prefix {
         if self.version == 2 {
-            return Prefix::Cutoff(Cutoff::Surprise(mu));
+            return Prefix::Cutoff(Cutoff::surprise(mu));
         }
         row.ask(Question::Best { count: FITTED });
         let keys = row.keys();

@@ -15,6 +15,7 @@ use crate::params::SamplingParams;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Xtc {
     probability: f64,
+    /// The logarithm of the threshold.
     threshold: f64,
     pub protected: Vec<u32>,
     /// How many XTC stages stand before this one: each has a coin of its own.
@@ -25,7 +26,7 @@ impl Xtc {
     pub(crate) fn new(params: &SamplingParams, index: u32) -> Option<Self> {
         (params.xtc_probability > 0.0).then(|| Self {
             probability: params.xtc_probability,
-            threshold: params.xtc_threshold,
+            threshold: ln(params.xtc_threshold),
             protected: params.xtc_protected_token_ids.clone(),
             index,
         })
@@ -45,7 +46,7 @@ impl Xtc {
         previous: Key,
     ) -> Option<Key> {
         let x_max = summit.logit();
-        let bar = ln(self.threshold * relative(row.total(previous, temperature.softmax(x_max))));
+        let bar = self.threshold + ln(relative(row.total(previous, temperature.softmax(x_max))));
         let lowest = lowest_where(x_max, |x| temperature.scaled(x, x_max) >= bar)?;
         row.last(Key::last_of(lowest).min(previous)).filter(|&last| last > summit)
     }
