@@ -78,7 +78,9 @@ fn borderline_cases_are_rare() {
             plain_loose += u32::from(expected.slack > 0.0 && !hangs_on_entropy);
         }
     }
-    println!("{uncertain} with alternatives, {loose} with too many to list, {plain_loose} of them without an entropy");
+    println!(
+        "{uncertain} with alternatives, {loose} with too many to list, {plain_loose} of them without an entropy"
+    );
     assert!(uncertain * 40 < cases, "{uncertain} of {cases}");
     assert!(loose * 80 < cases, "{loose} of {cases}");
     assert!(plain_loose * 200 < cases, "{plain_loose} of {cases}");
