@@ -121,34 +121,47 @@ impl Explainer {
         let spread = draw.row.spread(last, softmax);
         draw.row.ask(Question::Kept { last });
         let left = draw.row.keys();
-        left.sort_unstable_by_key(|key| key.token());
-        let effect = self.effect(stage, left, softmax, &spread);
+        let effect = self.effect(stage, left, moment.vocabulary, softmax, &spread);
+        self.before.clone_from(left);
         let temperature = draw.temperature.value;
         self.stages.push(StageEffect { decision, temperature, nanoseconds, ..effect });
-        self.before.clone_from(left);
         (self.softmax, self.total) = (softmax, spread.total);
         self.started = Instant::now();
     }
 
-    /// Compares what is left, by id, with what was.
-    fn effect(&self, stage: String, left: &[Key], softmax: Softmax, spread: &Spread) -> StageEffect {
-        let stays = |key: &Key| left.binary_search_by_key(&key.token(), |left| left.token()).is_ok();
-        let mut gone: Vec<Key> = self.before.iter().copied().filter(|key| !stays(key)).collect();
+    /// Compares what is left with what was.
+    fn effect(
+        &self,
+        stage: String,
+        left: &[Key],
+        vocabulary: usize,
+        softmax: Softmax,
+        spread: &Spread,
+    ) -> StageEffect {
+        let mut stays = vec![false; vocabulary];
+        left.iter().for_each(|key| stays[key.token() as usize] = true);
+        let gone = self.before.iter().copied().filter(|key| !stays[key.token() as usize]);
+        let mut gone: Vec<Key> = gone.collect();
+        let count = gone.len() as u32;
+        let lost: u64 = gone.iter().map(|key| self.softmax.weight(key.logit())).sum();
+        // Only those that are named need an order.
+        if self.listed < gone.len() {
+            gone.select_nth_unstable(self.listed);
+            gone.truncate(self.listed);
+        }
         gone.sort_unstable();
-        let weight = |key: &Key| self.softmax.weight(key.logit());
-        let lost: u64 = gone.iter().map(weight).sum();
         let share = |weight: u64, total: u64| weight as f64 / total as f64;
         let candidate = |key: &Key, softmax: Softmax, total| Candidate {
             token: key.token(),
             probability: share(softmax.weight(key.logit()), total),
         };
         let best = left.iter().min().map(|key| candidate(key, softmax, spread.total));
-        let removed = gone.iter().take(self.listed).map(|key| candidate(key, self.softmax, self.total));
+        let removed = gone.iter().map(|key| candidate(key, self.softmax, self.total));
         StageEffect {
             stage,
             tokens: left.len() as u32,
             mass: if self.stages.is_empty() { 1.0 } else { share(self.total - lost, self.total) },
-            gone: gone.len() as u32,
+            gone: count,
             removed: removed.collect(),
             best: best.unwrap_or(Candidate { token: 0, probability: 0.0 }),
             entropy: spread.entropy() / std::f64::consts::LN_2,

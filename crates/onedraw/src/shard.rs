@@ -14,6 +14,14 @@
 //! | top-p after top-k | the k best keys, then their mass | 5, 1 + 8·k, then 17, 9 |
 //! | a winner that min-p or top-k rejects | for top-k the k best keys, once | 5, 1 + 8·k |
 //! | a cut by mass, or a k above 1,024 | five histograms | 5 · 19, up to 3 · 16,385 + 2 · 8,193 |
+//! | epsilon, top-a, mirostat 2 | as top-p: an interval of the total, and if it cannot tell, the total | 17, 25, then 17, 9 |
+//! | eta (if the interval cannot tell), dynatemp | count, mass and entropy | 17, 21 |
+//! | top-n-sigma | the last token, then sums of deviations | 9, 9, then 17, 29 |
+//! | typical | the entropy, three histograms of distances, then what goes | 17, 21, then 3 · 43, 2 · 16,385 + 8,193, then 17, 14 |
+//! | XTC, if its coin says yes | the total, the last top choice, then what goes | 17, 9, then 9, 9, then 17, 14 |
+//! | mirostat 1 | the hundred best keys | 5, 801 |
+//! | smoothing | the bend | 29, 14 |
+//! | a user's own stage | the mass, all keys, then the change | 17, 9, then 9, 1 + 8·V, then 1 + 8 a token, 14 |
 //!
 //! The bytes are a tag and the numbers at their width. min-p needs no round. A rejected winner repeats the rounds from the race on.
 //!
