@@ -51,17 +51,17 @@ impl Softmax {
 
     /// The weight of logit `x`, and `floor(weight · |t|)`, its share of the entropy. The product is exact before the floor: a weight
     /// has 24 significant bits, as t has.
+    pub fn surprise(self, x: f32) -> (u64, u64) {
+        self.surprise_by(x, fma)
+    }
+
+    /// As [`Softmax::surprise`], with a fused multiply-add of the caller's.
     #[inline(always)]
     pub(crate) fn surprise_by(self, x: f32, fma: impl Fn(f32, f32, f32) -> f32) -> (u64, u64) {
         let t = (x - self.x_max) * self.scale;
         let t = if t > -64.0 { t } else { -64.0 };
         let weight = exp2_fixed_by(t, fma);
         (weight, (weight as f64 * f64::from(-t)) as u64)
-    }
-
-    /// As [`Softmax::surprise_by`].
-    pub fn surprise(self, x: f32) -> (u64, u64) {
-        self.surprise_by(x, fma)
     }
 }
 

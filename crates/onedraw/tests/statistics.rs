@@ -295,7 +295,7 @@ fn uniforms_give_exact_shares() {
 // ---- XTC: its coin, and that every purpose has a stream of its own ----
 
 /// Probabilities 0.6, 0.3 and 0.1: with a threshold of 0.25, XTC removes token 0.
-const THREE: [f32; 3] = [-0.510_825_6, -1.203_972_8, -2.302_585];
+const THREE: [f32; 3] = [-0.510_825_6, -1.203_972_8, -std::f32::consts::LN_10];
 
 #[test]
 fn xtc_acts_as_often_as_its_probability_says() {
