@@ -8,7 +8,7 @@ use onedraw::explain::{Candidate, StageEffect};
 /// Writes what the chain did to one row, and the token it ends in.
 pub fn table(out: &mut impl Write, row: usize, explanation: &Explanation) -> io::Result<()> {
     let Explanation { stages, token, probability, position, seed } = explanation;
-    let names = ["stage", "tokens", "gone", "mass left", "best", "p(best)", "entropy", "T", "time"];
+    let names = ["stage", "tokens", "gone", "mass kept", "best", "p(best)", "entropy", "T", "time"];
     line(out, names.map(str::to_owned), "went, most likely first")?;
     for effect in stages {
         let StageEffect { stage, tokens, gone, mass, best, entropy, temperature, nanoseconds, .. } = effect;
@@ -82,7 +82,7 @@ mod tests {
         let mut text = Vec::new();
         table(&mut text, 2, &explanation).expect("written");
         let expected = [
-            "stage             tokens     gone  mass left     best   p(best)  entropy         T         time  went, most likely first",
+            "stage             tokens     gone  mass kept     best   p(best)  entropy         T         time  went, most likely first",
             "row               128256        0   1.000000        3  0.250000   10.500    1.0000      98.8 µs",
             "xtc               128253        3   0.500000        9  0.125000   10.500    1.0000    1234.6 µs  the coin says yes; 3 (0.2500) 7 (0.2000) … 1 more",
             "row 2, position 4, seed 42: token 9, probability 0.125000",

@@ -30,7 +30,8 @@ const NUMBERS_AT_A_TIME: u64 = 1 << 22;
 JSON output is a line a row and draw:
   {\"row\":0,\"draw\":0,\"token\":7,\"logprob\":-0.51,\"probability\":0.6,\"rank\":1,\"seed\":42,\
 \"position\":0}
-with \"sequence\" after \"draw\" where n > 1, and \"logprobs\" at the end where asked for.
+with \"sequence\" after \"draw\" where n > 1, \"logprobs\" at the end where asked for, and \"mirostat_mu\", where
+mirostat stands once the token is accepted, where it is on. Distributions and explanations are those of the first of n sequences.
 A row that cannot be sampled gives one line {\"row\":2,\"error\":{\"kind\":…,\"message\":…}};
 the other rows get their results, and the exit code is 1.
 
@@ -43,7 +44,7 @@ pub struct Arguments {
     /// Sampling parameters: a JSON object for all rows, or an array of one a row; @FILE reads a file
     #[arg(long, value_name = "JSON")]
     params: Option<String>,
-    /// Draws for each row; draw d is that of position (number of output tokens) + d
+    /// Draws for each row; draw d is that of position (number of output tokens) + d, from the same history and mirostat_mu
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     draws: u32,
@@ -54,11 +55,11 @@ pub struct Arguments {
     /// What logprobs are taken from (overrides the parameter)
     #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(LogprobsMode::ALL.map(LogprobsMode::name)))]
     logprobs_mode: Option<String>,
-    /// Print each row's distribution instead of draws: what is left, best first
+    /// Print each row's distribution instead of draws: what is left, best first; with XTC, after the coin of this position
     #[arg(long)]
     distribution: bool,
     /// Print instead, stage by stage, what the next draw leaves of each row: tokens, mass, what went, and the time
-    #[arg(long, conflicts_with = "distribution")]
+    #[arg(long, conflicts_with_all = ["distribution", "draws", "logprobs", "logprobs_mode"])]
     explain: bool,
     /// Order of the stages: vllm, huggingface, llama.cpp or stage,stage,… (overrides the parameter)
     #[arg(long, value_name = "ORDER")]
@@ -204,7 +205,7 @@ impl<'a> Job<'a> {
         Ok(all_good)
     }
 
-    /// The next step of each row's first sequence: the sequences of a row begin alike.
+    /// The next step of each row's first sequence.
     fn one_step_a_row(&mut self, rows: Range<usize>) -> Result<Vec<Step<'a>>> {
         let mut steps = Vec::new();
         for row in rows {

@@ -248,7 +248,7 @@ fn unset(params: &mut SamplingParams, stage: Stage) {
     }
     unset! {
         Allowed: allowed_token_ids;
-        BadWords: bad_words_ids, banned_strings;
+        BadWords: bad_words_ids;
         MinTokens: min_tokens;
         LogitBias: logit_bias;
         Penalties: repetition_penalty, frequency_penalty, presence_penalty, penalty_window, penalty_scope;

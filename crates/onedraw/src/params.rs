@@ -86,7 +86,7 @@ pub struct SamplingParams {
     pub logprobs_mode: LogprobsMode,
     /// As `logprobs`, for each token of the prompt.
     pub prompt_logprobs: Option<i64>,
-    /// Phrases that must not appear in the text; checked here, acted upon by a decode loop.
+    /// Phrases that must not appear in the text: a [`StopMatcher`](crate::StopMatcher) finds them, and a decode loop takes them back.
     pub banned_strings: Vec<String>,
     /// The prompt, for penalties.
     pub prompt_token_ids: Vec<u32>,

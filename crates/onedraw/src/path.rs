@@ -38,6 +38,11 @@ impl Path {
             && self.marks.iter().all(|mark| is_sound(mark.mu, mark.round))
     }
 
+    /// Whether anything is banned at this position.
+    pub(crate) fn has_bans_at(&self, position: u32) -> bool {
+        self.bans.iter().any(|ban| ban.position == position)
+    }
+
     pub(crate) fn reserve(&mut self, tokens: usize) {
         self.marks.reserve(tokens);
     }

@@ -69,8 +69,8 @@ impl Step {
 enum Grain {
     /// As few segments as can be.
     Coarse,
-    /// A segment an edit, and one before all: to look between them.
-    EachEdit,
+    /// A segment an edit, and one before all: to look between them. Bans are an edit where there are any.
+    EachEdit { has_bans: bool },
 }
 
 impl Plan {
@@ -89,9 +89,9 @@ impl Plan {
     }
 
     /// The chain divided so that one can look between any two stages. The parameters are those of a plan.
-    pub(crate) fn finely(params: &SamplingParams, with_mask: bool) -> Vec<Segment> {
+    pub(crate) fn finely(params: &SamplingParams, with_mask: bool, has_bans: bool) -> Vec<Segment> {
         let order = params.order.clone().unwrap_or_default();
-        lay_out(params, order.stages(), with_mask, Grain::EachEdit)
+        lay_out(params, order.stages(), with_mask, Grain::EachEdit { has_bans })
     }
 
     pub(crate) fn segments(&self, with_mask: bool) -> Result<&[Segment], RowError> {
@@ -125,6 +125,14 @@ impl Plan {
 fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool, grain: Grain) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut segment = Segment::default();
+    match grain {
+        Grain::Coarse => segment.edits.push(Edit::Bans),
+        Grain::EachEdit { has_bans: true } => {
+            segments.push(Segment::default());
+            segment.edits.push(Edit::Bans);
+        }
+        Grain::EachEdit { has_bans: false } => {}
+    }
     let is_greedy = is_greedy(params);
     for (i, stage) in stages.iter().enumerate() {
         let edit = Edit::new(stage, params, with_mask);
@@ -142,7 +150,7 @@ fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool, grain: Gr
         };
         let is_divided = match grain {
             Grain::Coarse => !segment.steps.is_empty() && (edit.is_some() || step.iter().any(Step::is_edit)),
-            Grain::EachEdit => edit.is_some() || step.iter().any(Step::is_edit),
+            Grain::EachEdit { .. } => edit.is_some() || step.iter().any(Step::is_edit),
         };
         if is_divided {
             segments.push(std::mem::take(&mut segment));
@@ -187,7 +195,7 @@ mod tests {
     #[test]
     fn idle_stages_are_left_out() {
         let plan = plan(SamplingParams { top_k: -1, logprobs: Some(3), min_tokens: 5, ..Default::default() });
-        assert_eq!(plan.segments, [Segment::default()]);
+        assert_eq!(plan.segments, [Segment { edits: vec![Edit::Bans], steps: Vec::new() }]);
         assert!(!plan.is_greedy());
     }
 
@@ -229,8 +237,9 @@ mod tests {
         let counts = |segments: &[Segment]| -> Vec<_> {
             segments.iter().map(|segment| (segment.edits.len(), segment.steps.len())).collect()
         };
-        assert_eq!(counts(&plan(params.clone()).segments), [(2, 3)]);
-        assert_eq!(counts(&Plan::finely(&params, false)), [(0, 0), (1, 0), (1, 0), (0, 3)]);
+        assert_eq!(counts(&plan(params.clone()).segments), [(3, 3)]);
+        assert_eq!(counts(&Plan::finely(&params, false, false)), [(0, 0), (1, 0), (1, 0), (0, 3)]);
+        assert_eq!(counts(&Plan::finely(&params, false, true)), [(0, 0), (1, 0), (1, 0), (1, 0), (0, 3)]);
     }
 
     #[test]

@@ -159,8 +159,10 @@ impl Sampler {
         self.sequence.rewind(length);
     }
 
-    /// Takes text back because a banned string was completed, as a [`StopMatcher`](crate::StopMatcher) decided. The token that stood
-    /// there is banned at that position, and the noise is fresh: to reuse it would be a bias. The rewinds so far count as history.
+    /// Takes text back because of what was drawn: a banned string was completed, as a [`StopMatcher`](crate::StopMatcher) decided, or
+    /// whatever a caller found in it. The token that stood there is banned at that position, before every stage of the chain, and the noise
+    /// is fresh: to reuse it would be a bias. The rewinds so far count as history. Once every token of a position is banned, a
+    /// draw there is [`RowError::NothingLeft`].
     pub fn take_back(&mut self, rewind: &Rewind) {
         self.sequence.take_back(rewind);
     }

@@ -344,7 +344,7 @@ impl Sequence {
         let position = self.position();
         // The plan says whether a mask has a stage; the chain is divided more finely to look between its stages.
         self.plan.segments(mask.is_some())?;
-        let segments = Plan::finely(&self.params, mask.is_some());
+        let segments = Plan::finely(&self.params, mask.is_some(), self.path.has_bans_at(position));
         let moment = self.moment(row.len(), position);
         let mut explainer = Explainer::new(listed);
         self.with_row(row, mask, position, &segments, workspace, |row, memory| {

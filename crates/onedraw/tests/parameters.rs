@@ -143,7 +143,6 @@ fn an_order_must_name_the_stage_of_every_parameter_that_is_set() {
         assert_eq!(error(json), message);
     }
     for (field, value, stage) in [
-        ("banned_strings", r#"["x"]"#, "bad_words"),
         ("dry_base", "2", "dry"),
         ("no_repeat_ngram_size", "2", "no_repeat_ngram"),
         ("smoothing_factor", "1", "smoothing"),

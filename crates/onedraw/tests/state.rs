@@ -228,14 +228,30 @@ fn text_that_is_taken_back_is_drawn_anew() {
     assert!(batch.remove(id) && !batch.take_back(id, &Rewind { length: 0, token: 0, phrase: 0 }));
 }
 
+/// Whoever decides, with or without `banned_strings`, and whatever the order names.
 #[test]
 fn bans_can_use_up_a_position() {
     let row = [1.0f32, 2.0];
-    let mut sampler = sampler(r#"{"banned_strings": ["x"]}"#);
-    for _ in 0..2 {
-        let token = sampler.sample(&row).expect("a token is left").token;
-        sampler.take_back(&Rewind { length: 0, token, phrase: 0 });
+    for json in
+        [r#"{"banned_strings": ["x"]}"#, r#"{"temperature": 0}"#, r#"{"order": ["top_k"], "top_k": 1}"#]
+    {
+        for shards in [1, 2] {
+            let mut sampler = sampler(json).shards(onedraw::Shards::even(shards));
+            for _ in 0..2 {
+                let token = sampler.sample(&row).expect("a token is left").token;
+                sampler.take_back(&Rewind { length: 0, token, phrase: 0 });
+            }
+            let nothing = RowError::NothingLeft { stage: Some(onedraw::Stage::BadWords) };
+            assert_eq!(sampler.sample(&row), Err(nothing.clone()));
+            assert_eq!(sampler.explain(&row, 1), Err(nothing));
+            sampler.accept(1);
+            assert_eq!(sampler.sample(&row).expect("elsewhere nothing is banned").position, 1);
+        }
     }
-    let nothing = RowError::NothingLeft { stage: Some(onedraw::Stage::BadWords) };
-    assert_eq!(sampler.sample(&row), Err(nothing));
+    // An explanation shows what was banned.
+    let mut sampler = sampler("{}");
+    sampler.take_back(&Rewind { length: 0, token: 1, phrase: 0 });
+    let explanation = sampler.explain(&row, 1).expect("one is left");
+    assert_eq!(explanation.stages[1].stage, "bad_words");
+    assert_eq!(explanation.stages[1].removed[0].token, 1);
 }

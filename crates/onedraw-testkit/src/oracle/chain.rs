@@ -238,7 +238,7 @@ impl Walk<'_> {
 fn is_set(stage: &Stage, params: &SamplingParams) -> bool {
     match stage {
         Stage::Allowed => params.allowed_token_ids.is_some(),
-        Stage::BadWords => !(params.bad_words_ids.is_empty() && params.banned_strings.is_empty()),
+        Stage::BadWords => !params.bad_words_ids.is_empty(),
         Stage::MinTokens => {
             params.min_tokens > 0 && !(params.eos_token_id.is_empty() && params.stop_token_ids.is_empty())
         }

@@ -1,6 +1,4 @@
 //! Bad words: token sequences that must not appear. The last id is banned while the output ends with the others.
-//!
-//! The first tokens of banned strings that were taken back are banned here too, each at its position.
 
 use crate::edit::Context;
 use crate::edited::Edited;
@@ -16,7 +14,7 @@ impl BadWords {
     pub(crate) fn new(params: &SamplingParams) -> Option<Self> {
         let split = |word: &Vec<u32>| word.split_last().map(|(&last, rest)| (rest.to_vec(), last));
         let words: Vec<_> = params.bad_words_ids.iter().filter_map(split).collect();
-        (!words.is_empty() || !params.banned_strings.is_empty()).then_some(Self { words })
+        (!words.is_empty()).then_some(Self { words })
     }
 
     pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
@@ -24,9 +22,6 @@ impl BadWords {
             if context.history.output().ends_with(rest) {
                 row.mask(*last);
             }
-        }
-        for ban in context.bans.iter().filter(|ban| ban.position == context.position) {
-            row.mask(ban.token);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod allowed;
 pub(crate) mod bad_words;
+pub(crate) mod bans;
 pub(crate) mod bias;
 pub(crate) mod dry;
 pub(crate) mod min_tokens;
@@ -12,6 +13,8 @@ pub(crate) mod no_repeat_ngram;
 pub(crate) mod penalty;
 pub mod smoothing;
 pub mod temperature;
+
+pub(crate) use bans::Ban;
 
 use crate::chain::Stage;
 use crate::edited::Edited;
@@ -24,24 +27,17 @@ pub(crate) struct Context<'a> {
     pub history: &'a History,
     /// A grammar's mask, 32 tokens a word, lowest bit first.
     pub mask: Option<&'a [u32]>,
-    /// Tokens that a banned string took back, each banned at its position.
+    /// Tokens that were taken back.
     pub bans: &'a [Ban],
     /// The position that is drawn.
     pub position: u32,
 }
 
-/// A token that must not be drawn at a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Ban {
-    /// The number of output tokens before it.
-    pub position: u32,
-    /// The id.
-    pub token: u32,
-}
-
 /// An edit with its checked parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Edit {
+    /// What was taken back.
+    Bans,
     Allowed(allowed::Allowed),
     BadWords(bad_words::BadWords),
     MinTokens(min_tokens::MinTokens),
@@ -69,6 +65,8 @@ impl Edit {
 
     pub(crate) fn stage(&self) -> Stage {
         match self {
+            // Banned words of a kind; they have no stage of their own.
+            Edit::Bans => Stage::BadWords,
             Edit::Allowed(_) => Stage::Allowed,
             Edit::BadWords(_) => Stage::BadWords,
             Edit::MinTokens(_) => Stage::MinTokens,
@@ -90,6 +88,7 @@ impl Edit {
     pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
         match self {
             Edit::Allowed(_) => {}
+            Edit::Bans => bans::apply(row, context),
             Edit::BadWords(edit) => edit.apply(row, context),
             Edit::MinTokens(edit) => edit.apply(row, context),
             Edit::LogitBias(edit) => edit.apply(row),

@@ -113,7 +113,7 @@ impl SamplingParams {
     }
 
     /// Each parameter of a stage, and whether it is set away from its default.
-    fn set(&self) -> [(&'static str, Stage, bool); 36] {
+    fn set(&self) -> [(&'static str, Stage, bool); 35] {
         let default = Self::default();
         macro_rules! set {
             ($($stage:ident: $($field:ident),+;)+) => {
@@ -122,7 +122,7 @@ impl SamplingParams {
         }
         let mut set = set! {
             Allowed: allowed_token_ids;
-            BadWords: bad_words_ids, banned_strings;
+            BadWords: bad_words_ids;
             MinTokens: min_tokens;
             LogitBias: logit_bias;
             Penalties: repetition_penalty, frequency_penalty, presence_penalty, penalty_window, penalty_scope;
