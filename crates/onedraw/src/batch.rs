@@ -10,9 +10,10 @@ use crate::kernels::Kernel;
 use crate::logprobs::Distribution;
 use crate::params::SamplingParams;
 use crate::row::Row;
-use crate::sequence::{Sampled, Saved, Sequence, Workspace};
+use crate::sequence::{Sampled, Saved, Sequence};
 use crate::shard::Shards;
 use crate::stop::Rewind;
+use crate::workspace::Workspace;
 
 /// Names a sequence of a [`Batch`]. Not used again after the sequence is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -186,30 +187,29 @@ impl Batch {
 
     /// Appends a token that was chosen elsewhere; whether the sequence was there.
     pub fn accept(&mut self, id: SequenceId, token: u32) -> bool {
-        if self.sequence(id).is_err() {
-            return false;
-        }
-        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.accept(token, None));
-        true
+        self.change(id, |sequence| sequence.accept(token, None))
+    }
+
+    /// Appends a token that [`Batch::peek`] drew at the next position, with what mirostat learned from it; whether the sequence is there.
+    pub fn accept_sampled(&mut self, id: SequenceId, sampled: &Sampled) -> bool {
+        self.change(id, |sequence| sequence.accept(sampled.token, sampled.mirostat_mu))
     }
 
     /// Takes back a sequence's tokens after the first `length` of its output; whether the sequence was there. An undo, as
     /// [`Sampler::rewind`](crate::Sampler::rewind).
     pub fn rewind(&mut self, id: SequenceId, length: usize) -> bool {
-        if self.sequence(id).is_err() {
-            return false;
-        }
-        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.rewind(length));
-        true
+        self.change(id, |sequence| sequence.rewind(length))
     }
 
     /// As [`Sampler::take_back`](crate::Sampler::take_back); whether the sequence is there.
     pub fn take_back(&mut self, id: SequenceId, rewind: &Rewind) -> bool {
-        if self.sequence(id).is_err() {
-            return false;
-        }
-        self.slots[id.slot as usize].sequence.iter_mut().for_each(|sequence| sequence.take_back(rewind));
-        true
+        self.change(id, |sequence| sequence.take_back(rewind))
+    }
+
+    /// Changes a sequence, if it is there, and says whether it is.
+    fn change(&mut self, id: SequenceId, change: impl FnOnce(&mut Sequence)) -> bool {
+        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.generation == id.generation);
+        slot.and_then(|slot| slot.sequence.as_mut()).map(change).is_some()
     }
 
     /// As [`Sampler::save`](crate::Sampler::save); `None` if the sequence is not there.

@@ -34,6 +34,7 @@ use crate::edit::temperature::Temperature;
 use crate::error::ParamError;
 use crate::history::History;
 use crate::math::{exp, ln};
+use crate::question::Question;
 
 /// What a user's stage sees: the logits as the stages before it left them, and the sequence.
 pub struct View<'a> {
@@ -87,7 +88,7 @@ impl View<'_> {
 /// What an edit does to the logits: finite numbers, or −inf to mask a token. Tokens that are gone stay gone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// New logits for some tokens; of a token named twice the last counts.
+    /// New logits for some tokens. Of a token named twice the last counts, unless one of them masks it.
     Sparse(Vec<(u32, f32)>),
     /// A new logit for every token of the vocabulary.
     Dense(Vec<f32>),
@@ -163,6 +164,51 @@ impl Custom {
     /// The name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the stage says, as a change of the row.
+    pub(crate) fn question(&self, view: &View<'_>) -> Result<Question, String> {
+        let vocabulary = view.logits.len();
+        let is_inside = |token: u32| match (token as usize) < vocabulary {
+            true => Ok(()),
+            false => {
+                let last = vocabulary.saturating_sub(1);
+                Err(format!("token {token} is outside the vocabulary; ids of this row are 0 to {last}"))
+            }
+        };
+        match &self.kind {
+            Kind::Edit(edit) => {
+                let changes = match edit.edit(view)? {
+                    Change::Sparse(changes) => changes,
+                    Change::Dense(logits) if logits.len() == vocabulary => (0..).zip(logits).collect(),
+                    Change::Dense(logits) => {
+                        let count = logits.len();
+                        return Err(format!("a dense change has {count} logits; this row has {vocabulary}"));
+                    }
+                };
+                for &(token, logit) in &changes {
+                    is_inside(token)?;
+                    if logit.is_nan() || logit == f32::INFINITY {
+                        let message = "logits are finite or -inf (masked)";
+                        return Err(format!("the new logit of token {token} is {logit}; {message}"));
+                    }
+                }
+                let is_mask = |change: &(u32, f32)| change.1 == f32::NEG_INFINITY;
+                let masked = changes.iter().filter(|change| is_mask(change)).map(|change| change.0).collect();
+                let logits = changes.into_iter().filter(|change| !is_mask(change)).collect();
+                Ok(Question::Edit { logits, masked })
+            }
+            Kind::Truncation(truncation) => match truncation.truncate(view)? {
+                Keep::Only(ids) => {
+                    ids.iter().try_for_each(|&id| is_inside(id))?;
+                    Ok(Question::KeepOnly { ids })
+                }
+                Keep::AllBut(masked) => {
+                    masked.iter().try_for_each(|&id| is_inside(id))?;
+                    Ok(Question::Edit { logits: Vec::new(), masked })
+                }
+            },
+        }
     }
 }
 

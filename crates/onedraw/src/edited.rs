@@ -1,5 +1,6 @@
 //! A part of a row as the edits so far left it, with its skyline: what edits write and questions read.
 
+use crate::edit::agreement::Agreement;
 use crate::edit::dry::DryMemory;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
@@ -17,7 +18,8 @@ pub(crate) struct EditedMemory {
     skyline: Skyline,
     /// The bits of a list of ids.
     listed: Vec<u64>,
-    /// What DRY works in.
+    /// What DRY and the n-grams work in.
+    pub agreement: Agreement,
     pub dry: DryMemory,
 }
 
@@ -39,14 +41,20 @@ impl Edited<'_> {
         self.memory.skyline.scan(self.passes, &self.span, &self.memory.overlay)
     }
 
-    /// Masks every token that is not listed.
-    pub(crate) fn keep_listed(&mut self, ids: &[u32]) {
+    /// Sets the bits of a list of ids.
+    fn list(&mut self, ids: &[u32]) {
         let EditedMemory { overlay, listed, .. } = &mut *self.memory;
         listed.clear();
         listed.resize(overlay.alive.len(), 0);
         for (block, lane) in ids.iter().filter_map(|&id| self.span.place(id)) {
             listed[block] |= 1 << lane;
         }
+    }
+
+    /// Masks every token that is not listed.
+    pub(crate) fn keep_listed(&mut self, ids: &[u32]) {
+        self.list(ids);
+        let EditedMemory { overlay, listed, .. } = &mut *self.memory;
         overlay.alive.iter_mut().zip(listed).for_each(|(alive, listed)| *alive &= *listed);
     }
 
@@ -93,6 +101,7 @@ impl Edited<'_> {
     /// Masks the tokens up to `head` that `protected` does not list, and makes the skyline exact again.
     pub(crate) fn behead(&mut self, head: Key, protected: &[u32]) {
         let mut buffer = [0.0; BLOCK];
+        self.list(protected);
         for block in 0..self.span.blocks() {
             if self.earliest(block, self.memory.skyline.maxima[block]) > head {
                 continue;
@@ -100,7 +109,7 @@ impl Edited<'_> {
             let lanes = *self.lanes(block, &mut buffer);
             for (lane, &x) in lanes.iter().enumerate() {
                 let token = self.span.token(block, lane);
-                if Key::new(x, token) <= head && !protected.contains(&token) {
+                if Key::new(x, token) <= head && self.memory.listed[block] >> lane & 1 == 0 {
                     self.mask(token);
                 }
             }

@@ -88,6 +88,7 @@ mod slice;
 pub mod stop;
 mod truncate;
 mod walk;
+mod workspace;
 
 pub use batch::{Batch, SequenceId, Step};
 pub use chain::{Order, Stage};

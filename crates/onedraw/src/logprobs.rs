@@ -6,7 +6,7 @@ use crate::math::exp;
 use crate::params::LogprobsMode;
 
 /// A token with its logprob (or logit, as the mode says) and its rank.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct TokenLogprob {
     /// The id.
     pub token: u32,

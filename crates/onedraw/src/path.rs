@@ -1,4 +1,4 @@
-//! What a sequence carries beside its tokens, and what of it each token found: so that tokens can be taken back.
+//! What a sequence carries beside its tokens, and what of it each position found: so that tokens can be taken back.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,34 +8,39 @@ use crate::edit::Ban;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Path {
-    /// Mirostat's, in bits.
-    pub mu: f64,
-    /// How often text was taken back because of what was drawn: such a position needs fresh noise.
-    pub round: u32,
+    /// From position 0 on, each with the position from which it holds. Never empty; the last holds now.
+    states: Vec<State>,
     /// What must not be drawn again, and where.
     pub bans: Vec<Ban>,
-    /// What each of the last output tokens found.
-    marks: Vec<Mark>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Mark {
-    mu: f64,
-    round: u32,
+pub(crate) struct State {
+    position: u32,
+    /// Mirostat's, in bits.
+    pub mu: f64,
+    /// How often text was taken back because of what was drawn: such a position needs fresh noise.
+    pub round: u32,
 }
 
 impl Path {
     pub(crate) fn new(mu: f64) -> Self {
-        Self { mu, round: 0, bans: Vec::new(), marks: Vec::new() }
+        Self { states: vec![State { position: 0, mu, round: 0 }], bans: Vec::new() }
+    }
+
+    /// What holds now.
+    pub(crate) fn state(&self) -> State {
+        self.states[self.states.len() - 1]
     }
 
     /// Whether it can belong to an output of so many tokens.
     pub(crate) fn fits(&self, output: usize) -> bool {
-        let is_sound = |mu: f64, round: u32| mu.is_finite() && round < 1 << 24;
-        self.marks.len() <= output
-            && is_sound(self.mu, self.round)
-            && self.marks.iter().all(|mark| is_sound(mark.mu, mark.round))
+        let is_sound = |state: &State| state.mu.is_finite() && state.round < 1 << 24;
+        self.states.first().is_some_and(|first| first.position == 0)
+            && self.states.is_sorted_by(|a, b| a.position < b.position)
+            && self.state().position as usize <= output
+            && self.states.iter().all(is_sound)
     }
 
     /// Whether anything is banned at this position.
@@ -43,37 +48,37 @@ impl Path {
         self.bans.iter().any(|ban| ban.position == position)
     }
 
-    pub(crate) fn reserve(&mut self, tokens: usize) {
-        self.marks.reserve(tokens);
+    /// Makes room for so many more changes.
+    pub(crate) fn reserve(&mut self, changes: usize) {
+        self.states.reserve(changes);
     }
 
-    /// A token is appended, after which mirostat stands at `mu`.
-    pub(crate) fn push(&mut self, mu: f64) {
-        self.marks.push(Mark { mu: self.mu, round: self.round });
-        self.mu = mu;
+    /// A token was appended, which makes `output` of them, and mirostat stands at `mu` now.
+    pub(crate) fn push(&mut self, output: usize, mu: f64) {
+        let state = self.state();
+        if mu != state.mu {
+            self.states.push(State { position: output as u32, mu, ..state });
+        }
     }
 
-    /// An undo, from `output` tokens to `length`: as it was before the token that goes first was drawn. Bans after that place were
-    /// made under tokens that are gone.
-    pub(crate) fn rewind(&mut self, output: usize, length: usize) {
-        if length >= output {
-            return;
+    /// An undo to `length` tokens: what held before the token that goes first was drawn holds again. Bans after that place were made
+    /// under tokens that are gone.
+    pub(crate) fn rewind(&mut self, length: usize) {
+        while self.state().position as usize > length {
+            self.states.pop();
         }
-        let kept = self.marks.len().saturating_sub(output - length);
-        if let Some(mark) = self.marks.get(kept) {
-            (self.mu, self.round) = (mark.mu, mark.round);
-        }
-        self.marks.truncate(kept);
         self.bans.retain(|ban| ban.position as usize <= length);
     }
 
-    /// Takes text back for good, from `output` tokens to `length`, and bans the token that stood there.
-    pub(crate) fn take_back(&mut self, output: usize, length: usize, token: u32) {
-        let round = self.round;
-        self.rewind(output, length);
+    /// Takes text back for good, to `length` tokens, and bans the token that stood there.
+    pub(crate) fn take_back(&mut self, length: usize, token: u32) {
         // The upper 24 bits of the noise's last counter word.
-        self.round = (round + 1) & 0x00ff_ffff;
-        self.bans.push(Ban { position: length as u32, token });
+        let round = (self.state().round + 1) & 0x00ff_ffff;
+        self.rewind(length);
+        let (position, state) = (length as u32, self.state());
+        self.states.retain(|state| state.position < position);
+        self.states.push(State { position, round, ..state });
+        self.bans.push(Ban { position, token });
     }
 }
 
@@ -81,34 +86,48 @@ impl Path {
 mod tests {
     use super::*;
 
+    fn held(path: &Path) -> (f64, u32) {
+        (path.state().mu, path.state().round)
+    }
+
     #[test]
     fn an_undo_finds_what_the_token_found() {
         let mut path = Path::new(10.0);
-        path.push(9.0);
-        path.push(8.0);
-        path.take_back(2, 1, 77);
-        assert_eq!((path.mu, path.round, &path.bans[..]), (9.0, 1, &[Ban { position: 1, token: 77 }][..]));
-        path.push(7.0);
-        path.push(6.0);
-        let later = path.clone();
-        path.rewind(3, 1);
-        assert_eq!((path.mu, path.round, path.bans.len()), (9.0, 1, 1), "the ban still stands");
-        path.rewind(1, 0);
+        path.push(1, 9.0);
+        path.push(2, 8.0);
+        path.take_back(1, 77);
+        assert_eq!((held(&path), &path.bans[..]), ((9.0, 1), &[Ban { position: 1, token: 77 }][..]));
+        path.push(2, 7.0);
+        path.push(3, 6.0);
+        path.rewind(5);
+        assert_eq!(held(&path), (6.0, 1), "nothing to undo");
+        path.rewind(1);
+        assert_eq!((held(&path), path.bans.len()), ((9.0, 1), 1), "the ban still stands");
+        path.rewind(0);
         assert_eq!(path, Path::new(10.0), "and goes with the token before it");
-        path.rewind(0, 5);
+        path.take_back(0, 5);
+        path.take_back(0, 6);
+        assert_eq!((held(&path), path.bans.len()), ((10.0, 2), 2));
+    }
+
+    /// Text that was there before the path began, as in a sequence that is resumed.
+    #[test]
+    fn an_undo_below_the_beginning_finds_the_beginning() {
+        let mut path = Path::new(10.0);
+        path.push(7, 9.0);
+        path.take_back(4, 1);
+        assert_eq!(held(&path), (10.0, 1));
+        path.rewind(2);
         assert_eq!(path, Path::new(10.0));
-        // Text that was there before the path began.
-        let mut path = later;
-        path.rewind(13, 2);
-        assert_eq!((path.mu, path.round), (10.0, 0));
     }
 
     #[test]
     fn a_path_belongs_to_its_output() {
         let mut path = Path::new(10.0);
-        path.push(9.0);
+        path.push(1, 9.0);
         assert!(path.fits(1) && path.fits(7) && !path.fits(0));
-        path.mu = f64::INFINITY;
-        assert!(!path.fits(1));
+        path.push(2, f64::INFINITY);
+        assert!(!path.fits(2));
+        assert!(!Path { states: Vec::new(), bans: Vec::new() }.fits(2));
     }
 }

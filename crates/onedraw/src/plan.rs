@@ -23,8 +23,10 @@ pub struct Plan {
     masked_segments: Option<Vec<Segment>>,
     /// Whether the first token of what is left wins, instead of a draw.
     is_greedy: bool,
-    /// For each list of ids, its largest.
+    /// For each list of ids but the output, its largest.
     largest_ids: Vec<(&'static str, u32)>,
+    /// The largest id of the output as it was given.
+    largest_output: Option<u32>,
 }
 
 /// Edits of single tokens, then steps.
@@ -85,6 +87,7 @@ impl Plan {
             masked_segments: order.names(&Stage::Allowed).then(|| segments(true)),
             is_greedy: is_greedy(params),
             largest_ids: largest_ids(params),
+            largest_output: params.output_token_ids.iter().max().copied(),
         })
     }
 
@@ -102,21 +105,29 @@ impl Plan {
         }
     }
 
-    /// Whether the first token of what the chain leaves is taken, instead of a draw.
+    /// Whether the first token of what the chain leaves is taken, instead of a draw. With a range of temperatures the entropy of the row
+    /// decides, and this is false.
     pub fn is_greedy(&self) -> bool {
         self.is_greedy
     }
 
     /// Whether every id of the parameters is a token of such a row.
     pub fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
+        self.check_ids(vocabulary, self.largest_output)
+    }
+
+    /// As [`Plan::check_vocabulary`], where the largest id of the output has become another.
+    pub(crate) fn check_ids(&self, vocabulary: usize, largest_output: Option<u32>) -> Result<(), RowError> {
         if vocabulary == 0 {
             return Err(RowError::EmptyRow);
         }
         if vocabulary > MAX_VOCABULARY {
             return Err(RowError::VocabularyTooLarge { vocabulary });
         }
-        match self.largest_ids.iter().find(|(_, token)| *token as usize >= vocabulary) {
-            Some(&(field, token)) => Err(RowError::OutsideVocabulary { field, token, vocabulary }),
+        let output = largest_output.map(|token| ("output_token_ids", token));
+        match self.largest_ids.iter().copied().chain(output).find(|(_, token)| *token as usize >= vocabulary)
+        {
+            Some((field, token)) => Err(RowError::OutsideVocabulary { field, token, vocabulary }),
             None => Ok(()),
         }
     }
@@ -178,7 +189,6 @@ fn largest_ids(params: &SamplingParams) -> Vec<(&'static str, u32)> {
         ("xtc_protected_token_ids", largest(&mut params.xtc_protected_token_ids.iter().copied())),
         ("dry_sequence_breakers", largest(&mut params.dry_sequence_breakers.iter().flatten().copied())),
         ("prompt_token_ids", largest(&mut params.prompt_token_ids.iter().copied())),
-        ("output_token_ids", largest(&mut params.output_token_ids.iter().copied())),
     ];
     lists.into_iter().filter_map(|(field, id)| id.map(|id| (field, id))).collect()
 }

@@ -11,7 +11,7 @@ use crate::edit::smoothing::Smoothing;
 use crate::edit::temperature::Temperature;
 use crate::mass::{self, Softmax, Spread};
 use crate::order::Key;
-use crate::truncate::typical::Centre;
+pub use crate::truncate::typical::Centre;
 
 /// A question about the logits as the edits so far left them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,10 +136,12 @@ pub enum Question {
         /// The largest logit of the whole row.
         x_max: f32,
     },
-    /// Give tokens new logits; −inf masks one.
+    /// Give tokens new logits, and mask others. No logit is −inf: not every wire carries that.
     Edit {
         /// Tokens with their new logits.
         logits: Vec<(u32, f32)>,
+        /// Tokens to mask.
+        masked: Vec<u32>,
     },
     /// Mask all tokens but these.
     KeepOnly {
@@ -225,7 +227,7 @@ pub enum Answer {
         /// The sum.
         sum: u64,
         /// The sum of squares.
-        squares: u128,
+        squares: Wide,
     },
     /// To [`Question::Best`] and [`Question::Kept`]: see [`Reply::keys`].
     Keys,
@@ -233,6 +235,31 @@ pub enum Answer {
     Histogram,
     /// To [`Question::Logit`]; `None` from who does not hold the token.
     Logit(Option<f32>),
+}
+
+/// A number of 128 bits in two halves, because not every wire carries one whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wide {
+    high: u64,
+    low: u64,
+}
+
+impl Wide {
+    fn plus(self, other: Wide) -> Self {
+        Self::from(u128::from(self) + u128::from(other))
+    }
+}
+
+impl From<u128> for Wide {
+    fn from(number: u128) -> Self {
+        Self { high: (number >> 64) as u64, low: number as u64 }
+    }
+}
+
+impl From<Wide> for u128 {
+    fn from(wide: Wide) -> Self {
+        u128::from(wide.high) << 64 | u128::from(wide.low)
+    }
 }
 
 /// An answer with its lists, whose memory is kept from question to question.
@@ -278,7 +305,7 @@ impl Reply {
             }),
             (Last(a), Last(b)) => Last(a.max(b)),
             (Deviations { count: a, sum: b, squares: c }, Deviations { count: d, sum: e, squares: f }) => {
-                Deviations { count: a + d, sum: b + e, squares: c + f }
+                Deviations { count: a + d, sum: b + e, squares: c.plus(f) }
             }
             (Logit(a), Logit(b)) => Logit(a.or(b)),
             (answer, _) => answer,
@@ -325,7 +352,7 @@ impl Question {
             Question::Narrow { .. } => 8 + 16 + 4,
             Question::Behead { .. } => 8 + 8,
             Question::Smooth { .. } => 24 + 4,
-            Question::Edit { logits } => 8 * logits.len(),
+            Question::Edit { logits, masked } => 8 * logits.len() + 4 * masked.len(),
             Question::KeepOnly { ids } => 4 * ids.len(),
         }
     }

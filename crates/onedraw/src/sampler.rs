@@ -7,9 +7,10 @@ use crate::logprobs::{Distribution, PromptLogprobs};
 use crate::params::SamplingParams;
 use crate::question::Answers;
 use crate::row::{Row, Rows};
-use crate::sequence::{Sampled, Saved, Sequence, Workspace};
+use crate::sequence::{Sampled, Saved, Sequence};
 use crate::shard::{Rank, Shards, Traffic};
 use crate::stop::Rewind;
+use crate::workspace::Workspace;
 
 /// Draws the tokens of one sequence.
 ///
@@ -117,7 +118,7 @@ impl Sampler {
 
     /// Draws the next token of a row of `vocabulary` logits that others hold, by asking them, and appends it to the history.
     /// `ranks` sends each question to every [`Rank`] and merges their replies with
-    /// [`Reply::absorb`](crate::question::Reply::absorb). The other samplers then [`accept`](Sampler::accept) the token.
+    /// [`Reply::absorb`](crate::question::Reply::absorb). The other samplers then [`accept_sampled`](Sampler::accept_sampled) it.
     /// `has_mask` says whether the ranks were given one.
     pub fn sample_over(
         &mut self,
@@ -240,6 +241,6 @@ impl Sampler {
 
     /// What the last draw over several ranks sent.
     pub fn traffic(&self) -> Traffic {
-        self.workspace.traffic()
+        self.workspace.traffic
     }
 }

@@ -10,23 +10,22 @@ use crate::error::{ParamError, RowError};
 use crate::explain::{Explainer, Explanation};
 use crate::float_mode::Standard;
 use crate::history::History;
-use crate::kernels::Kernel;
-use crate::kernels::passes::Passes;
 use crate::logprobs::{self, Distribution, Report, TokenLogprob};
 use crate::noise::Noise;
 use crate::params::{LogprobsMode, SamplingParams};
 use crate::path::Path;
 use crate::plan::{Plan, Segment};
-use crate::question::{Answers, Reply};
+use crate::question::Answers;
 use crate::row::{MAX_VOCABULARY, Row};
-use crate::shard::{Rank, Ranks, Shards, Traffic};
+use crate::shard::{Rank, Ranks};
 use crate::slice::{Slice, SliceMemory};
 use crate::stop::Rewind;
 use crate::truncate::mirostat::Mirostat;
 use crate::walk::Moment;
+use crate::workspace::Workspace;
 
 /// A drawn token.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {
     /// The token.
     pub token: u32,
@@ -60,8 +59,8 @@ pub(crate) struct Sequence {
     mirostat: Option<Mirostat>,
     seed: u64,
     sequence: u32,
-    /// The largest id that was appended since.
-    largest_accepted: Option<u32>,
+    /// The largest id of the output.
+    largest_output: Option<u32>,
     /// Tokens to make room for when the first is appended, so that the next ones allocate nothing: `max_tokens`, of which no
     /// more than a thousand are paid for in advance.
     room: usize,
@@ -77,38 +76,6 @@ pub struct Saved {
     /// Which of the `n` sequences it is.
     sequence: u32,
     path: Path,
-}
-
-/// The memory one draw needs at a time, and the split of the vocabulary it serves.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Workspace {
-    shards: Shards,
-    slices: Vec<SliceMemory>,
-    draw: DrawMemory,
-    partial: Reply,
-    traffic: Traffic,
-    passes: Passes,
-}
-
-impl Workspace {
-    pub(crate) fn new(shards: Shards, kernel: Kernel) -> Self {
-        let passes = Passes::of(kernel).unwrap_or_default();
-        Self { slices: vec![SliceMemory::default(); shards.ranks()], shards, passes, ..Self::default() }
-    }
-
-    /// Fresh memory for another split, with the same passes.
-    pub(crate) fn split(&self, shards: Shards) -> Self {
-        Self { passes: self.passes, ..Self::new(shards, Kernel::Auto) }
-    }
-
-    pub(crate) fn use_kernel(&mut self, kernel: Kernel) {
-        self.passes = Passes::of(kernel).unwrap_or_default();
-    }
-
-    /// What the last draw over several ranks sent.
-    pub(crate) fn traffic(&self) -> Traffic {
-        self.traffic
-    }
 }
 
 /// A mask must reach to the end of the vocabulary; it may be longer.
@@ -144,45 +111,43 @@ impl Sequence {
             mirostat: Mirostat::new(params),
             seed,
             sequence: 0,
-            largest_accepted: None,
+            largest_output: params.output_token_ids.iter().max().copied(),
             room: (params.max_tokens as usize).min(1024),
         })
     }
 
     pub(crate) fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
-        self.plan.check_vocabulary(vocabulary)?;
-        match self.largest_accepted {
-            Some(token) if token as usize >= vocabulary => {
-                Err(RowError::OutsideVocabulary { field: "output_token_ids", token, vocabulary })
-            }
-            _ => Ok(()),
-        }
+        self.plan.check_ids(vocabulary, self.largest_output)
     }
 
     /// Appends a token; `mu` is where mirostat stands then, `None`: where it stood.
     pub(crate) fn accept(&mut self, token: u32, mu: Option<f64>) {
         let room = std::mem::take(&mut self.room);
         self.history.reserve(room);
-        self.path.reserve(room);
+        // Mirostat's mu changes with every token.
+        self.path.reserve(self.mirostat.map_or(0, |_| room));
         self.history.push(token);
-        self.path.push(mu.unwrap_or(self.path.mu));
-        self.largest_accepted = self.largest_accepted.max(Some(token));
+        self.path.push(self.history.output().len(), mu.unwrap_or(self.path.state().mu));
+        self.largest_output = self.largest_output.max(Some(token));
     }
 
     pub(crate) fn rewind(&mut self, length: usize) {
-        self.path.rewind(self.history.output().len(), length);
-        self.truncate(length);
+        if length < self.history.output().len() {
+            self.path.rewind(length);
+            self.truncate(length);
+        }
     }
 
     pub(crate) fn take_back(&mut self, rewind: &Rewind) {
-        self.path.take_back(self.history.output().len(), rewind.length, rewind.token);
-        self.truncate(rewind.length);
+        if rewind.length <= self.history.output().len() {
+            self.path.take_back(rewind.length, rewind.token);
+            self.truncate(rewind.length);
+        }
     }
 
     fn truncate(&mut self, length: usize) {
         self.history.truncate_output(length);
-        self.largest_accepted =
-            self.largest_accepted.and_then(|_| self.history.output().iter().max().copied());
+        self.largest_output = self.history.output().iter().max().copied();
     }
 
     pub(crate) fn prompt(&self) -> &[u32] {
@@ -198,7 +163,7 @@ impl Sequence {
     }
 
     pub(crate) fn mirostat_mu(&self) -> Option<f64> {
-        self.mirostat.map(|_| self.path.mu)
+        self.mirostat.map(|_| self.path.state().mu)
     }
 
     /// Everything a later draw depends on.
@@ -213,11 +178,15 @@ impl Sequence {
         if !path.fits(params.output_token_ids.len()) {
             return Err(ParamError::new("path", "does not belong to the output"));
         }
+        if *sequence >= params.n {
+            let message = format!("must be below n ({}), not {sequence}", params.n);
+            return Err(ParamError::new("sequence", message));
+        }
         Ok(Self { sequence: *sequence, path: path.clone(), ..Self::first(params)? })
     }
 
     fn noise(&self, position: u32) -> Noise {
-        Noise { seed: self.seed, position, sequence: self.sequence, round: self.path.round }
+        Noise { seed: self.seed, position, sequence: self.sequence, round: self.path.state().round }
     }
 
     fn context<'a>(&'a self, mask: Option<&'a [u32]>, position: u32) -> Context<'a> {
@@ -225,14 +194,21 @@ impl Sequence {
     }
 
     fn moment(&self, vocabulary: usize, position: u32) -> Moment<'_> {
-        Moment { noise: self.noise(position), history: &self.history, vocabulary, mu: self.path.mu }
+        Moment { noise: self.noise(position), history: &self.history, vocabulary, mu: self.path.state().mu }
     }
 
     pub(crate) fn position(&self) -> u32 {
         self.history.output().len() as u32
     }
 
-    /// Loads the row and hands it over, whole or in shards, to `use_row`.
+    /// The chain for rows of that length and mask, if they can be drawn from at all.
+    fn chain(&self, vocabulary: usize, mask: Option<&[u32]>) -> Result<&[Segment], RowError> {
+        self.check_vocabulary(vocabulary)?;
+        check_mask(mask, vocabulary)?;
+        self.plan.segments(mask.is_some())
+    }
+
+    /// Loads the row and hands it over, whole or in shards, to `use_row`. The row has been checked.
     fn with_row<R>(
         &self,
         row: Row<'_>,
@@ -243,8 +219,6 @@ impl Sequence {
         use_row: impl FnOnce(&mut dyn Answers, &mut DrawMemory) -> Result<R, RowError>,
     ) -> Result<R, RowError> {
         let _mode = Standard::enter();
-        self.check_vocabulary(row.len())?;
-        check_mask(mask, row.len())?;
         let context = self.context(mask, position);
         let noise = self.noise(position);
         let Workspace { shards, slices, draw, partial, traffic, passes } = workspace;
@@ -268,8 +242,8 @@ impl Sequence {
         workspace: &mut Workspace,
     ) -> Result<Sampled, RowError> {
         let position = self.position().wrapping_add(ahead);
-        let segments = self.plan.segments(mask.is_some())?;
         let vocabulary = row.len();
+        let segments = self.chain(vocabulary, mask)?;
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
             self.drawn(row, segments, vocabulary, position, uniform, memory)
         })
@@ -326,7 +300,7 @@ impl Sequence {
         workspace: &mut Workspace,
     ) -> Result<Distribution, RowError> {
         let position = self.position();
-        let segments = self.plan.segments(mask.is_some())?;
+        let segments = self.chain(row.len(), mask)?;
         let moment = self.moment(row.len(), position);
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
             let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
@@ -342,8 +316,8 @@ impl Sequence {
         workspace: &mut Workspace,
     ) -> Result<Explanation, RowError> {
         let position = self.position();
-        // The plan says whether a mask has a stage; the chain is divided more finely to look between its stages.
-        self.plan.segments(mask.is_some())?;
+        self.chain(row.len(), mask)?;
+        // The same chain, divided more finely to look between its stages.
         let segments = Plan::finely(&self.params, mask.is_some(), self.path.has_bans_at(position));
         let moment = self.moment(row.len(), position);
         let mut explainer = Explainer::new(listed);
@@ -362,6 +336,7 @@ impl Sequence {
         let is_logits = self.params.logprobs_mode.is_logits();
         let mode = if is_logits { LogprobsMode::RawLogits } else { LogprobsMode::RawLogprobs };
         let count = self.params.prompt_logprobs.unwrap_or(0);
+        self.check_vocabulary(row.len())?;
         // The row as it came is asked about: no edit is worth making.
         self.with_row(row, None, 0, &[Segment::default()], workspace, |row, memory| {
             Ok(logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode))
@@ -401,6 +376,12 @@ impl Sequence {
         let _mode = Standard::enter();
         self.check_vocabulary(vocabulary)?;
         let segments = self.plan.segments(has_mask)?;
-        self.drawn(ranks, segments, vocabulary, self.position(), None, &mut workspace.draw)
+        let sampled = self.drawn(ranks, segments, vocabulary, self.position(), None, &mut workspace.draw)?;
+        match sampled.token {
+            token if token as usize >= vocabulary => {
+                Err(RowError::OutsideVocabulary { field: "ranks", token, vocabulary })
+            }
+            _ => Ok(sampled),
+        }
     }
 }

@@ -20,6 +20,7 @@
 //! | typical | the entropy, three histograms of distances, then what goes | 17, 21, then 3 · 43, 2 · 16,385 + 8,193, then 17, 14 |
 //! | XTC, if its coin says yes | the total, the last top choice, then what goes | 17, 9, then 9, 9, then 17, 14 |
 //! | mirostat 1 | the hundred best keys | 5, 801 |
+//! | mirostat, after the draw | what was kept, and its mass | as for top-k or for epsilon |
 //! | smoothing | the bend | 29, 14 |
 //! | a user's own stage | the mass, all keys, then the change | 17, 9, then 9, 1 + 8·V, then 1 + 8 a token, 14 |
 //!

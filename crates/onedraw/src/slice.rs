@@ -215,14 +215,14 @@ impl<'a> Slice<'a> {
 
     fn deviations(&self, last: Key, x_max: f32, exponent: i32) -> Answer {
         let scale = power_of_two(DEPTH - exponent);
-        let (mut count, mut sum, mut squares) = (0, 0, 0);
+        let (mut count, mut sum, mut squares) = (0, 0, 0u128);
         self.edited.visit(last, |key| {
             let q = ((f64::from(x_max) - f64::from(key.logit())) * scale) as u64;
             count += 1;
             sum += q;
             squares += u128::from(q) * u128::from(q);
         });
-        Answer::Deviations { count, sum, squares }
+        Answer::Deviations { count, sum, squares: squares.into() }
     }
 
     fn distances(&self, centre: &Centre, last: Key, first: u32, shift: u32, width: u32, sums: &mut Vec<u64>) {
@@ -322,14 +322,9 @@ impl Answers for Slice<'_> {
                 self.edited.map(|x| smoothing.bend(x, *x_max));
                 self.summit()
             }
-            Question::Edit { logits } => {
-                for &(token, logit) in logits {
-                    if logit == f32::NEG_INFINITY {
-                        self.edited.mask(token);
-                    } else {
-                        self.edited.edit(token, |_| logit);
-                    }
-                }
+            Question::Edit { logits, masked } => {
+                logits.iter().for_each(|&(token, logit)| self.edited.edit(token, |_| logit));
+                masked.iter().for_each(|&token| self.edited.mask(token));
                 self.edited.repair();
                 self.summit()
             }

@@ -1,7 +1,7 @@
 //! The way through the chain, up to the draw: temperatures add up, prefixes are left pending, and what hangs on the whole row is done.
 
 use crate::chain::Stage;
-use crate::custom::{Change, Custom, Keep, Kind, View};
+use crate::custom::{Custom, View};
 use crate::draw::{Draw, DrawMemory, Pending, summit};
 use crate::edit::temperature::{Heat, Temperature};
 use crate::error::RowError;
@@ -155,7 +155,10 @@ impl<'a> Draw<'a> {
         self.row.ask(Question::Kept { last });
         let logits = &mut vec![f32::NEG_INFINITY; moment.vocabulary][..];
         for key in self.row.keys().iter() {
-            logits[key.token() as usize] = key.logit();
+            // Ranks may hold more than the asker was told.
+            if let Some(logit) = logits.get_mut(key.token() as usize) {
+                *logit = key.logit();
+            }
         }
         let Moment { noise: Noise { position, .. }, history, .. } = *moment;
         let view = View { logits, history, position, temperature, x_max, mass };
@@ -170,52 +173,5 @@ impl<'a> Draw<'a> {
             return Err(RowError::NothingLeft { stage: Some(stage()) });
         }
         Ok(())
-    }
-}
-
-impl Custom {
-    /// What the stage says, as a change of the row.
-    fn question(&self, view: &View<'_>) -> Result<Question, String> {
-        let vocabulary = view.logits.len();
-        let outside = |token: u32| {
-            let message = format!(
-                "token {token} is outside the vocabulary; ids of this row are 0 to {}",
-                vocabulary - 1
-            );
-            if (token as usize) < vocabulary { Ok(token) } else { Err(message) }
-        };
-        match &self.kind {
-            Kind::Edit(edit) => {
-                let logits = match edit.edit(view)? {
-                    Change::Sparse(logits) => logits,
-                    Change::Dense(logits) if logits.len() != vocabulary => {
-                        return Err(format!(
-                            "a dense change has {} logits; this row has {vocabulary}",
-                            logits.len()
-                        ));
-                    }
-                    Change::Dense(logits) => (0..).zip(logits).collect(),
-                };
-                for &(token, logit) in &logits {
-                    outside(token)?;
-                    if logit.is_nan() || logit == f32::INFINITY {
-                        return Err(format!(
-                            "the new logit of token {token} is {logit}; logits are finite or -inf (masked)"
-                        ));
-                    }
-                }
-                Ok(Question::Edit { logits })
-            }
-            Kind::Truncation(truncation) => match truncation.truncate(view)? {
-                Keep::Only(ids) => {
-                    ids.iter().try_for_each(|&id| outside(id).map(drop))?;
-                    Ok(Question::KeepOnly { ids })
-                }
-                Keep::AllBut(ids) => {
-                    let mask = |&id: &u32| Ok((outside(id)?, f32::NEG_INFINITY));
-                    Ok(Question::Edit { logits: ids.iter().map(mask).collect::<Result<_, String>>()? })
-                }
-            },
-        }
     }
 }

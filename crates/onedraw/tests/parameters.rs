@@ -191,7 +191,7 @@ fn mirostat_ignores_no_truncation_without_a_word() {
         ("xtc_probability", "0.5"),
     ] {
         let expected = format!(
-            "{field}: is set, but mirostat would ignore it; unset one of the two, or name an order of your own that says where each stands"
+            "{field}: is set, but beside mirostat a truncation is ignored elsewhere and an error here; unset one of the two, or name an order of your own that says where each stands"
         );
         assert_eq!(error(&format!(r#"{{"mirostat": 2, "{field}": {value}}}"#)), expected);
         assert_eq!(error(&format!(r#"{{"mirostat": 1, "{field}": {value}, "order": "vllm"}}"#)), expected);
@@ -206,7 +206,8 @@ fn mirostat_ignores_no_truncation_without_a_word() {
         error(r#"{"mirostat": 2, "order": "llama.cpp"}"#),
         "mirostat: is set, but the order does not name its stage mirostat"
     );
-    assert!(SamplingParams::from_json(r#"{"mirostat": 2, "top_k": -1, "repetition_penalty": 1.1}"#).is_ok());
+    let without = r#"{"mirostat": 2, "top_k": -1, "repetition_penalty": 1.1, "xtc_threshold": 0.2}"#;
+    assert!(SamplingParams::from_json(without).is_ok());
 }
 
 #[test]

@@ -72,10 +72,39 @@ fn a_saved_sampler_goes_on() {
     }
 }
 
+/// A sequence that is resumed with its tokens is the one that drew them, also where it goes back beyond them.
+#[test]
+fn a_resumed_sequence_undoes_to_the_same_tokens() {
+    let row = rows::flat(40, 0.01);
+    let mut one = sampler("{}");
+    let first: Vec<u32> = (0..6).map(|_| one.sample(&row).expect("a good row").token).collect();
+    let mut other = Sampler::new(SamplingParams { output_token_ids: first.clone(), ..params("{}") })
+        .expect("valid parameters");
+    for sampler in [&mut one, &mut other] {
+        sampler.take_back(&Rewind { length: 4, token: first[4], phrase: 0 });
+        sampler.rewind(2);
+    }
+    for token in &first[2..] {
+        assert_eq!(one.sample(&row).expect("a good row").token, *token);
+        assert_eq!(other.sample(&row).expect("a good row").token, *token);
+    }
+    // What is beyond the end cannot be taken back.
+    one.take_back(&Rewind { length: 7, token: 0, phrase: 0 });
+    assert_eq!(one.sample(&row).expect("a good row"), other.sample(&row).expect("a good row"));
+    // An id that no token has goes with the rewind, saved or not, given or accepted.
+    other.accept(999);
+    let mut loaded = Sampler::load(&other.save()).expect("what was saved");
+    for sampler in [&mut other, &mut loaded] {
+        assert_eq!(sampler.sample(&row).expect_err("outside").kind(), "outside_vocabulary");
+        sampler.rewind(3);
+        assert_eq!(sampler.sample(&row).expect("a good row").token, first[3]);
+    }
+}
+
 #[test]
 fn what_was_not_saved_is_not_loaded() {
     let mut sampler = sampler(r#"{"mirostat": 2}"#);
-    sampler.accept(3);
+    sampler.sample(&[0.0f32, 1.0, 0.5, 0.2]).expect("a good row");
     let mut saved = serde_json::to_value(sampler.save()).expect("written");
     let load = |saved: &serde_json::Value| {
         let saved: Saved = serde_json::from_value(saved.clone()).map_err(|error| error.to_string())?;
@@ -84,8 +113,11 @@ fn what_was_not_saved_is_not_loaded() {
     assert_eq!(load(&saved), Ok(()));
     saved["params"]["output_token_ids"] = serde_json::json!([]);
     assert_eq!(load(&saved), Err("path: does not belong to the output".to_owned()));
-    saved["params"]["temperature"] = serde_json::json!(-1);
     saved["params"]["output_token_ids"] = serde_json::json!([3]);
+    saved["sequence"] = serde_json::json!(1);
+    assert_eq!(load(&saved), Err("sequence: must be below n (1), not 1".to_owned()));
+    saved["params"]["temperature"] = serde_json::json!(-1);
+    saved["sequence"] = serde_json::json!(0);
     assert_eq!(load(&saved), Err("temperature: must be in [0, 1000000], not -1".to_owned()));
     saved["colour"] = serde_json::json!("red");
     assert!(load(&saved).is_err_and(|error| error.starts_with("unknown field `colour`")));

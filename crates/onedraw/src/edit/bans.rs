@@ -6,7 +6,7 @@ use crate::edited::Edited;
 
 /// A token that must not be drawn at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Ban {
+pub(crate) struct Ban {
     /// The number of output tokens before it.
     pub position: u32,
     /// The id.

@@ -5,9 +5,10 @@
 //! `multiplier · base^(length − allowed)`, `length` being how many tokens back the two places agree. Breakers end a repetition: nothing
 //! is compared beyond the last of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::edit::Context;
+use crate::edit::agreement::Agreement;
 use crate::edited::Edited;
 use crate::math::saturated;
 use crate::params::SamplingParams;
@@ -19,15 +20,14 @@ pub(crate) struct Dry {
     allowed: u32,
     /// Tokens looked at; 0: all.
     window: usize,
-    /// The breakers by their first token, longest first.
-    breakers: HashMap<u32, Vec<Vec<u32>>>,
+    breakers: HashSet<Vec<u32>>,
+    /// How long the breakers are that begin with a token, longest first.
+    lengths: HashMap<u32, Vec<usize>>,
 }
 
 /// The memory of one step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DryMemory {
-    /// For each place counted from the end, how many tokens before it agree with the end.
-    agreements: Vec<u32>,
     /// Tokens to penalise, each with the longest repetition it would go on with.
     longest: Vec<(u32, u32)>,
     /// Where a token stands in `longest`. Looked up, never iterated.
@@ -39,8 +39,7 @@ pub(crate) struct DryMemory {
 impl DryMemory {
     /// Enough for so many tokens, and memory is taken no more.
     fn make_room(&mut self, tokens: usize) {
-        if self.agreements.capacity() < tokens {
-            self.agreements.reserve(tokens);
+        if self.longest.capacity() < tokens {
             self.longest.reserve(tokens);
             self.places.reserve(tokens);
             self.penalties.reserve(tokens);
@@ -53,24 +52,28 @@ impl Dry {
         if params.dry_multiplier <= 0.0 {
             return None;
         }
-        let mut breakers: HashMap<u32, Vec<Vec<u32>>> = HashMap::new();
+        let mut lengths: HashMap<u32, Vec<usize>> = HashMap::new();
         for breaker in &params.dry_sequence_breakers {
-            breakers.entry(breaker[0]).or_default().push(breaker.clone());
+            let lengths = lengths.entry(breaker[0]).or_default();
+            if let Err(place) = lengths.binary_search_by(|length| breaker.len().cmp(length)) {
+                lengths.insert(place, breaker.len());
+            }
         }
-        breakers.values_mut().for_each(|breakers| breakers.sort_by_key(|breaker| usize::MAX - breaker.len()));
         Some(Self {
             multiplier: params.dry_multiplier,
             base: params.dry_base,
             allowed: params.dry_allowed_length,
             window: params.dry_penalty_last_n as usize,
-            breakers,
+            breakers: params.dry_sequence_breakers.iter().cloned().collect(),
+            lengths,
         })
     }
 
     pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
         let mut memory = std::mem::take(&mut row.memory.dry);
         memory.make_room(context.history.room());
-        self.find(context.history.tokens(), &mut memory);
+        row.memory.agreement.make_room(context.history.room());
+        self.find(context.history.tokens(), &mut row.memory.agreement, &mut memory);
         for &(token, length) in &memory.longest {
             let penalty = saturated(memory.penalties[(length - self.allowed) as usize] as f32);
             row.edit(token, |x| x - penalty);
@@ -79,8 +82,8 @@ impl Dry {
     }
 
     /// Fills `longest` and `penalties`. Linear in the tokens looked at.
-    fn find(&self, tokens: &[u32], memory: &mut DryMemory) {
-        let DryMemory { agreements, longest, places, penalties } = memory;
+    fn find(&self, tokens: &[u32], agreement: &mut Agreement, memory: &mut DryMemory) {
+        let DryMemory { longest, places, penalties } = memory;
         longest.clear();
         places.clear();
         penalties.clear();
@@ -90,9 +93,9 @@ impl Dry {
         if tokens.len() <= self.allowed as usize || limit < self.allowed {
             return;
         }
-        agree(tokens, agreements);
-        for (&followed, &agreement) in tokens.iter().rev().zip(&agreements[1..]) {
-            let length = agreement.min(limit);
+        agreement.find(tokens);
+        for (followed, agreed) in agreement.followers(tokens) {
+            let length = agreed.min(limit);
             if length < self.allowed || self.is_breaker(followed) {
                 continue;
             }
@@ -114,37 +117,20 @@ impl Dry {
 
     /// Whether the token alone breaks sequences: it then is never penalised.
     fn is_breaker(&self, token: u32) -> bool {
-        self.breakers.get(&token).is_some_and(|breakers| breakers.iter().any(|breaker| breaker.len() == 1))
+        self.lengths.get(&token).is_some_and(|lengths| lengths.last() == Some(&1))
     }
 
     /// The tokens after the breaker that begins last; all of them if there is none.
     fn limit(&self, tokens: &[u32]) -> u32 {
         let longest_at = |place: usize| {
-            let breakers = self.breakers.get(&tokens[place])?;
-            breakers.iter().find(|breaker| tokens[place..].starts_with(breaker)).map(Vec::len)
+            let lengths = self.lengths.get(&tokens[place])?.iter().copied();
+            let is_breaker = |&length: &usize| {
+                tokens.get(place..place + length).is_some_and(|tokens| self.breakers.contains(tokens))
+            };
+            lengths.into_iter().find(is_breaker)
         };
         let last = (0..tokens.len()).rev().find_map(|place| longest_at(place).map(|length| place + length));
         (tokens.len() - last.unwrap_or(0)) as u32
-    }
-}
-
-/// `agreements[i]`: how many tokens the text and the text without its last i have in common at their ends (the Z-algorithm, from the back).
-fn agree(tokens: &[u32], agreements: &mut Vec<u32>) {
-    let n = tokens.len();
-    let from_end = |i: usize| tokens[n - 1 - i];
-    agreements.clear();
-    agreements.resize(n, 0);
-    // [left, right): the stretch found so far that reaches farthest back and agrees with the end.
-    let (mut left, mut right) = (0, 0);
-    for i in 1..n {
-        let mut length = if i < right { (right - i).min(agreements[i - left] as usize) } else { 0 };
-        while i + length < n && from_end(length) == from_end(i + length) {
-            length += 1;
-        }
-        if i + length > right {
-            (left, right) = (i, i + length);
-        }
-        agreements[i] = length as u32;
     }
 }
 
@@ -158,7 +144,7 @@ mod tests {
 
     fn found(dry: &Dry, tokens: &[u32]) -> Vec<(u32, f64)> {
         let mut memory = DryMemory::default();
-        dry.find(tokens, &mut memory);
+        dry.find(tokens, &mut Agreement::default(), &mut memory);
         let penalty =
             |&(token, length): &(u32, u32)| (token, memory.penalties[(length - dry.allowed) as usize]);
         let mut found: Vec<_> = memory.longest.iter().map(penalty).collect();
@@ -207,26 +193,5 @@ mod tests {
             "a longer breaker's first token is no breaker"
         );
         assert_eq!(found(&breakers(&[&[2]]), &text), [], "a breaker of one token is never penalised");
-    }
-
-    /// Every place compared with the end, token by token.
-    #[test]
-    fn agreements_equal_the_obvious_ones() {
-        let mut state = 1u64;
-        for length in 0..200 {
-            let tokens: Vec<u32> = (0..length)
-                .map(|_| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (state >> 40) as u32 % if length % 2 == 0 { 2 } else { 4 }
-                })
-                .collect();
-            let mut agreements = Vec::new();
-            agree(&tokens, &mut agreements);
-            for i in 1..length {
-                let obvious = tokens.iter().rev().zip(tokens[..length - i].iter().rev());
-                let expected = obvious.take_while(|(a, b)| a == b).count();
-                assert_eq!(agreements[i] as usize, expected, "{tokens:?} {i}");
-            }
-        }
     }
 }

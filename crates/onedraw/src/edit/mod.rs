@@ -3,6 +3,7 @@
 //! Each edit of a logit is one rounded f32 operation in the order of the chain and saturates at ±f32::MAX; only masks make −inf,
 //! and −inf stays −inf.
 
+pub(crate) mod agreement;
 pub(crate) mod allowed;
 pub(crate) mod bad_words;
 pub(crate) mod bans;

@@ -17,12 +17,21 @@ impl NoRepeatNgram {
 
     pub(crate) fn apply(&self, row: &mut Edited<'_>, context: &Context<'_>) {
         let tokens = context.history.tokens();
-        let Some(start) = (tokens.len() + 1).checked_sub(self.size) else { return };
-        let beginning = &tokens[start..];
-        for ngram in tokens.windows(self.size) {
-            if let Some(last) = ngram.strip_prefix(beginning) {
-                row.mask(last[0]);
+        let mut agreement = std::mem::take(&mut row.memory.agreement);
+        agreement.make_room(context.history.room());
+        agreement.find(tokens);
+        // A token that followed as many tokens as the n-gram has before its last, and these stand at the end now.
+        for (followed, agreed) in agreement.followers(tokens) {
+            if agreed as usize >= self.size - 1 {
+                row.mask(followed);
             }
+        }
+        row.memory.agreement = agreement;
+        // The first token followed none; it is the end of an n-gram of one.
+        if self.size == 1
+            && let Some(&first) = tokens.first()
+        {
+            row.mask(first);
         }
     }
 }

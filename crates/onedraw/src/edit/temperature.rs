@@ -1,6 +1,6 @@
 //! Temperature: a factor, which never reorders. It is kept beside the row and applied where a weight or a score is made.
 //!
-//! With a range it is dynamic (kalomaze, KoboldCpp, 2023): low where the entropy is low, high where it is high.
+//! With a range it is dynamic (kalomaze, KoboldCpp, 2024): low where the entropy is low, high where it is high.
 
 use crate::mass::{Softmax, Spread};
 use crate::math::{ln, power, saturated};

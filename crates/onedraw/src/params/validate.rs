@@ -161,8 +161,12 @@ impl SamplingParams {
                 use Stage::*;
                 matches!(stage, MinP | TopK | TopP | Typical | TopNSigma | Epsilon | Eta | TopA | Xtc)
             };
-            if let Some((field, ..)) = set.iter().find(|(_, stage, is_set)| *is_set && is_truncation(stage)) {
-                let message = "is set, but mirostat would ignore it; unset one of the two, or name an order of your own that says where each stands";
+            // XTC's other parameters do nothing alone.
+            let acts = |(field, stage, is_set): &&(&str, Stage, bool)| {
+                *is_set && is_truncation(stage) && (*stage != Stage::Xtc || *field == "xtc_probability")
+            };
+            if let Some((field, ..)) = set.iter().find(acts) {
+                let message = "is set, but beside mirostat a truncation is ignored elsewhere and an error here; unset one of the two, or name an order of your own that says where each stands";
                 return Err(ParamError::new(*field, message));
             }
         }

@@ -53,7 +53,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// A token that is gone stays gone, even within one change.
+/// A token that is masked stays masked, even within one change.
 fn set(candidates: &mut [Candidate], token: u32, logit: f32) {
     for c in candidates.iter_mut().filter(|c| c.token == token && c.logit > f32::NEG_INFINITY) {
         c.logit = logit;

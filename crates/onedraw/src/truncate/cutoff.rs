@@ -68,13 +68,9 @@ impl Cutoff {
         let bar_of = |total| Cutoff::bar(&self.without_entropy(), &Spread { total, ..Spread::default() });
         // The bar moves one way with the total: which end is the higher does not matter.
         let (one, other) = (bar_of(least), bar_of(most));
-        if y >= one.max(other) + MARGIN {
-            Verdict::Kept
-        } else if y < one.min(other) - MARGIN && !matches!(self, Cutoff::Eta(_)) {
-            Verdict::Dropped
-        } else {
-            Verdict::HangsOnCut
-        }
+        // A token that the interval already drops asks for the cut all the same: it is one sum, and the race then ends inside it instead
+        // of being run again for every token that is too low.
+        if y >= one.max(other) + MARGIN { Verdict::Kept } else { Verdict::HangsOnCut }
     }
 
     /// The bar of a surprise of `bits` at most.

@@ -20,7 +20,7 @@ use crate::truncate::top_k::TopK;
 const FITTED: u32 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mirostat {
+pub(crate) struct Mirostat {
     version: u8,
     tau: f64,
     eta: f64,
@@ -28,8 +28,7 @@ pub struct Mirostat {
 
 impl Mirostat {
     pub(crate) fn new(params: &SamplingParams) -> Option<Self> {
-        let Self { version, tau, eta } =
-            Self { version: params.mirostat, tau: params.mirostat_tau, eta: params.mirostat_eta };
+        let (version, tau, eta) = (params.mirostat, params.mirostat_tau, params.mirostat_eta);
         (version > 0).then_some(Self { version, tau, eta })
     }
 

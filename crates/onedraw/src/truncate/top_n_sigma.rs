@@ -34,7 +34,7 @@ impl TopNSigma {
         else {
             return previous;
         };
-        let limit = self.n * deviation(count, sum, squares, exponent);
+        let limit = self.n * deviation(count, sum, squares.into(), exponent);
         let lowest = lowest_where(x_max, |x| f64::from(x_max) - f64::from(x) <= limit);
         Key::last_of(lowest.unwrap_or(x_max))
     }
