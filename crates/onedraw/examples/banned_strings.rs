@@ -45,7 +45,7 @@ fn write(seed: u64, banned: &[&str]) -> Result<(String, usize), Box<dyn std::err
             Err(error) => return Err(error.into()),
         };
         let progress = matcher.push(token, WORDS[token as usize].as_bytes());
-        text.push_str(&stream.push(progress.text));
+        text.push_str(stream.push(progress.text));
         if let Some(rewind) = progress.rewind {
             sampler.take_back(&rewind);
             rewinds += 1;
@@ -54,8 +54,8 @@ fn write(seed: u64, banned: &[&str]) -> Result<(String, usize), Box<dyn std::err
             break;
         }
     }
-    text.push_str(&stream.push(matcher.finish()));
-    text.push_str(&stream.finish());
+    text.push_str(stream.push(matcher.finish()));
+    text.push_str(stream.finish());
     Ok((text, rewinds))
 }
 

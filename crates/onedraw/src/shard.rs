@@ -17,7 +17,7 @@
 //! | epsilon, top-a, mirostat 2 | as top-p: an interval of the total, and if it cannot tell, the total | 17, 25, then 17, 9 |
 //! | eta (if the interval cannot tell), dynatemp | count, mass and entropy | 17, 21 |
 //! | top-n-sigma | the last token, then sums of deviations | 9, 9, then 17, 29 |
-//! | typical | the entropy, three histograms of distances, then what goes | 17, 21, then 3 · 43, 2 · 16,385 + 8,193, then 17, 14 |
+//! | typical | the entropy, three histograms of distances, then what goes, if anything does | 17, 21, then 3 · 43, 2 · 16,385 + 8,193, then 17, 14 |
 //! | XTC, if its coin says yes | the total, the last top choice, then what goes | 17, 9, then 9, 9, then 17, 14 |
 //! | mirostat 1 | the hundred best keys | 5, 801 |
 //! | mirostat, after the draw | what was kept, and its mass | as for top-k or for epsilon |
