@@ -1,6 +1,6 @@
 //! A step allocates nothing after warm-up: not the sampler, whatever the row's type, not a batch on the calling thread.
 //!
-//! Outside of this: logprobs, whose list is the caller's; ranks in one process; and a batch on several threads, where the thread
+//! Outside of this: logprobs, whose list is the caller's; a user's own stages, which are shown a copy of the row; ranks in one process; and a batch on several threads, where the thread
 //! pool now and then takes memory for its queue.
 
 use std::alloc::{GlobalAlloc, Layout, System};
