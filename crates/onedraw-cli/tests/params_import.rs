@@ -120,8 +120,21 @@ fn every_example_is_told_and_read() {
 }
 
 #[test]
+fn a_byte_order_mark_is_skipped() {
+    let folder = Folder::new();
+    let file = folder.file("x.json", b"\xef\xbb\xbf{\"prompt\": \"x\", \"temperature\": 0.5}");
+    let run = onedraw(&["params", "import", &file]);
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "{\"temperature\":0.5}\n", ""));
+}
+
+#[test]
 fn bad_arguments_and_files() {
     let import = ["params", "import", "-"];
+    // Ollama's.
+    assert_eq!(
+        refused(&import, r#"{"model": "x", "prompt": "y", "stream": false, "options": {"temperature": 1}}"#),
+        "standard input: the fields do not tell whose settings these are; name it with --from: openai, vllm, llama.cpp, huggingface"
+    );
     assert_eq!(
         refused(&import, r#"{"temperature": 1, "top_k": 5}"#),
         "standard input: the fields do not tell whose settings these are; name it with --from: openai, vllm, llama.cpp, huggingface"

@@ -6,13 +6,14 @@
 //! - A field that is absent, or null, has *that system's* default: an empty llama.cpp request is temperature 0.8, top-k 40,
 //!   top-p 0.95 and min-p 0.05, a generation config without `do_sample` is greedy.
 //! - The stages stand in that system's order.
-//! - A value that the system clamps or ignores is clamped or ignored; one that is no setting at all, such as a string for a
-//!   temperature, is a [`ParamError`] that names the field as it stands in the file.
+//! - A value that the system clamps or ignores is clamped or ignored; one that it refuses is carried with a note, as far as
+//!   [`SamplingParams`] allow it; one that is no setting at all, such as a string for a temperature, is a [`ParamError`] that
+//!   names the field as it stands in the file.
 //!
 //! Every difference that can be told from the file is a [`Note`]: [`NoteKind::Lost`] where something has no counterpart
 //! here, unknown fields included, and [`NoteKind::Changed`] where it has another form or came from a default. Fields that are not
 //! about sampling (the prompt, the transport, the form of the answer, bookkeeping) are passed over without a note, and so is
-//! anything lost that is switched off in the file.
+//! anything lost, ignored or unknown that is empty or switched off in the file.
 //!
 //! A seed is carried as a number: it repeats a draw here, not the tokens of the other system.
 //!
@@ -30,6 +31,7 @@
 
 mod fields;
 mod hugging_face;
+mod known;
 mod llama_cpp;
 mod openai;
 mod source;
@@ -62,7 +64,7 @@ pub struct Imported {
 /// Something that is not the same here as in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// The field, as it stands in the file.
+    /// The field, as it stands in the file; the names of several, with commas between, where one thing is told of all.
     pub field: String,
     /// Whether it was lost.
     pub kind: NoteKind,
@@ -96,11 +98,12 @@ impl fmt::Display for Note {
     }
 }
 
-/// Reads one JSON object of settings. Without a `source`, the fields must tell it: [`Source::detect`].
+/// Reads one JSON object of settings, after a byte order mark if there is one. Without a `source`, the fields must tell it:
+/// [`Source::detect`].
 pub fn import(json: &str, source: Option<Source>) -> Result<Imported, ParamError> {
     // Reading a decimal number rounds.
     let _mode = Standard::enter();
-    let value = crate::json::parse(json)?;
+    let value = crate::json::parse(json.strip_prefix('\u{feff}').unwrap_or(json))?;
     let source = match (source, &value) {
         (_, value) if !value.is_object() => return Err(ParamError::new("params", "must be a JSON object")),
         (Some(source), _) => source,

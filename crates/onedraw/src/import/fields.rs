@@ -1,96 +1,23 @@
 //! The fields of a file, taken one by one with the type that each must have, and the notes made on the way.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
+use super::known::{Field, is_empty};
 use super::{Note, NoteKind, Source};
 use crate::error::ParamError;
-use crate::params::{MAX_SEQUENCES, SamplingParams};
+use crate::params::MAX_SEQUENCES;
 
 /// The `top_p` or `typical_p` that keeps the first token alone. 0 is not allowed here; the best of 2^20 tokens has more of
 /// the mass than this.
 const FIRST_ALONE: f64 = 1e-9;
 
-/// The fields that a system has.
-pub(super) struct Known {
-    /// Takes the fields that are carried over.
-    pub read: fn(&mut Fields) -> Result<SamplingParams, ParamError>,
-    /// Those that `read` takes.
-    pub carried: &'static [&'static str],
-    /// Those without a counterpart.
-    pub lost: &'static [&'static [Lost]],
-    /// Those that are not about sampling.
-    pub passed: &'static [&'static [&'static str]],
-    /// Parameters that it calls by another name: ours, theirs.
-    pub renamed: &'static [(&'static str, &'static str)],
-}
-
-/// Why several systems' fields are lost.
-pub(super) const BEAMS: &str = "beam search is not set by sampling parameters";
-pub(super) const CONSTRAINT: &str =
-    "a constraint on the text is not a sampling parameter; give a mask with each draw";
-
-/// A field without a counterpart.
-pub(super) struct Lost {
-    field: &'static str,
-    off: Off,
-    why: &'static str,
-}
-
-/// What switches a field off, beside null, false and anything empty.
-pub(super) enum Off {
-    /// The number 0.
-    Zero,
-    /// This number.
-    At(f64),
-    /// Any number below this.
-    Below(f64),
-    /// One of these texts, or an object whose `type` is one of them.
-    Named(&'static [&'static str]),
-}
-
-pub(super) const fn lost(field: &'static str, off: Off, why: &'static str) -> Lost {
-    Lost { field, off, why }
-}
-
-impl Known {
-    fn lost(&self, name: &str) -> Option<&'static Lost> {
-        self.lost.iter().flat_map(|list| list.iter()).find(|lost| lost.field == name)
-    }
-
-    fn passes(&self, name: &str) -> bool {
-        self.passed.iter().any(|list| list.contains(&name))
-    }
-
-    pub(super) fn names(&self, name: &str) -> bool {
-        self.carried.contains(&name) || self.passes(name) || self.lost(name).is_some()
-    }
-}
-
-impl Off {
-    fn is_met_by(&self, value: &Value) -> bool {
-        let number = value.as_f64();
-        let text = value.as_str().or_else(|| value.get("type")?.as_str());
-        let is_off = match *self {
-            Off::Zero => number == Some(0.0),
-            Off::At(off) => number == Some(off),
-            Off::Below(bound) => number.is_some_and(|number| number < bound),
-            Off::Named(names) => text.is_some_and(|text| names.contains(&text)),
-        };
-        is_off
-            || match value {
-                Value::Null => true,
-                Value::Bool(value) => !value,
-                Value::Number(_) => false,
-                Value::String(value) => value.is_empty(),
-                Value::Array(values) => values.is_empty(),
-                Value::Object(fields) => fields.is_empty(),
-            }
-    }
-}
-
 /// The fields not yet taken. Null is absent.
 pub(super) struct Fields {
     left: Map<String, Value>,
+    /// The names of all that stood in the file.
+    given: BTreeSet<String>,
     notes: Vec<Note>,
 }
 
@@ -100,7 +27,8 @@ impl Fields {
             Value::Object(fields) => fields,
             _ => Map::new(),
         };
-        Self { left, notes: Vec::new() }
+        let given = left.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.clone()).collect();
+        Self { left, given, notes: Vec::new() }
     }
 
     pub(super) fn lost(&mut self, field: &str, message: impl Into<String>) {
@@ -132,21 +60,40 @@ impl Fields {
         self.left.remove(name).filter(|value| !value.is_null())
     }
 
-    /// Takes fields that the system ignores, and says so of each that is set.
-    pub(super) fn ignore(&mut self, names: &[&str], why: &str) {
-        for name in names {
-            if self.take(name).is_some() {
+    /// Takes fields that the system ignores, and says so of each that would have done something.
+    pub(super) fn ignore(&mut self, fields: &[Field], why: &str) {
+        for (name, off) in fields {
+            if self.take(name).is_some_and(|value| !off.is_met_by(&value)) {
                 self.changed(name, format!("has no effect: {why}"));
             }
         }
     }
 
-    /// The first of several names for one thing that is set; the others have no effect.
+    /// The first of several names for one thing that is set; the others have no effect, which matters where they differ.
     pub(super) fn first<'a>(&mut self, names: &[&'a str]) -> Option<&'a str> {
         let first = *names.iter().find(|name| self.is_set(name))?;
-        let others: Vec<_> = names.iter().copied().filter(|name| *name != first).collect();
-        self.ignore(&others, &format!("{first} is set and goes first"));
+        let value = self.get(first).cloned();
+        for name in names.iter().filter(|name| **name != first) {
+            if self.take(name).is_some_and(|other| !is_empty(&other) && Some(other) != value) {
+                self.changed(name, format!("has no effect: {first} is set and goes first"));
+            }
+        }
         Some(first)
+    }
+
+    /// Says of each number out of its range that the system refuses it. It is carried all the same: who has such a file has
+    /// it from somewhere.
+    pub(super) fn limit(&mut self, who: &str, ranges: &[(&str, f64, f64)]) {
+        for &(name, low, high) in ranges {
+            let number = self.get(name).and_then(Value::as_f64);
+            if number.is_some_and(|number| !(low..=high).contains(&number)) {
+                self.refused(name, who, &format!("it takes {low} to {high}"));
+            }
+        }
+    }
+
+    pub(super) fn refused(&mut self, name: &str, who: &str, why: &str) {
+        self.changed(name, format!("{who} refuses this value: {why}"));
     }
 
     fn read<T>(
@@ -211,7 +158,9 @@ impl Fields {
         for (name, value) in std::mem::take(&mut self.left) {
             match known.lost(&name) {
                 Some(lost) if !lost.off.is_met_by(&value) => self.lost(&name, lost.why),
-                None if !known.names(&name) => self.lost(&name, format!("is not known to {source}")),
+                None if !known.names(&name) && !known.is_idle(&name, &value, &self.given) => {
+                    self.lost(&name, format!("is not known to {source}"));
+                }
                 _ => {}
             }
         }
@@ -266,46 +215,5 @@ fn one_or_many<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<V
     match value {
         Value::Array(values) => values.iter().map(read).collect(),
         value => read(value).map(|value| vec![value]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn no_list_names_a_field_twice() {
-        for source in Source::ALL {
-            let Known { carried, lost, passed, .. } = source.known();
-            let lost = lost.iter().flat_map(|list| list.iter()).map(|lost| &lost.field);
-            let passed = passed.iter().flat_map(|list| list.iter());
-            let names: Vec<_> = carried.iter().chain(lost).chain(passed).collect();
-            let mut seen = BTreeSet::new();
-            names.iter().for_each(|name| assert!(seen.insert(*name), "{source}: {name}"));
-        }
-    }
-
-    #[test]
-    fn every_carried_field_is_taken_and_no_other() {
-        for source in Source::ALL {
-            let known = source.known();
-            let names = Source::ALL.iter().flat_map(|source| source.known().carried);
-            for name in names {
-                for value in [json!(1), json!("x"), json!(true), json!([]), json!({})] {
-                    let mut fields = Fields::new(json!({ *name: value }));
-                    if (known.read)(&mut fields).is_ok() {
-                        assert_eq!(
-                            fields.is_set(name),
-                            !known.carried.contains(name),
-                            "{source}: {name} {value}"
-                        );
-                    }
-                }
-            }
-        }
     }
 }

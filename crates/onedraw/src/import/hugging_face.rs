@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::fields::{BEAMS, Fields, Known, Lost, Off, carry, integer, lost, saturated, token, wrong};
+use super::fields::{Fields, carry, integer, saturated, token, wrong};
+use super::known::{BEAMS, Field, Known, Lost, Off, lost};
 use crate::chain::Order;
 use crate::error::ParamError;
 use crate::params::SamplingParams;
@@ -14,12 +15,15 @@ pub(super) const KNOWN: Known = Known {
     carried: CARRIED,
     lost: &[LOST],
     passed: &[PASSED],
+    foreign: &[],
+    aliases: &[],
     renamed: &[("logit_bias", "sequence_bias"), ("stop", "stop_strings")],
 };
 
 const TOP_K: i64 = 50;
-/// New tokens where no length is given, and where `max_length` is this.
+/// New tokens where no length is given. A `max_length` that is given counts the prompt, even if it is this.
 const LENGTH: u32 = 20;
+const WHO: &str = "Hugging Face";
 
 const CARRIED: &[&str] = &[
     "bad_words_ids",
@@ -43,9 +47,17 @@ const CARRIED: &[&str] = &[
     "typical_p",
 ];
 
-/// What acts only where `do_sample` is true.
-const WARPERS: [&str; 8] =
-    ["temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"];
+/// What acts only where `do_sample` is true. The default says no more than a field that is not there.
+const WARPERS: [Field; 8] = [
+    ("temperature", Off::At(1.0)),
+    ("top_h", Off::At(1.0)),
+    ("top_k", Off::In(&[0.0, TOP_K as f64])),
+    ("top_p", Off::At(1.0)),
+    ("min_p", Off::Zero),
+    ("typical_p", Off::At(1.0)),
+    ("epsilon_cutoff", Off::Zero),
+    ("eta_cutoff", Off::Zero),
+];
 
 const DRAFTS: &str = "speculation is not set by sampling parameters";
 const FORCED: &str = "tokens are drawn, not forced";
@@ -61,13 +73,16 @@ const LOST: &[Lost] = &[
     lost("force_words_ids", Off::Zero, BEAMS),
     lost("assistant_confidence_threshold", Off::At(0.4), DRAFTS),
     lost("assistant_early_exit", Off::Zero, DRAFTS),
+    lost("assistant_ensemble_weight", Off::Zero, DRAFTS),
     lost("assistant_lookbehind", Off::At(10.0), DRAFTS),
     lost("is_assistant", Off::Zero, DRAFTS),
     lost("max_matching_ngram_size", Off::Zero, DRAFTS),
     lost("num_assistant_tokens", Off::At(20.0), DRAFTS),
     lost("num_assistant_tokens_schedule", Off::Named(&["constant"]), DRAFTS),
     lost("prompt_lookup_num_tokens", Off::Zero, DRAFTS),
+    lost("speculation_type", Off::Zero, DRAFTS),
     lost("target_lookbehind", Off::At(10.0), DRAFTS),
+    lost("use_mtp", Off::Zero, DRAFTS),
     lost("forced_bos_token_id", Off::Below(0.0), FORCED),
     lost("forced_decoder_ids", Off::Zero, FORCED),
     lost("forced_eos_token_id", Off::Below(0.0), FORCED),
@@ -98,6 +113,7 @@ const PASSED: &[&str] = &[
     "disable_compile",
     "generation_kwargs",
     "low_memory",
+    "max_cache_len",
     "output_attentions",
     "output_hidden_states",
     "output_logits",
@@ -112,7 +128,9 @@ const PASSED: &[&str] = &[
 
 pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     let mut params = SamplingParams { order: Some(Order::huggingface()), ..SamplingParams::default() };
-    match fields.flag("do_sample")? {
+    floats(fields, "repetition_penalty");
+    let do_sample = fields.flag("do_sample")?;
+    match do_sample {
         Some(true) => warpers(fields, &mut params)?,
         given => {
             let how = given.map_or("absent: Hugging Face's default false", |_| "false");
@@ -125,6 +143,12 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     lengths(fields, &mut params)?;
     if let Some(n) = fields.sequences("num_return_sequences")? {
         params.n = n;
+        let beams = fields.get("num_beams").and_then(integer).unwrap_or(1);
+        if beams > 1 && i128::from(n) > beams {
+            fields.refused("num_return_sequences", WHO, "it takes at most num_beams");
+        } else if beams <= 1 && n > 1 && do_sample != Some(true) {
+            fields.refused("num_return_sequences", WHO, "it takes 1 where do_sample is false");
+        }
     }
     params.eos_token_id = eos(fields)?;
     params.bad_words_ids = bad_words(fields, &params.eos_token_id)?;
@@ -137,8 +161,19 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     Ok(params)
 }
 
+/// Python tells 2 from 2.0, and here it wants the latter. 1 is off and not looked at.
+fn floats(fields: &mut Fields, name: &str) {
+    if fields.get(name).and_then(Value::as_i64).is_some_and(|number| number > 1) {
+        fields.refused(name, WHO, "it takes a number with a point");
+    }
+}
+
 /// What shapes the distribution where `do_sample` is true.
 fn warpers(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
+    floats(fields, "temperature");
+    if fields.get("top_k").is_some_and(|top_k| top_k.is_f64() || top_k.as_i64().is_some_and(|k| k < 0)) {
+        fields.refused("top_k", WHO, "it takes a whole number, at least 0");
+    }
     carry!(fields, params, number: temperature, top_p, min_p, typical_p, epsilon_cutoff, eta_cutoff);
     if params.temperature == 0.0 {
         fields.changed("temperature", "0 is greedy; Hugging Face refuses it where do_sample is true");
@@ -174,15 +209,9 @@ fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
     params.max_tokens = match fields.first(&["max_new_tokens", "max_length"]) {
         Some("max_length") => {
             let length = fields.length("max_length")?.unwrap_or(LENGTH);
-            fields.changed(
-                "max_length",
-                match length {
-                    LENGTH => "20 is the default, which stands for 20 new tokens: max_tokens 20".to_owned(),
-                    _ => {
-                        format!("counts the prompt too: max_tokens is {length}; take the prompt's length off")
-                    }
-                },
-            );
+            let message =
+                format!("counts the prompt too: max_tokens is {length}; take the prompt's length off");
+            fields.changed("max_length", message);
             length
         }
         Some(name) => fields.length(name)?.unwrap_or(LENGTH),
@@ -241,6 +270,9 @@ fn bad_words(fields: &mut Fields, eos: &[u32]) -> Result<Vec<Vec<u32>>, ParamErr
             let error = || wrong(&format!("bad_words_ids[{i}]"), "a list of at least one token id", value);
             words.push(word.ok_or_else(error)?);
         }
+        if words.is_empty() {
+            fields.refused("bad_words_ids", WHO, "it takes a list of at least one word");
+        }
     }
     if words.iter().any(|word| word.len() > 1) {
         let message =
@@ -256,7 +288,8 @@ fn bad_words(fields: &mut Fields, eos: &[u32]) -> Result<Vec<Vec<u32>>, ParamErr
     Ok(words)
 }
 
-/// A list of `[[ids], bias]`, or an object of `"(id, …)"` and biases, which is how a dictionary is saved.
+/// A list of `[[ids], bias]`, or an object of `"(id, …)"` and biases, which is how a dictionary is saved, though not read
+/// again.
 fn sequence_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, ParamError> {
     let mut biases = BTreeMap::new();
     let Some(value) = fields.take("sequence_bias") else { return Ok(biases) };
@@ -265,6 +298,10 @@ fn sequence_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, ParamError> 
         Value::Object(entries) => entries.iter().map(|(key, bias)| named_bias(key, bias)).collect(),
         _ => None,
     };
+    let is_listed = |list: &Vec<Value>| !list.is_empty() && list.iter().all(|entry| entry[1].is_f64());
+    if !value.as_array().is_some_and(is_listed) {
+        fields.refused("sequence_bias", WHO, "it takes a list of [[token ids], number with a point]");
+    }
     let what = "a list of [[token ids], bias]";
     for (ids, bias) in entries.ok_or_else(|| wrong("sequence_bias", what, &value))? {
         match ids[..] {

@@ -1,12 +1,13 @@
 //! llama.cpp's server: the fields of `/completion`, which its OpenAI-compatible endpoints take too.
 
 mod bias;
+mod frontend;
 mod samplers;
 mod stages;
 
-use super::fields::{CONSTRAINT, Fields, Known, Lost, Off, lost, saturated};
+use super::fields::{Fields, saturated};
+use super::known::{CONSTRAINT, Known, Lost, Off, lost};
 use super::openai;
-use crate::chain::Stage;
 use crate::error::ParamError;
 use crate::params::{LogprobsMode, SamplingParams};
 
@@ -15,6 +16,8 @@ pub(super) const KNOWN: Known = Known {
     carried: CARRIED,
     lost: &[LOST, openai::LOST],
     passed: &[PASSED, openai::PASSED],
+    foreign: frontend::FOREIGN,
+    aliases: frontend::ALIASES,
     renamed: &[("order", "samplers"), ("repetition_penalty", "repeat_penalty")],
 };
 
@@ -31,6 +34,7 @@ const CARRIED: &[&str] = &[
     "logit_bias",
     "logprobs",
     "max_completion_tokens",
+    "max_output_tokens",
     "max_tokens",
     "min_p",
     "mirostat",
@@ -63,18 +67,15 @@ const GONE: &str = "a field of older versions of llama.cpp";
 
 const LOST: &[Lost] = &[
     lost("grammar", Off::Zero, CONSTRAINT),
-    lost("grammar_lazy", Off::Zero, CONSTRAINT),
-    lost("grammar_triggers", Off::Zero, CONSTRAINT),
     lost("json_schema", Off::Zero, CONSTRAINT),
-    lost("preserved_tokens", Off::Zero, CONSTRAINT),
-    lost("adaptive_decay", Off::At(0.9), ADAPTIVE),
+    lost("adaptive_decay", Off::Alone, ADAPTIVE),
     lost("adaptive_target", Off::Below(0.0), ADAPTIVE),
     lost("min_keep", Off::Zero, "a truncation may leave a single token"),
     lost("n_indent", Off::Zero, "generation does not end at an indentation"),
-    lost("reasoning_budget_end_tag", Off::Zero, BUDGET),
-    lost("reasoning_budget_end_tags", Off::Zero, BUDGET),
-    lost("reasoning_budget_message", Off::Zero, BUDGET),
-    lost("reasoning_budget_start_tag", Off::Zero, BUDGET),
+    lost("reasoning_budget_end_tag", Off::Alone, BUDGET),
+    lost("reasoning_budget_end_tags", Off::Alone, BUDGET),
+    lost("reasoning_budget_message", Off::Alone, BUDGET),
+    lost("reasoning_budget_start_tag", Off::Alone, BUDGET),
     lost("reasoning_budget_tokens", Off::Below(0.0), BUDGET),
     lost("t_max_predict_ms", Off::Below(1.0), "there is no limit of time"),
     lost("penalize_nl", Off::Zero, GONE),
@@ -82,6 +83,7 @@ const LOST: &[Lost] = &[
     lost("tfs_z", Off::At(1.0), GONE),
 ];
 
+/// What goes with a grammar, which is noted, and what the server adds when it reports a request's settings is here too.
 const PASSED: &[&str] = &[
     "add_generation_prompt",
     "api_key",
@@ -92,6 +94,8 @@ const PASSED: &[&str] = &[
     "chat_template_kwargs",
     "continue_final_message",
     "generation_prompt",
+    "grammar_lazy",
+    "grammar_triggers",
     "grammar_type",
     "id_slot",
     "image_data",
@@ -103,15 +107,19 @@ const PASSED: &[&str] = &[
     "n_discard",
     "n_keep",
     "parse_tool_calls",
+    "preserved_tokens",
     "reasoning_control",
     "reasoning_format",
+    "reasoning_in_content",
     "response_fields",
     "return_progress",
     "return_tokens",
     "slot_id",
+    "speculative.",
     "sse_ping_interval",
     "system_prompt",
     "t_max_prompt_ms",
+    "thinking_forced_open",
     "timings_per_token",
     "verbose",
 ];
@@ -124,17 +132,19 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     }
     let (order, why_not) = if params.mirostat > 0 {
         let why = "with mirostat, llama.cpp uses logit_bias and temperature alone";
-        fields.ignore(&["samplers", "dynatemp_range", "dynatemp_exponent"], why);
+        let samplers = if samplers::is_default(fields) { Off::Alone } else { Off::Zero };
+        fields.ignore(&[("samplers", samplers), stages::DYNATEMP, stages::DYNATEMP_EXPONENT], why);
         (samplers::of_mirostat(), why)
     } else {
         (samplers::read(fields)?, "samplers leaves its stage out")
     };
+    let breakers = fields.get("dry_sequence_breakers").filter(|breakers| !breakers.is_null());
+    if breakers.is_some_and(|breakers| breakers.as_array().is_none_or(Vec::is_empty)) {
+        fields.refused("dry_sequence_breakers", "llama.cpp", "it takes a list of at least one string");
+    }
     for (stage, names, reader) in stages::ALL {
         if order.names(&stage) {
             reader(fields, &mut params)?;
-        } else if stage == Stage::Mirostat {
-            // Everybody's file names tau and eta; without mirostat nobody means them.
-            names.iter().for_each(|name| _ = fields.take(name));
         } else {
             fields.ignore(names, why_not);
         }
@@ -144,12 +154,14 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     lengths(fields, &mut params)?;
     stops(fields, &mut params)?;
     seed(fields, &mut params)?;
+    openai::text_format(fields);
     logprobs(fields, &mut params)?;
     Ok(params)
 }
 
 fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
-    let name = fields.first(&["n_predict", "max_completion_tokens", "max_tokens"]).unwrap_or("n_predict");
+    let names = ["n_predict", "max_completion_tokens", "max_output_tokens", "max_tokens"];
+    let name = fields.first(&names).unwrap_or("n_predict");
     params.max_tokens = match fields.integer(name)? {
         None => {
             fields.changed(name, "absent: llama.cpp's default -1, no limit");
@@ -204,8 +216,8 @@ fn seed(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamErr
 fn logprobs(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     /// Where a chat asks for logprobs without a number.
     const DEFAULT: i64 = 20;
-    params.logprobs = if fields.is_set("n_probs") {
-        fields.ignore(&["logprobs", "top_logprobs"], "n_probs is set and goes first");
+    params.logprobs = if fields.first(&["n_probs", "logprobs"]) == Some("n_probs") {
+        fields.ignore(&[("top_logprobs", Off::Zero)], "n_probs is set and goes first");
         fields.integer("n_probs")?.map(|n| saturated(n).into())
     } else {
         openai::logprobs(fields, DEFAULT)?

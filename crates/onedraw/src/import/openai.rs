@@ -4,18 +4,41 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::fields::{CONSTRAINT, Fields, Known, Lost, Off, carry, lost, wrong};
+use super::fields::{Fields, carry, wrong};
+use super::known::{CONSTRAINT, Known, Lost, Off, lost};
 use crate::error::ParamError;
 use crate::params::SamplingParams;
 
-pub(super) const KNOWN: Known =
-    Known { read, carried: CARRIED, lost: &[LOST], passed: &[PASSED], renamed: &[] };
+pub(super) const KNOWN: Known = Known {
+    read,
+    carried: CARRIED,
+    lost: &[LOST],
+    passed: &[PASSED],
+    foreign: &[],
+    aliases: &[],
+    renamed: &[],
+};
+
+/// What OpenAI takes. The number in `logprobs` is that of the older completions.
+const RANGES: &[(&str, f64, f64)] = &[
+    ("temperature", 0.0, 2.0),
+    ("top_p", 0.0, 1.0),
+    ("frequency_penalty", -2.0, 2.0),
+    ("presence_penalty", -2.0, 2.0),
+    ("n", 1.0, 128.0),
+    ("logprobs", 0.0, 5.0),
+    ("top_logprobs", 0.0, 20.0),
+];
+/// The most stop strings that it takes.
+const STOPS: usize = 4;
+const BIAS: f64 = 100.0;
 
 const CARRIED: &[&str] = &[
     "frequency_penalty",
     "logit_bias",
     "logprobs",
     "max_completion_tokens",
+    "max_output_tokens",
     "max_tokens",
     "n",
     "presence_penalty",
@@ -34,20 +57,29 @@ pub(super) const LOST: &[Lost] = &[
     lost("best_of", Off::At(1.0), "all of the n sequences are given, not the best"),
 ];
 
-/// Of the prompt, the transport and the answer's form.
+/// Of the prompt, the transport and the answer's form. `text` may hold a constraint too: [`text_format`].
 pub(super) const PASSED: &[&str] = &[
     "audio",
+    "background",
+    "context_management",
+    "conversation",
     "echo",
     "functions",
+    "include",
+    "input",
+    "instructions",
+    "max_tool_calls",
     "messages",
     "metadata",
     "modalities",
     "model",
     "parallel_tool_calls",
     "prediction",
+    "previous_response_id",
     "prompt",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "reasoning",
     "reasoning_effort",
     "safety_identifier",
     "service_tier",
@@ -55,15 +87,18 @@ pub(super) const PASSED: &[&str] = &[
     "stream",
     "stream_options",
     "suffix",
+    "text",
     "tools",
+    "truncation",
     "user",
     "verbosity",
     "web_search_options",
 ];
 
 pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
-    // The older completions have a prompt and end after 16 tokens.
-    let is_unlimited = !fields.is_set("prompt");
+    fields.limit("OpenAI", RANGES);
+    // The older completions have a prompt and end after 16 tokens. The prompt of a response is an object.
+    let is_unlimited = !fields.get("prompt").is_some_and(|prompt| prompt.is_string() || prompt.is_array());
     let max_tokens = max_tokens(fields, is_unlimited)?;
     let mut params = SamplingParams { max_tokens, ..SamplingParams::default() };
     carry!(fields, params, number: temperature, top_p, frequency_penalty, presence_penalty);
@@ -71,20 +106,27 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
         params.top_p = fields.first_alone("top_p");
     }
     params.logit_bias = logit_bias(fields)?;
-    if params.logit_bias.values().any(|bias| bias.abs() >= 100.0) {
+    if params.logit_bias.values().any(|bias| bias.abs() > BIAS) {
+        fields.refused("logit_bias", "OpenAI", &format!("it takes {} to {BIAS}", -BIAS));
+    }
+    if params.logit_bias.values().any(|bias| bias.abs() >= BIAS) {
         fields.changed(
             "logit_bias",
             "100 and -100 are added as they are; bad_words_ids and allowed_token_ids ban for certain",
         );
     }
     stops_and_choices(fields, &mut params)?;
+    if params.stop.len() > STOPS {
+        fields.refused("stop", "OpenAI", &format!("it takes at most {STOPS} strings"));
+    }
+    text_format(fields);
     params.logprobs = logprobs(fields, 0)?;
     Ok(params)
 }
 
 /// The limit, or what holds without one.
 pub(super) fn max_tokens(fields: &mut Fields, is_unlimited: bool) -> Result<u32, ParamError> {
-    if let Some(name) = fields.first(&["max_completion_tokens", "max_tokens"]) {
+    if let Some(name) = fields.first(&["max_completion_tokens", "max_output_tokens", "max_tokens"]) {
         return Ok(fields.length(name)?.unwrap_or(u32::MAX));
     }
     if is_unlimited {
@@ -125,8 +167,20 @@ pub(super) fn logit_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, Para
     Ok(biases)
 }
 
-/// A number in the older completions; in chats true or false, with the number in `top_logprobs`.
+/// A response's `response_format` stands in its `text`, beside what is not about sampling.
+pub(super) fn text_format(fields: &mut Fields) {
+    let format = fields.get("text").and_then(|text| text.get("format")?.get("type"));
+    if format.is_some_and(|format| format != "text") {
+        fields.lost("text", CONSTRAINT);
+    }
+}
+
+/// A number in the older completions; in chats true or false, with the number in `top_logprobs`; in responses, whose prompt
+/// is the `input`, `top_logprobs` alone.
 pub(super) fn logprobs(fields: &mut Fields, default: i64) -> Result<Option<i64>, ParamError> {
+    if fields.is_set("input") && !fields.is_set("logprobs") {
+        return number_of_logprobs(fields, "top_logprobs");
+    }
     let logprobs = match fields.get("logprobs").and_then(Value::as_bool) {
         None => number_of_logprobs(fields, "logprobs")?,
         Some(is_wanted) => {
@@ -134,7 +188,7 @@ pub(super) fn logprobs(fields: &mut Fields, default: i64) -> Result<Option<i64>,
             if is_wanted { number_of_logprobs(fields, "top_logprobs")?.or(Some(default)) } else { None }
         }
     };
-    fields.ignore(&["top_logprobs"], "logprobs is not true");
+    fields.ignore(&[("top_logprobs", Off::Zero)], "logprobs is not true");
     Ok(logprobs)
 }
 

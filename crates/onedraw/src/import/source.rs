@@ -6,14 +6,14 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::fields::Known;
+use super::known::Known;
 use super::{hugging_face, llama_cpp, openai, vllm};
 use crate::error::ParamError;
 
 /// A system whose settings can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// OpenAI's chat completions, and its older completions.
+    /// OpenAI's chat completions, its responses, and its older completions.
     OpenAi,
     /// vLLM: its `SamplingParams`, and the requests of its OpenAI-compatible server.
     Vllm,
@@ -41,19 +41,27 @@ impl Source {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// The source that knows the most of the object's fields, so that one field of its own is enough to decide.
+    /// The source that knows the most of the object's sampling fields, so that one field of its own is enough to decide.
+    /// Where several know as many, the other fields that they know decide; alone they never do, for anybody's request has a
+    /// model and a prompt.
     ///
     /// vLLM and llama.cpp take what OpenAI takes, so OpenAI wins where the others know no more. Any other tie is `None`: top-k
-    /// beside a temperature is known to three systems, and two of them would add truncations of their own.
+    /// beside a temperature is known to three systems, and two of them would add truncations of their own. `None` is also an
+    /// object of which nothing would be carried over.
     pub fn detect(value: &Value) -> Option<Source> {
         let names = || value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-        let known = |source: &Source| names().filter(|name| source.known().names(name)).count();
-        let most = Self::ALL.iter().map(known).max().filter(|&most| most > 0)?;
+        let known = |source: &Source| {
+            let known = source.known();
+            let sampling = names().filter(|name| known.samples(name)).count();
+            (sampling, names().filter(|name| known.passes(name)).count())
+        };
+        let most = Self::ALL.iter().map(known).max()?;
         let mut best = Self::ALL.into_iter().filter(|source| known(source) == most);
-        match (best.next(), best.next()) {
+        let source = match (best.next(), best.next()) {
             (Some(source), None) | (Some(source @ Self::OpenAi), _) => Some(source),
             _ => None,
-        }
+        };
+        source.filter(|source| names().any(|name| source.known().carried.contains(&name)))
     }
 
     pub(super) fn known(self) -> &'static Known {

@@ -1,6 +1,7 @@
 //! vLLM: its `SamplingParams`, and the requests of its OpenAI-compatible server. Names and meanings are ours.
 
-use super::fields::{BEAMS, CONSTRAINT, Fields, Known, Lost, Off, carry, integer, lost};
+use super::fields::{Fields, carry, integer};
+use super::known::{BEAMS, CONSTRAINT, Known, Lost, Off, lost};
 use super::openai;
 use crate::error::ParamError;
 use crate::params::SamplingParams;
@@ -10,8 +11,26 @@ pub(super) const KNOWN: Known = Known {
     carried: CARRIED,
     lost: &[LOST, openai::LOST],
     passed: &[PASSED, openai::PASSED],
+    foreign: &[],
+    aliases: &[],
     renamed: &[],
 };
+
+/// What vLLM takes, of what is taken here too.
+const RANGES: &[(&str, f64, f64)] = &[
+    ("temperature", 0.0, 2.0),
+    ("frequency_penalty", -2.0, 2.0),
+    ("presence_penalty", -2.0, 2.0),
+    ("n", 1.0, 16_384.0),
+];
+/// What it takes unless it was started for more. All, −1, is more.
+const REPORTS: &[(&str, f64, f64)] =
+    &[("logprobs", 0.0, 20.0), ("top_logprobs", 0.0, 20.0), ("prompt_logprobs", 0.0, 20.0)];
+
+/// What the server takes from the model's `generation_config.json`, which is its default `--generation-config auto`.
+const OF_THE_MODEL: [&str; 5] = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty"];
+/// Of these, what acts where the temperature is 0.
+const OF_THE_MODEL_IF_GREEDY: [&str; 1] = ["repetition_penalty"];
 
 /// A temperature between 0 and this is raised to it.
 const LEAST_TEMPERATURE: f64 = 0.01;
@@ -25,6 +44,7 @@ const CARRIED: &[&str] = &[
     "logit_bias",
     "logprobs",
     "max_completion_tokens",
+    "max_output_tokens",
     "max_tokens",
     "min_p",
     "min_tokens",
@@ -110,9 +130,15 @@ const PASSED: &[&str] = &[
 ];
 
 pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
+    fields.limit("vLLM", RANGES);
+    fields.limit("vLLM, unless its --max-logprobs is higher,", REPORTS);
     // A chat may fill the context; SamplingParams and completions end after 16 tokens unless their limit is null.
-    let is_unlimited = fields.is_set("messages") || fields.is_null("max_tokens");
+    let is_chat = fields.is_set("messages") || fields.is_set("input");
+    let is_unlimited = is_chat || fields.is_null("max_tokens");
     let max_tokens = openai::max_tokens(fields, is_unlimited)?;
+    if is_chat || fields.is_set("prompt") {
+        absent_at_the_server(fields);
+    }
     let mut params = SamplingParams { max_tokens, ..SamplingParams::default() };
     carry!(fields, params,
         number: temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;
@@ -144,6 +170,10 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
         fields.take("seed");
     }
     openai::stops_and_choices(fields, &mut params)?;
+    if params.temperature == 0.0 && params.n > 1 {
+        fields.refused("n", "vLLM", "with temperature 0 it takes 1");
+    }
+    openai::text_format(fields);
     params.logprobs = openai::logprobs(fields, 0)?;
     params.prompt_logprobs = match fields.get("prompt_logprobs").and_then(serde_json::Value::as_bool) {
         Some(is_wanted) => {
@@ -153,6 +183,17 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
         None => openai::number_of_logprobs(fields, "prompt_logprobs")?,
     };
     Ok(params)
+}
+
+/// One note on what a request leaves to the model. `SamplingParams` in Python leave it to vLLM's own defaults.
+fn absent_at_the_server(fields: &mut Fields) {
+    let is_greedy = fields.get("temperature").and_then(serde_json::Value::as_f64) == Some(0.0);
+    let names: &[&str] = if is_greedy { &OF_THE_MODEL_IF_GREEDY } else { &OF_THE_MODEL };
+    let absent: Vec<_> = names.iter().copied().filter(|name| !fields.is_set(name)).collect();
+    if !absent.is_empty() {
+        let message = "absent: vLLM's server takes what the model's generation_config.json says, where it says anything";
+        fields.changed(&absent.join(", "), message);
+    }
 }
 
 /// A greedy request has no truncations in vLLM, whatever it says, which shows in processed logprobs.

@@ -43,6 +43,19 @@ fn greedy_drops_what_shapes_a_distribution() {
             &none("eta_cutoff"),
         ],
     );
+    // What does nothing, and the defaults, which are in every file that was saved with all fields.
+    for top_k in [50, 0] {
+        let file = json!({
+            "do_sample": false, "max_new_tokens": 5, "temperature": 1.0, "top_k": top_k, "top_p": 1.0, "min_p": null,
+            "typical_p": 1.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_h": null,
+        });
+        assert_import(
+            HuggingFace,
+            &file.to_string(),
+            json!({"order": "huggingface", "temperature": 0.0, "max_tokens": 5}),
+            &["changed: do_sample: false is greedy: temperature 0"],
+        );
+    }
 }
 
 #[test]
@@ -83,7 +96,14 @@ fn each_rule() {
             (
                 json!({"max_new_tokens": null, "max_length": 20}),
                 json!({"max_tokens": 20}),
-                &["changed: max_length: 20 is the default, which stands for 20 new tokens: max_tokens 20"],
+                &[
+                    "changed: max_length: counts the prompt too: max_tokens is 20; take the prompt's length off",
+                ],
+            ),
+            (
+                json!({"max_new_tokens": null, "max_length": null}),
+                json!({"max_tokens": 20}),
+                &["changed: max_new_tokens: absent: Hugging Face's default 20"],
             ),
             (
                 json!({"min_new_tokens": 50, "min_length": 5}),
@@ -107,7 +127,10 @@ fn each_rule() {
             (
                 json!({"sequence_bias": {"(5,)": 1.5, "(5, 6)": 2, "7": -1}}),
                 json!({"logit_bias": {"5": 1.5, "7": -1.0}}),
-                &["lost: sequence_bias: [5, 6]: only single tokens have a bias here"],
+                &[
+                    "changed: sequence_bias: Hugging Face refuses this value: it takes a list of [[token ids], number with a point]",
+                    "lost: sequence_bias: [5, 6]: only single tokens have a bias here",
+                ],
             ),
             (
                 json!({"stop_strings": "END", "num_return_sequences": 3}),
@@ -126,7 +149,7 @@ fn each_rule() {
             ),
             (
                 json!({
-                    "num_beams": 1, "guidance_scale": 1, "length_penalty": 1.0, "num_assistant_tokens": 20, "use_cache": true,
+                    "use_mtp": false, "max_cache_len": 9, "num_beams": 1, "guidance_scale": 1, "length_penalty": 1.0, "num_assistant_tokens": 20, "use_cache": true,
                     "pad_token_id": 0, "_from_model_config": true, "output_scores": true, "cache_implementation": "static",
                 }),
                 json!({}),

@@ -74,6 +74,7 @@ fn penalties() {
                 ],
             ),
             (json!({"dry_multiplier": 0, "dry_base": 2, "dry_sequence_breakers": ["\n"]}), json!({}), &[]),
+            (json!({"dry_multiplier": 0, "dry_sequence_breakers": null}), json!({}), &[]),
             (
                 json!({"dry_multiplier": -1}),
                 json!({}),
@@ -135,8 +136,10 @@ fn mirostat_stands_alone() {
     };
     assert_import(
         LlamaCpp,
-        r#"{"mirostat": 2, "mirostat_tau": 4, "temperature": 0.7, "n_predict": 5, "top_k": 40, "repeat_penalty": 1.1,
-            "dynatemp_range": 0.3, "samplers": "kt", "logit_bias": {"5": 1}}"#,
+        r#"{"mirostat": 2, "mirostat_tau": 4, "temperature": 0.7, "n_predict": 5, "top_k": 20, "repeat_penalty": 1.1,
+            "dynatemp_range": 0.3, "dynatemp_exponent": 2, "samplers": "kt", "logit_bias": {"5": 1}, "top_p": 0.95,
+            "min_p": 0, "typical_p": 1, "xtc_probability": 0, "xtc_threshold": 0.2, "dry_multiplier": 0, "dry_base": 2,
+            "repeat_last_n": 128, "top_n_sigma": -1}"#,
         json!({
             "order": ["allowed", "bad_words", "min_tokens", "logit_bias", "temperature", "mirostat"],
             "mirostat": 2, "mirostat_tau": 4.0, "temperature": 0.7, "max_tokens": 5, "logit_bias": {"5": 1.0},
@@ -180,7 +183,6 @@ fn samplers() {
         (
             "…,top_k".to_owned(),
             vec![
-                "lost: samplers: there is no adaptive_p".to_owned(),
                 "lost: samplers: `nonsense` is no sampler of llama.cpp's".to_owned(),
                 "lost: samplers: `k` is no sampler of llama.cpp's".to_owned(),
             ]
@@ -224,7 +226,9 @@ fn lengths_seeds_and_reports() {
                 json!({}),
                 &["changed: max_tokens: has no effect: n_predict is set and goes first"],
             ),
+            (json!({"max_tokens": 9}), json!({}), &[]),
             (json!({"n_predict": null, "max_tokens": 5}), json!({"max_tokens": 5}), &[]),
+            (json!({"n_predict": null, "max_output_tokens": 5}), json!({"max_tokens": 5}), &[]),
             (json!({"n_cmpl": 4}), json!({"n": 4}), &[]),
             (json!({"seed": -1}), json!({}), &[]),
             (json!({"seed": 4_294_967_295_u32}), json!({}), &[]),
@@ -236,6 +240,16 @@ fn lengths_seeds_and_reports() {
             ),
             (json!({"n_probs": 0, "post_sampling_probs": true}), json!({}), &[]),
             (json!({"n_probs": 3}), json!({"logprobs": 3}), &[]),
+            (json!({"n_probs": 3, "logprobs": 3}), json!({"logprobs": 3}), &[]),
+            (json!({"n_probs": 3, "logprobs": false}), json!({"logprobs": 3}), &[]),
+            (
+                json!({"n_probs": 3, "logprobs": true, "top_logprobs": 5}),
+                json!({"logprobs": 3}),
+                &[
+                    "changed: logprobs: has no effect: n_probs is set and goes first",
+                    "changed: top_logprobs: has no effect: n_probs is set and goes first",
+                ],
+            ),
             (json!({"logprobs": true}), json!({"logprobs": 20}), &[]),
             (json!({"logprobs": true, "top_logprobs": 2}), json!({"logprobs": 2}), &[]),
             (
@@ -261,7 +275,7 @@ fn lengths_seeds_and_reports() {
                 ],
             ),
             (
-                json!({"min_keep": 0, "adaptive_target": -1, "adaptive_decay": 0.9, "t_max_predict_ms": -1, "grammar": ""}),
+                json!({"min_keep": 0, "adaptive_target": -1, "adaptive_decay": 0.5, "t_max_predict_ms": -1, "grammar": ""}),
                 json!({}),
                 &[],
             ),

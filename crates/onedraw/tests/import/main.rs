@@ -9,7 +9,9 @@ macro_rules! example {
 mod arbitrary;
 mod hugging_face;
 mod llama_cpp;
+mod noise;
 mod openai;
+mod out_of_range;
 mod refused;
 mod vllm;
 
@@ -100,12 +102,32 @@ fn the_fields_tell_the_source() {
         (example!("llama.cpp.json"), Some(LlamaCpp)),
         (example!("generation_config.json"), Some(HuggingFace)),
         (r#"{"temperature": 0.7, "top_p": 0.9}"#, Some(OpenAi)),
+        (r#"{"model": "x", "messages": [], "temperature": 0.7}"#, Some(OpenAi)),
+        (
+            r#"{"model": "x", "input": "y", "max_output_tokens": 9, "temperature": 0.7, "text": {"verbosity": "low"}}"#,
+            Some(OpenAi),
+        ),
         (r#"{"temperature": 0.7, "top_p": 0.9, "max_tokens": 5, "foo": 1}"#, Some(OpenAi)),
         (r#"{"temperature": 0.7, "stop_token_ids": [1]}"#, Some(Vllm)),
         (r#"{"temperature": 0.7, "n_predict": 5}"#, Some(LlamaCpp)),
         (r#"{"temperature": 0.7, "eos_token_id": 5}"#, Some(HuggingFace)),
         (r#"{"n_predict": 5, "repeat_penalty": 1.1, "do_sample": true}"#, Some(LlamaCpp)),
+        (r#"{"temperature": 0.7, "top_k": 5, "transformers_version": "5.22.2"}"#, Some(HuggingFace)),
+        (r#"{"temperature": 0.7, "top_p": 0.9, "pad_token_id": 0}"#, Some(HuggingFace)),
+        (r#"{"prompt": "x", "temperature": 0.7, "top_k": 5, "cache_prompt": true}"#, Some(LlamaCpp)),
         (r#"{"temperature": 0.7, "top_k": 5}"#, None),
+        (r#"{"model": "x", "prompt": "y", "temperature": 0.7, "top_k": 5}"#, None),
+        // Ollama's settings are one level down.
+        (
+            r#"{"model": "x", "prompt": "y", "stream": false, "options": {"temperature": 0.7, "num_ctx": 9}}"#,
+            None,
+        ),
+        (
+            r#"{"model": "x", "messages": [], "stream": true, "options": {"top_k": 5}, "keep_alive": "5m"}"#,
+            None,
+        ),
+        (r#"{"model": "x", "messages": [], "response_format": {"type": "json_object"}}"#, None),
+        (r#"{"grammar": "root ::= x", "cache_prompt": true}"#, None),
         (r#"{"n_predict": 5, "do_sample": true}"#, None),
         (r#"{"foo": 5}"#, None),
         ("{}", None),
@@ -126,6 +148,15 @@ fn the_fields_tell_the_source() {
     }
     let error = "ollama".parse::<Source>().unwrap_err().to_string();
     assert_eq!(error, "source: `ollama` is not known; the sources are openai, vllm, llama.cpp, huggingface");
+}
+
+#[test]
+fn a_byte_order_mark_is_skipped() {
+    let marked = imported("\u{feff}{\"temperature\": 0.5, \"n_predict\": 5}", None);
+    assert_eq!(marked, imported(r#"{"temperature": 0.5, "n_predict": 5}"#, None));
+    assert_eq!((marked.source, marked.params.temperature, marked.params.max_tokens), (LlamaCpp, 0.5, 5));
+    let error = import("\u{feff}\u{feff}{}", None).unwrap_err().to_string();
+    assert_eq!(error, "params: cannot be read as JSON: expected value at line 1 column 1");
 }
 
 #[test]

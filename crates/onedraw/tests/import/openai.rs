@@ -48,6 +48,7 @@ fn each_rule() {
                 json!({}),
                 &["changed: top_logprobs: has no effect: logprobs is not true"],
             ),
+            (json!({"logprobs": false, "top_logprobs": 0}), json!({}), &[]),
             (json!({"seed": -5}), json!({}), &[unseeded]),
             (json!({"seed": u64::MAX}), json!({"seed": u64::MAX}), &[]),
             (
@@ -62,8 +63,40 @@ fn each_rule() {
             ),
             (json!({"user": "x", "stream": true, "tools": [{}], "reasoning_effort": "low"}), json!({}), &[]),
             (json!({"top_k": 5}), json!({}), &["lost: top_k: is not known to openai"]),
+            (json!({"a": null, "b": false, "c": "", "d": [], "e": {}}), json!({}), &[]),
+            (json!({"a": 0}), json!({}), &["lost: a: is not known to openai"]),
         ],
     );
     // The older completions end after 16 tokens, which is the default here too.
     assert_import(OpenAi, r#"{"prompt": "x"}"#, json!({}), &[]);
+    assert_import(OpenAi, r#"{"prompt": ["x"]}"#, json!({}), &[]);
+}
+
+#[test]
+fn responses() {
+    assert_import(
+        OpenAi,
+        r#"{"model": "gpt-5", "input": "Name three rivers.", "instructions": "Be brief.", "max_output_tokens": 64,
+            "temperature": 0.7, "top_p": 0.9, "top_logprobs": 4, "reasoning": {"effort": "low"}, "store": false,
+            "text": {"format": {"type": "text"}, "verbosity": "low"}, "truncation": "auto", "background": true,
+            "include": ["message.output_text.logprobs"], "previous_response_id": "r", "max_tool_calls": 3}"#,
+        json!({"temperature": 0.7, "top_p": 0.9, "max_tokens": 64, "logprobs": 4}),
+        &[],
+    );
+    // Their prompt is a template's name, and no limit is no limit.
+    assert_import(
+        OpenAi,
+        r#"{"prompt": {"id": "p"}, "text": {"format": {"type": "json_schema", "schema": {}}}}"#,
+        json!({"max_tokens": u32::MAX}),
+        &[
+            "changed: max_tokens: absent: no limit but the model's context",
+            &format!("lost: text: {CONSTRAINT}"),
+        ],
+    );
+    assert_import(
+        OpenAi,
+        r#"{"max_completion_tokens": 7, "max_output_tokens": 8, "max_tokens": 7}"#,
+        json!({"max_tokens": 7}),
+        &["changed: max_output_tokens: has no effect: max_completion_tokens is set and goes first"],
+    );
 }

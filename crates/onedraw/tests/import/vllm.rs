@@ -21,9 +21,50 @@ fn the_example() {
     );
 }
 
+const ALL: &str = "temperature, top_p, top_k, min_p, repetition_penalty";
+
+fn of_the_model(absent: &str) -> String {
+    format!(
+        "changed: {absent}: absent: vLLM's server takes what the model's generation_config.json says, where it says anything"
+    )
+}
+
+#[test]
+fn a_request_leaves_to_the_model_what_it_does_not_say() {
+    assert_beside(
+        Vllm,
+        json!({"max_tokens": 9}),
+        &[
+            (json!({"prompt": "x"}), json!({}), &[&of_the_model(ALL)]),
+            (
+                json!({"messages": [], "temperature": 0.6, "top_p": 0.95, "top_k": null}),
+                json!({"temperature": 0.6, "top_p": 0.95}),
+                &[&of_the_model("top_k, min_p, repetition_penalty")],
+            ),
+            (
+                json!({"messages": [], "temperature": 0}),
+                json!({"temperature": 0.0}),
+                &[&of_the_model("repetition_penalty")],
+            ),
+            (
+                json!({"prompt": "x", "temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "repetition_penalty": 1}),
+                json!({}),
+                &[],
+            ),
+            // SamplingParams have vLLM's own defaults.
+            (json!({"temperature": 0.6}), json!({"temperature": 0.6}), &[]),
+        ],
+    );
+}
+
 #[test]
 fn each_rule() {
     let greedy = |name| format!("changed: {name}: has no effect: temperature 0 is greedy");
+    let more = |name| {
+        format!(
+            "changed: {name}: vLLM, unless its --max-logprobs is higher, refuses this value: it takes 0 to 20"
+        )
+    };
     assert_beside(
         Vllm,
         json!({}),
@@ -43,8 +84,9 @@ fn each_rule() {
             (
                 json!({"messages": []}),
                 json!({"max_tokens": u32::MAX}),
-                &["changed: max_tokens: absent: no limit but the model's context"],
+                &["changed: max_tokens: absent: no limit but the model's context", &of_the_model(ALL)],
             ),
+            (json!({"input": "x", "max_output_tokens": 5}), json!({"max_tokens": 5}), &[&of_the_model(ALL)]),
             (
                 json!({"max_tokens": null}),
                 json!({"max_tokens": u32::MAX}),
@@ -58,9 +100,14 @@ fn each_rule() {
             (
                 json!({"logprobs": true, "top_logprobs": -1, "prompt_logprobs": true}),
                 json!({"logprobs": -1, "prompt_logprobs": 1}),
-                &[],
+                &[&more("top_logprobs")],
             ),
             (json!({"prompt_logprobs": 4}), json!({"prompt_logprobs": 4}), &[]),
+            (
+                json!({"logprobs": 20, "prompt_logprobs": 21}),
+                json!({"logprobs": 20, "prompt_logprobs": 21}),
+                &[&more("prompt_logprobs")],
+            ),
             (
                 json!({"allowed_token_ids": [1, 2], "ignore_eos": true, "include_stop_str_in_output": true}),
                 json!({"allowed_token_ids": [1, 2], "ignore_eos": true, "include_stop_str_in_output": true}),

@@ -7,7 +7,7 @@ use crate::error::ParamError;
 use crate::import::fields::{Fields, wrong};
 
 /// Letter, names, stage. A sampler without a stage here is lost.
-const SAMPLERS: [(char, &[&str], Option<Stage>); 11] = [
+const SAMPLERS: [(char, &[&str], Option<Stage>); 12] = [
     ('e', &["penalties"], Some(Stage::Penalties)),
     ('d', &["dry"], Some(Stage::Dry)),
     ('s', &["top_n_sigma", "top-n-sigma"], Some(Stage::TopNSigma)),
@@ -19,10 +19,20 @@ const SAMPLERS: [(char, &[&str], Option<Stage>); 11] = [
     ('t', &["temperature", "temp"], Some(Stage::Temperature)),
     ('i', &["infill"], None),
     ('a', &["adaptive_p", "adaptive-p"], None),
+    ('f', &["tfs_z", "tfs-z", "tfs"], None),
 ];
 
 /// What llama.cpp does before its chain, or does not have: first, as in its named order.
 const FIRST: [Stage; 4] = [Stage::Allowed, Stage::BadWords, Stage::MinTokens, Stage::LogitBias];
+
+/// What the server reports where a request named no samplers.
+const DEFAULT: [&str; 9] =
+    ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"];
+
+pub(super) fn is_default(fields: &Fields) -> bool {
+    let names = fields.get("samplers").and_then(Value::as_array);
+    names.is_some_and(|names| names.iter().map(Value::as_str).eq(DEFAULT.map(Some)))
+}
 
 /// The chain with mirostat, which stands in for all samplers.
 pub(super) fn of_mirostat() -> Order {
@@ -46,6 +56,8 @@ pub(super) fn read(fields: &mut Fields) -> Result<Order, ParamError> {
         };
         match SAMPLERS.iter().find(|(letter, names, _)| is_meant(*letter, names)) {
             Some((.., Some(stage))) => stages.push(stage.clone()),
+            // These do nothing without adaptive_target and tfs_z, which have notes of their own.
+            Some(('a' | 'f', ..)) => {}
             Some((_, names, None)) => fields.lost("samplers", format!("there is no {}", names[0])),
             None => fields.lost("samplers", format!("`{name}` is no sampler of llama.cpp's")),
         }

@@ -3,30 +3,56 @@
 use crate::chain::Stage;
 use crate::error::ParamError;
 use crate::import::fields::{Fields, saturated};
+use crate::import::known::{Field, Off};
 use crate::params::{PenaltyScope, SamplingParams};
+
+const TEMPERATURE: f64 = 0.8;
+const TOP_K: i64 = 40;
+const TOP_P: f64 = 0.95;
+const MIN_P: f64 = 0.05;
 
 type Reader = fn(&mut Fields, &mut SamplingParams) -> Result<(), ParamError>;
 
-/// Each stage of the chain, the fields that it alone looks at, and what reads them.
-pub(super) const ALL: [(Stage, &[&str], Reader); 10] = [
+pub(super) const DYNATEMP: Field = ("dynatemp_range", Off::Zero);
+pub(super) const DYNATEMP_EXPONENT: Field = ("dynatemp_exponent", Off::Alone);
+
+/// Each stage of the chain, the fields that it alone looks at, with what they say nothing with, and what reads them. The
+/// default says no more than a field that is not there.
+pub(super) const ALL: [(Stage, &[Field], Reader); 10] = [
     (
         Stage::Penalties,
-        &["repeat_penalty", "frequency_penalty", "presence_penalty", "repeat_last_n"],
+        &[
+            ("repeat_penalty", Off::At(1.0)),
+            ("frequency_penalty", Off::Zero),
+            ("presence_penalty", Off::Zero),
+            ("repeat_last_n", Off::Alone),
+        ],
         penalties,
     ),
     (
         Stage::Dry,
-        &["dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers"],
+        &[
+            ("dry_multiplier", Off::Zero),
+            ("dry_base", Off::Alone),
+            ("dry_allowed_length", Off::Alone),
+            ("dry_penalty_last_n", Off::Alone),
+            ("dry_sequence_breakers", Off::Alone),
+        ],
         dry,
     ),
-    (Stage::TopNSigma, &["top_n_sigma"], top_n_sigma),
-    (Stage::TopK, &["top_k"], top_k),
-    (Stage::Typical, &["typical_p"], typical),
-    (Stage::TopP, &["top_p"], top_p),
-    (Stage::MinP, &["min_p"], min_p),
-    (Stage::Xtc, &["xtc_probability", "xtc_threshold"], xtc),
-    (Stage::Temperature, &["temperature", "dynatemp_range", "dynatemp_exponent"], temperature),
-    (Stage::Mirostat, &["mirostat_tau", "mirostat_eta"], mirostat),
+    (Stage::TopNSigma, &[("top_n_sigma", Off::In(&[-1.0, 0.0]))], top_n_sigma),
+    (Stage::TopK, &[("top_k", Off::In(&[-1.0, 0.0, TOP_K as f64]))], top_k),
+    (Stage::Typical, &[("typical_p", Off::At(1.0))], typical),
+    (Stage::TopP, &[("top_p", Off::In(&[1.0, TOP_P]))], top_p),
+    (Stage::MinP, &[("min_p", Off::In(&[0.0, MIN_P]))], min_p),
+    (Stage::Xtc, &[("xtc_probability", Off::Zero), ("xtc_threshold", Off::Alone)], xtc),
+    (
+        Stage::Temperature,
+        &[("temperature", Off::In(&[1.0, TEMPERATURE])), DYNATEMP, DYNATEMP_EXPONENT],
+        temperature,
+    ),
+    // Everybody's file names tau and eta; without mirostat nobody means them.
+    (Stage::Mirostat, &[("mirostat_tau", Off::Alone), ("mirostat_eta", Off::Alone)], mirostat),
 ];
 
 /// The number, or llama.cpp's default with a word about it.
@@ -130,12 +156,11 @@ fn top_n_sigma(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), P
 }
 
 fn top_k(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
-    const DEFAULT: i64 = 40;
     params.top_k = match fields.integer("top_k")? {
         Some(top_k) => top_k.clamp(0, i64::MAX.into()) as i64,
         None => {
-            fields.changed("top_k", format!("absent: llama.cpp's default {DEFAULT}"));
-            DEFAULT
+            fields.changed("top_k", format!("absent: llama.cpp's default {TOP_K}"));
+            TOP_K
         }
     };
     Ok(())
@@ -149,14 +174,14 @@ fn typical(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
 }
 
 fn top_p(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
-    let top_p = number_or(fields, "top_p", 0.95)?;
+    let top_p = number_or(fields, "top_p", TOP_P)?;
     let top_p = clamped(fields, "top_p", top_p, 0.0, 1.0);
     params.top_p = if top_p == 0.0 { fields.first_alone("top_p") } else { top_p };
     Ok(())
 }
 
 fn min_p(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
-    let min_p = number_or(fields, "min_p", 0.05)?;
+    let min_p = number_or(fields, "min_p", MIN_P)?;
     params.min_p = clamped(fields, "min_p", min_p, 0.0, 1.0);
     Ok(())
 }
@@ -178,7 +203,7 @@ fn xtc(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamErro
 }
 
 fn temperature(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
-    let temperature = number_or(fields, "temperature", 0.8)?;
+    let temperature = number_or(fields, "temperature", TEMPERATURE)?;
     params.temperature = clamped(fields, "temperature", temperature, 0.0, f64::INFINITY);
     let range = fields.number("dynatemp_range")?.unwrap_or(0.0);
     let exponent = fields.number("dynatemp_exponent")?;
