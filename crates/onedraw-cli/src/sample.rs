@@ -1,6 +1,6 @@
 //! `onedraw sample`: tokens from a file of logits.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -174,35 +174,17 @@ impl<'a> Job<'a> {
     /// Says whether every row had a distribution.
     fn print_distributions(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
         let steps = self.one_step_a_row(rows.clone())?;
-        let mut all_good = true;
-        for (row, result) in rows.zip(self.batch.distributions(&steps)) {
-            match result {
-                Ok(distribution) => printer.distribution(row, &distribution)?,
-                Err(error) => {
-                    printer.error(row, &error)?;
-                    all_good = false;
-                }
-            }
-        }
+        let results = self.batch.distributions(&steps);
         self.remove(&steps);
-        Ok(all_good)
+        print_each(rows, &results, printer, Printer::distribution)
     }
 
     /// Says whether every row could be explained.
     fn print_explanations(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
         let steps = self.one_step_a_row(rows.clone())?;
-        let mut all_good = true;
-        for (row, result) in rows.zip(self.batch.explanations(&steps, TOKENS_NAMED)) {
-            match result {
-                Ok(explanation) => printer.explanation(row, &explanation)?,
-                Err(error) => {
-                    printer.error(row, &error)?;
-                    all_good = false;
-                }
-            }
-        }
+        let results = self.batch.explanations(&steps, TOKENS_NAMED);
         self.remove(&steps);
-        Ok(all_good)
+        print_each(rows, &results, printer, Printer::explanation)
     }
 
     /// The next step of each row's first sequence.
@@ -275,4 +257,20 @@ impl<'a> Job<'a> {
         }
         Ok(true)
     }
+}
+
+/// Prints each row's result or error, and says whether there was no error.
+fn print_each<T, W: Write>(
+    rows: Range<usize>,
+    results: &[Result<T, RowError>],
+    printer: &mut Printer<W>,
+    print: impl Fn(&mut Printer<W>, usize, &T) -> io::Result<()>,
+) -> Result<bool> {
+    for (row, result) in rows.zip(results) {
+        match result {
+            Ok(value) => print(printer, row, value)?,
+            Err(error) => printer.error(row, error)?,
+        }
+    }
+    Ok(results.iter().all(Result::is_ok))
 }

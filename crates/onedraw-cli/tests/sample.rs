@@ -313,3 +313,58 @@ fn a_distribution_as_a_table() {
     ];
     assert_eq!(run.stdout.lines().collect::<Vec<_>>(), expected);
 }
+
+/// A line a row: the stages, then the token, the same on any split.
+#[test]
+fn explanations_stage_by_stage() {
+    let folder = Folder::new();
+    let logits = folder.npy("x.npy", &[&PLAIN, &[f32::NAN, 0.0, 0.0], &PLAIN]);
+    let params =
+        r#"{"seed": 3, "temperature": 0.5, "top_k": 2, "xtc_probability": 1, "xtc_threshold": 0.15}"#;
+    let run = |flags: &[&str]| {
+        let mut arguments = vec!["sample", logits.as_str(), "--params", params, "--explain"];
+        arguments.extend(flags);
+        onedraw(&arguments)
+    };
+    let whole = run(&[]);
+    assert_eq!(whole.code, 1, "the second row is bad");
+    let lines = whole.lines_whatever_happened();
+    assert_eq!(lines[1]["error"]["kind"], "nan_logit");
+    for row in [0, 2] {
+        let line = &lines[row];
+        assert_eq!(line["row"], row);
+        let stages: Vec<_> = line["stages"].as_array().expect("a list").iter().map(|s| &s["stage"]).collect();
+        assert_eq!(stages, ["row", "temperature", "top_k", "xtc"]);
+        assert_eq!(line["stages"][2]["removed"][0]["token"], 2);
+        assert_eq!(
+            (&line["stages"][3]["decision"], &line["token"]),
+            (&json!("the coin says yes"), &json!(1))
+        );
+        assert_eq!(line["probability"], 1.0);
+    }
+    let table = run(&["--format", "table", "--shards", "2"]).stdout;
+    assert!(table.contains("row 1: error nan_logit"), "{table}");
+    assert!(table.contains("row 2, position 0, seed 3: token 1, probability 1.000000"), "{table}");
+    let refused = onedraw(&["sample", &logits, "--explain", "--draws", "2"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (2, ""));
+}
+
+/// Where mirostat stands is reported, and goes on from there when it is given back.
+#[test]
+fn mirostat_goes_on_from_its_state() {
+    let folder = Folder::new();
+    let logits = folder.npy("x.npy", &[&PLAIN]);
+    let draw = |params: &str| onedraw(&["sample", &logits, "--params", params]).lines().remove(0);
+    let first = draw(r#"{"seed": 1, "mirostat": 2, "mirostat_tau": 1}"#);
+    let mu = first["mirostat_mu"].as_f64().expect("a number");
+    // Token 0 has 0.6 of the 0.9 that tokens of at most two bits have together, and ln 1.5 is 0.405465.
+    assert_eq!(first["token"], 0);
+    let surprise = 0.405_465_108 / std::f64::consts::LN_2;
+    assert!((mu - (2.0 - 0.1 * (surprise - 1.0))).abs() < 1e-6, "{first}");
+    let second = draw(&format!(
+        r#"{{"seed": 1, "mirostat": 2, "mirostat_tau": 1, "mirostat_mu": {mu}, "output_token_ids": [{}]}}"#,
+        first["token"]
+    ));
+    assert_ne!(second["mirostat_mu"], first["mirostat_mu"]);
+    assert!(draw(r#"{"seed": 1}"#).get("mirostat_mu").is_none());
+}
