@@ -191,7 +191,7 @@ fn mirostat_ignores_no_truncation_without_a_word() {
         ("xtc_probability", "0.5"),
     ] {
         let expected = format!(
-            "{field}: is set, but beside mirostat a truncation is ignored elsewhere and an error here; unset one of the two, or name an order of your own that says where each stands"
+            "{field}: is set beside mirostat, which takes the place of every other truncation and would ignore it; unset one of the two, or name an order of your own that says where each stands"
         );
         assert_eq!(error(&format!(r#"{{"mirostat": 2, "{field}": {value}}}"#)), expected);
         assert_eq!(error(&format!(r#"{{"mirostat": 1, "{field}": {value}, "order": "vllm"}}"#)), expected);

@@ -166,7 +166,7 @@ impl SamplingParams {
                 *is_set && is_truncation(stage) && (*stage != Stage::Xtc || *field == "xtc_probability")
             };
             if let Some((field, ..)) = set.iter().find(acts) {
-                let message = "is set, but beside mirostat a truncation is ignored elsewhere and an error here; unset one of the two, or name an order of your own that says where each stands";
+                let message = "is set beside mirostat, which takes the place of every other truncation and would ignore it; unset one of the two, or name an order of your own that says where each stands";
                 return Err(ParamError::new(*field, message));
             }
         }
