@@ -3,6 +3,7 @@
 //! The passes (`passes.rs`) are one source of plain loops, compiled for each instruction set.
 
 pub(crate) mod passes;
+mod skyline;
 
 use std::fmt;
 use std::str::FromStr;

@@ -11,7 +11,7 @@ use fearless_simd::Neon;
 use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd};
 
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, skyline};
 use crate::mass::Softmax;
 use crate::math::{fma, ln_coarse};
 use crate::noise::{BLOCK, Noise, Purpose};
@@ -103,20 +103,30 @@ impl Passes {
     /// The largest of 64 logits, and whether none is NaN or +inf.
     #[inline]
     pub(crate) fn maximum(self, lanes: &[f32; BLOCK]) -> (f32, bool) {
-        compiled_for!(self, _fma => maximum(lanes))
+        compiled_for!(self, _fma => skyline::maximum(lanes))
     }
 
     /// The maxima of whole blocks, and whether no logit is NaN or +inf.
     pub(crate) fn maxima(self, values: &[f32], maxima: &mut [f32]) -> bool {
-        compiled_for!(self, _fma => {
-            let mut is_sound = true;
-            for (lanes, block_maximum) in values.as_chunks().0.iter().zip(maxima) {
-                let (best, is_block_sound) = maximum(lanes);
-                *block_maximum = best;
-                is_sound &= is_block_sound;
-            }
-            is_sound
-        })
+        let blocks = values.as_chunks().0;
+        match self {
+            Passes::Portable => skyline::one_by_one(blocks, maxima),
+            #[cfg(target_arch = "x86_64")]
+            Passes::Avx2(simd) => simd.vectorize(
+                #[inline(always)]
+                || skyline::sixteen_at_a_time(simd, blocks, maxima),
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Passes::Avx512(simd) => simd.vectorize(
+                #[inline(always)]
+                || skyline::sixteen_at_a_time(simd, blocks, maxima),
+            ),
+            #[cfg(target_arch = "aarch64")]
+            Passes::Neon(simd) => simd.vectorize(
+                #[inline(always)]
+                || skyline::sixteen_at_a_time(simd, blocks, maxima),
+            ),
+        }
     }
 
     /// The sum of 64 weights.
@@ -197,27 +207,6 @@ fn group_bounds(noise: &Noise, group: u32) -> [f32; BLOCK] {
         *bound = self::bound(bits);
     }
     bounds
-}
-
-#[inline(always)]
-fn maximum(lanes: &[f32; BLOCK]) -> (f32, bool) {
-    // Sixteen independent maxima: the shape compilers turn into vectors.
-    let mut best = [f32::NEG_INFINITY; 16];
-    let mut sound = [1u32; 16];
-    for chunk in lanes.as_chunks::<16>().0 {
-        for i in 0..16 {
-            best[i] = if chunk[i] > best[i] { chunk[i] } else { best[i] };
-            // NaN compares false.
-            sound[i] &= u32::from(chunk[i] < f32::INFINITY);
-        }
-    }
-    let mut maximum = f32::NEG_INFINITY;
-    let mut all_sound = 1;
-    for i in 0..16 {
-        maximum = if best[i] > maximum { best[i] } else { maximum };
-        all_sound &= sound[i];
-    }
-    (maximum, all_sound == 1)
 }
 
 const LN_64: f32 = 6.0 * std::f32::consts::LN_2;
