@@ -45,7 +45,7 @@ impl Edited<'_> {
     fn list(&mut self, ids: &[u32]) {
         let EditedMemory { overlay, listed, .. } = &mut *self.memory;
         listed.clear();
-        listed.resize(overlay.alive.len(), 0);
+        listed.resize(overlay.alive().len(), 0);
         for (block, lane) in ids.iter().filter_map(|&id| self.span.place(id)) {
             listed[block] |= 1 << lane;
         }
@@ -55,12 +55,12 @@ impl Edited<'_> {
     pub(crate) fn keep_listed(&mut self, ids: &[u32]) {
         self.list(ids);
         let EditedMemory { overlay, listed, .. } = &mut *self.memory;
-        overlay.alive.iter_mut().zip(listed).for_each(|(alive, listed)| *alive &= *listed);
+        overlay.alive_mut().iter_mut().zip(listed).for_each(|(alive, listed)| *alive &= *listed);
     }
 
     /// Masks every token whose bit is not set: 32 tokens a word, lowest bit first.
     pub(crate) fn keep_masked(&mut self, mask: &[u32]) {
-        for (block, alive) in self.memory.overlay.alive.iter_mut().enumerate() {
+        for (block, alive) in self.memory.overlay.alive_mut().iter_mut().enumerate() {
             let word = (self.span.first_block() + block) * BLOCK / 32;
             let half = |i: usize| mask.get(i).map_or(0, |&bits| u64::from(bits));
             *alive &= half(word) | half(word + 1) << 32;
@@ -141,7 +141,7 @@ impl Edited<'_> {
         let EditedMemory { overlay, skyline, .. } = &mut *self.memory;
         for block in 0..self.span.blocks() {
             if skyline.maxima[block] < last.logit() {
-                overlay.alive[block] = 0;
+                overlay.alive_mut()[block] = 0;
                 continue;
             }
             let lanes = *overlay.lanes(&self.span, block, &mut buffer);
@@ -157,7 +157,7 @@ impl Edited<'_> {
 
     /// Whether every token is masked. Exact after [`Edited::keep_up_to`], which masks tokens of −inf too.
     pub(crate) fn is_empty(&self) -> bool {
-        self.memory.overlay.alive.iter().all(|&alive| alive == 0)
+        self.memory.overlay.alive().iter().all(|&alive| alive == 0)
     }
 
     /// The largest logit of every block; −inf for a block with nothing alive.
@@ -179,12 +179,12 @@ impl Edited<'_> {
 
     /// The first token of the order, if any is alive.
     pub(crate) fn first(&self) -> Option<Key> {
-        let x_max = self.memory.skyline.summit();
+        let x_max = self.passes.highest(self.maxima());
         if x_max == f32::NEG_INFINITY {
             return None;
         }
         let mut buffer = [0.0; BLOCK];
-        let block = self.maxima().iter().position(|&x| x == x_max)?;
+        let block = self.passes.position(self.maxima(), x_max)?;
         let lane = self.lanes(block, &mut buffer).iter().position(|&x| x == x_max)?;
         Some(Key::new(x_max, self.span.token(block, lane)))
     }

@@ -145,11 +145,13 @@ impl<'a> Rows<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     /// Lanes that hold a token which is not masked.
-    pub alive: Vec<u64>,
+    alive: Vec<u64>,
     /// Lanes whose logit is in `values` rather than in the row.
-    pub edited: Vec<u64>,
+    edited: Vec<u64>,
     /// Logits by lane, valid where `edited`.
     values: Vec<f32>,
+    /// The start and the length of a span for which nothing was masked or edited since the reset: the next one has nothing to do.
+    clean_for: Option<(usize, usize)>,
 }
 
 /// The tokens `start..start + row.len()` of a vocabulary, as the edits so far left them.
@@ -228,6 +230,11 @@ impl Span<'_> {
 impl Overlay {
     /// No edits, no masks.
     pub(crate) fn reset(&mut self, span: &Span<'_>) {
+        let shape = Some((span.start, span.row.len()));
+        if self.clean_for == shape {
+            return;
+        }
+        self.clean_for = shape;
         let blocks = span.blocks();
         self.alive.clear();
         self.alive.resize(blocks, u64::MAX);
@@ -277,14 +284,32 @@ impl Overlay {
         }
     }
 
+    /// Whether nothing was masked or edited since the reset.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.clean_for.is_some()
+    }
+
+    /// Lanes that hold a token which is not masked, a word a block.
+    pub(crate) fn alive(&self) -> &[u64] {
+        &self.alive
+    }
+
+    /// As [`Overlay::alive`], to mask tokens by whole blocks.
+    pub(crate) fn alive_mut(&mut self) -> &mut [u64] {
+        self.clean_for = None;
+        &mut self.alive
+    }
+
     #[inline]
     pub(crate) fn set(&mut self, block: usize, lane: usize, logit: f32) {
+        self.clean_for = None;
         self.edited[block] |= 1 << lane;
         self.values[block * BLOCK + lane] = logit;
     }
 
     #[inline]
     pub(crate) fn mask(&mut self, block: usize, lane: usize) {
+        self.clean_for = None;
         self.alive[block] &= !(1 << lane);
     }
 }
@@ -314,7 +339,7 @@ mod tests {
         assert_eq!(span.place(150), None);
         let mut overlay = Overlay::default();
         overlay.reset(&span);
-        assert_eq!(overlay.alive, [u64::MAX << 6, u64::MAX >> 42]);
+        assert_eq!(overlay.alive(), [u64::MAX << 6, u64::MAX >> 42]);
         let mut buffer = [0.0; BLOCK];
         let lanes = overlay.lanes(&span, 0, &mut buffer);
         assert_eq!((lanes[5], lanes[6], lanes[63]), (f32::NEG_INFINITY, 70.0, 127.0));

@@ -26,22 +26,30 @@ impl Skyline {
         overlay: &Overlay,
     ) -> Result<(), RowError> {
         self.clear(span.blocks());
+        // Every one is overwritten.
         self.maxima.resize(span.blocks(), f32::NEG_INFINITY);
         let (whole, first) = span.whole_blocks();
         let blocks = first..first + whole.len() / BLOCK;
         let is_sound = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
         let mut buffer = [0.0; BLOCK];
-        for block in 0..span.blocks() {
-            let alive = overlay.alive[block];
-            if is_sound && alive == u64::MAX && blocks.contains(&block) {
-                continue;
-            }
+        let mut scan_again = |block: usize| {
             let lanes = span.raw(block, &mut buffer);
             let (maximum, is_sound) = passes.maximum(lanes);
             if !is_sound {
                 return Err(first_bad(span, block, lanes));
             }
+            let alive = overlay.alive()[block];
             self.maxima[block] = if alive == u64::MAX { maximum } else { masked_maximum(lanes, alive) };
+            Ok(())
+        };
+        if is_sound && overlay.is_clean() {
+            // Only what was not scanned yet: blocks that are not whole, and rows of halves.
+            return (0..blocks.start).chain(blocks.end..span.blocks()).try_for_each(scan_again);
+        }
+        for block in 0..span.blocks() {
+            if !(is_sound && overlay.alive()[block] == u64::MAX && blocks.contains(&block)) {
+                scan_again(block)?;
+            }
         }
         Ok(())
     }
@@ -49,9 +57,10 @@ impl Skyline {
     /// The maxima of an edited row, from the blocks that hold anything.
     pub(crate) fn rebuild(&mut self, passes: Passes, span: &Span<'_>, overlay: &Overlay) {
         self.clear(span.blocks());
+        self.maxima.clear();
         let mut buffer = [0.0; BLOCK];
         for block in 0..span.blocks() {
-            self.maxima.push(match overlay.alive[block] {
+            self.maxima.push(match overlay.alive()[block] {
                 0 => f32::NEG_INFINITY,
                 _ => passes.maximum(overlay.lanes(span, block, &mut buffer)).0,
             });
@@ -59,8 +68,6 @@ impl Skyline {
     }
 
     fn clear(&mut self, blocks: usize) {
-        self.maxima.clear();
-        self.maxima.reserve(blocks);
         self.stale.clear();
         self.stale.reserve(blocks);
         self.is_stale.clear();
@@ -85,11 +92,6 @@ impl Skyline {
             self.is_stale[block] = false;
             self.maxima[block] = passes.maximum(overlay.lanes(span, block, &mut buffer)).0;
         }
-    }
-
-    /// The largest logit; −inf if nothing is alive.
-    pub(crate) fn summit(&self) -> f32 {
-        self.maxima.iter().fold(f32::NEG_INFINITY, |best, &x| if x > best { x } else { best })
     }
 }
 

@@ -129,6 +129,16 @@ impl Passes {
         }
     }
 
+    /// The largest of any number of logits; −inf of none.
+    pub(crate) fn highest(self, logits: &[f32]) -> f32 {
+        compiled_for!(self, _fma => skyline::highest(logits))
+    }
+
+    /// Where a logit stands first.
+    pub(crate) fn position(self, logits: &[f32], wanted: f32) -> Option<usize> {
+        compiled_for!(self, _fma => skyline::position(logits, wanted))
+    }
+
     /// The sum of 64 weights.
     #[inline]
     pub(crate) fn mass(self, lanes: &[f32; BLOCK], softmax: Softmax) -> u64 {
