@@ -6,8 +6,8 @@
 
 use crate::edit::temperature::Temperature;
 use crate::edited::Edited;
-use crate::math::ln;
-use crate::noise::{BLOCK, Noise, Purpose, exponential};
+use crate::math::{exp, ln};
+use crate::noise::{BLOCK, Noise, exponential};
 use crate::order::Key;
 use crate::question::Finalist;
 
@@ -19,9 +19,11 @@ const MARGIN: f64 = 1.0 / 1024.0;
 pub(crate) struct Race {
     /// A bound of `−ln M` for every block; empty until a race needs it.
     heads: Vec<f32>,
-    bounds: Vec<f64>,
-    /// Blocks that may still hold the winner.
-    contenders: Vec<u32>,
+    /// A bound of every block's scores. They are f32: a block far enough below the best for that to matter cannot win, because no noise
+    /// is worth more than 31.
+    bounds: Vec<f32>,
+    /// The highest bound of every 64 blocks.
+    groups: Vec<f32>,
 }
 
 /// Who runs: the tokens of a slice, under some noise, before some place of the order.
@@ -43,45 +45,39 @@ impl Race {
 
     /// The winner. Every race starts over: what a former race pruned may win this one.
     pub(crate) fn run(&mut self, field: &Field<'_>) -> Option<Finalist> {
+        let passes = field.edited.passes;
         if self.heads.is_empty() {
             self.heads.resize(field.edited.span.blocks(), 0.0);
-            field.edited.passes.heads(field.noise, field.edited.span.first_block() as u32, &mut self.heads);
+            passes.heads(field.noise, field.edited.span.first_block() as u32, &mut self.heads);
         }
-        let before = field.before.unwrap_or(Key::END);
-        self.bounds.clear();
-        self.bounds.extend(field.edited.maxima().iter().zip(&self.heads).enumerate().map(
-            |(block, (&maximum, &head))| {
-                let bound = field.temperature.scaled(maximum, field.x_max) + f64::from(head);
-                if field.edited.earliest(block, maximum) < before { bound } else { f64::NEG_INFINITY }
-            },
-        ));
-        // The block with the highest bound sets a score that leaves few contenders.
-        let highest = self
-            .bounds
-            .iter()
-            .fold(f64::NEG_INFINITY, |best, &bound| if bound > best { bound } else { best });
-        let first = self.bounds.iter().position(|&bound| bound == highest && bound > f64::NEG_INFINITY)?;
-        let mut best = None;
-        field.finish(first, &mut best);
-        let reaches =
-            |bound: f64, best: Option<Finalist>| best.is_none_or(|best| bound + MARGIN >= best.score);
-        self.contenders.clear();
-        self.contenders.reserve(self.bounds.len());
-        for (block, &bound) in self.bounds.iter().enumerate() {
-            if bound > f64::NEG_INFINITY && reaches(bound, best) && block != first {
-                self.contenders.push(block as u32);
+        let maxima = field.edited.maxima();
+        self.bounds.resize(maxima.len(), 0.0);
+        passes.bounds(maxima, &self.heads, field.x_max, field.temperature.inverse as f32, &mut self.bounds);
+        if let Some(before) = field.before {
+            for (block, (bound, &maximum)) in self.bounds.iter_mut().zip(maxima).enumerate() {
+                if field.edited.earliest(block, maximum) >= before {
+                    *bound = f32::NEG_INFINITY;
+                }
             }
         }
+        self.groups.clear();
+        self.groups.extend(self.bounds.chunks(BLOCK).map(|bounds| passes.highest(bounds)));
         // From the highest bound down, until no bound reaches the best score.
-        let bounds = &self.bounds;
-        self.contenders.sort_unstable_by(|&a, &b| bounds[b as usize].total_cmp(&bounds[a as usize]));
-        for &block in &self.contenders {
-            if !reaches(bounds[block as usize], best) {
-                break;
+        let mut best: Option<Finalist> = None;
+        loop {
+            let highest = passes.highest(&self.groups);
+            let is_beaten = best.is_some_and(|best| f64::from(highest) + MARGIN < best.score);
+            if highest == f32::NEG_INFINITY || is_beaten {
+                return best;
             }
-            field.finish(block as usize, &mut best);
+            let group = passes.position(&self.groups, highest)?;
+            let start = group * BLOCK;
+            let end = self.bounds.len().min(start + BLOCK);
+            let block = start + passes.position(&self.bounds[start..end], highest)?;
+            field.finish(block, &mut best);
+            self.bounds[block] = f32::NEG_INFINITY;
+            self.groups[group] = passes.highest(&self.bounds[start..end]);
         }
-        best
     }
 }
 
@@ -93,34 +89,37 @@ impl Field<'_> {
         let global = (self.edited.span.first_block() + block) as u32;
         let minimum = self.noise.block_minimum(global);
         let first_lane = self.noise.block_lane(global) as usize;
-        let head = -ln(minimum);
-        for group in 0..BLOCK / 4 {
-            let mut words = None;
-            for word in 0..4 {
-                let lane = group * 4 + word;
-                let x = lanes[lane];
-                if x == f32::NEG_INFINITY {
-                    continue;
-                }
-                let key = Key::new(x, self.edited.span.token(block, lane));
-                if self.before.is_some_and(|before| key >= before) {
-                    continue;
-                }
-                let y = self.temperature.scaled(x, self.x_max);
-                if best.is_some_and(|best| y + head + MARGIN < best.score) {
-                    continue;
-                }
-                let time = if lane == first_lane {
-                    minimum
-                } else {
-                    let words =
-                        words.get_or_insert_with(|| self.noise.words(Purpose::Token, key.token() / 4));
-                    minimum + exponential(words[word])
-                };
-                let finalist = Finalist { score: y - ln(time), key };
-                if best.is_none_or(|best| finalist.beats(&best)) {
-                    *best = Some(finalist);
-                }
+        let score = |lane: usize, time: f64, best: &mut Option<Finalist>| {
+            let x = lanes[lane];
+            let key = Key::new(x, self.edited.span.token(block, lane));
+            if x == f32::NEG_INFINITY || self.before.is_some_and(|before| key >= before) {
+                return;
+            }
+            let finalist = Finalist { score: self.temperature.scaled(x, self.x_max) - ln(time), key };
+            if best.is_none_or(|best| finalist.beats(&best)) {
+                *best = Some(finalist);
+            }
+        };
+        // The lane that has the block's minimum is the likeliest to win.
+        score(first_lane, minimum, best);
+        // The latest time at which the block's largest logit could still win.
+        let top = self.temperature.scaled(self.edited.maxima()[block], self.x_max);
+        let latest =
+            |best: &Option<Finalist>| best.map_or(f64::INFINITY, |best| exp(top - best.score + MARGIN));
+        let mut limit = latest(best);
+        if minimum > limit {
+            return;
+        }
+        let words = self.edited.passes.block_words(self.noise, global);
+        for (lane, &bits) in words.iter().enumerate() {
+            // An exponential is never below the uniform number it is made of.
+            if lane == first_lane || minimum + f64::from(bits) / 4_294_967_296.0 > limit {
+                continue;
+            }
+            let before = best.map(|best| best.score);
+            score(lane, minimum + exponential(bits), best);
+            if best.map(|best| best.score) != before {
+                limit = latest(best);
             }
         }
     }

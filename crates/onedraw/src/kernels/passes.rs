@@ -200,6 +200,28 @@ impl Passes {
             group += GROUPS as u32;
         }
     }
+
+    /// `(maximum − x_max) · inverse + head` for every block; −inf where nothing is alive.
+    pub(crate) fn bounds(self, maxima: &[f32], heads: &[f32], x_max: f32, inverse: f32, bounds: &mut [f32]) {
+        compiled_for!(self, _fma => {
+            for ((bound, &maximum), &head) in bounds.iter_mut().zip(maxima).zip(heads) {
+                *bound = (maximum - x_max) * inverse + head;
+            }
+        });
+    }
+
+    /// The word of each token of a block.
+    pub(crate) fn block_words(self, noise: &Noise, block: u32) -> [u32; BLOCK] {
+        compiled_for!(self, _fma => {
+            let mut words = [[0u32; 4]; GROUPS];
+            for (i, words) in words.iter_mut().enumerate() {
+                *words = noise.words(Purpose::Token, block * GROUPS as u32 + i as u32);
+            }
+            let mut flat = [0; BLOCK];
+            flat.copy_from_slice(words.as_flattened());
+            flat
+        })
+    }
 }
 
 /// Philox calls side by side; each serves four blocks.
