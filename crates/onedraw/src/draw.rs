@@ -79,7 +79,9 @@ impl<'a> Draw<'a> {
             return self.summit;
         }
         let (x_max, temperature) = (self.x_max(), self.temperature);
-        let mut before = None;
+        let is_cut_first = |pending: &&Pending| pending.cut.is_some() || pending.prefix.has_cut_first();
+        let cut = self.pending.iter().take_while(is_cut_first).count();
+        let mut before = (cut > 0).then(|| self.cut_before(cut).next());
         loop {
             let answer = self.row.ask(Question::Race { x_max, temperature, before });
             // Every truncation keeps the first token of the order, so the race never runs dry before it.
@@ -108,7 +110,10 @@ impl<'a> Draw<'a> {
         match prefix.judge(&mut self.row, self.summit.logit(), temperature, key, index == 0) {
             Verdict::Kept => true,
             Verdict::Dropped => false,
-            Verdict::HangsOnTotal { before } => prefix.settle(before, self.mass_before(index)),
+            Verdict::HangsOnTotal => {
+                let before = self.row.total(key.previous(), temperature.softmax(self.x_max()));
+                prefix.settle(before, self.mass_before(index))
+            }
             Verdict::HangsOnCut => key <= self.cut_before(index + 1),
         }
     }

@@ -1,10 +1,12 @@
 //! A part of a row as the edits so far left it, with its skyline: what edits write and questions read.
 
+use fearless_simd::Simd;
+
 use crate::edit::agreement::Agreement;
 use crate::edit::dry::DryMemory;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
-use crate::kernels::passes::Passes;
+use crate::kernels::passes::{Passes, vectorized};
 use crate::math::saturated;
 use crate::noise::BLOCK;
 use crate::order::Key;
@@ -125,7 +127,7 @@ impl Edited<'_> {
             if skyline.maxima[block] == f32::NEG_INFINITY {
                 continue;
             }
-            let lanes = *overlay.lanes(&self.span, block, &mut buffer);
+            let lanes = *vectorized!(self.passes, simd => overlay.lanes(simd, &self.span, block, &mut buffer));
             for (lane, &x) in lanes.iter().enumerate() {
                 if x > f32::NEG_INFINITY {
                     overlay.set(block, lane, map(x));
@@ -144,7 +146,7 @@ impl Edited<'_> {
                 overlay.alive_mut()[block] = 0;
                 continue;
             }
-            let lanes = *overlay.lanes(&self.span, block, &mut buffer);
+            let lanes = *vectorized!(self.passes, simd => overlay.lanes(simd, &self.span, block, &mut buffer));
             for (lane, &x) in lanes.iter().enumerate() {
                 if Key::new(x, self.span.token(block, lane)) > last {
                     overlay.mask(block, lane);
@@ -166,9 +168,19 @@ impl Edited<'_> {
     }
 
     /// The 64 current logits of a block; −inf where dead.
-    #[inline]
     pub(crate) fn lanes<'b>(&'b self, block: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32; BLOCK] {
-        self.memory.overlay.lanes(&self.span, block, buffer)
+        vectorized!(self.passes, simd => self.lanes_by(simd, block, buffer))
+    }
+
+    /// As [`Edited::lanes`], within a pass.
+    #[inline(always)]
+    pub(crate) fn lanes_by<'b, S: Simd>(
+        &'b self,
+        simd: S,
+        block: usize,
+        buffer: &'b mut [f32; BLOCK],
+    ) -> &'b [f32; BLOCK] {
+        self.memory.overlay.lanes(simd, &self.span, block, buffer)
     }
 
     /// The current logit of a token, if it is held here; −inf if it is masked.
@@ -194,29 +206,5 @@ impl Edited<'_> {
     #[inline]
     pub(crate) fn earliest(&self, block: usize, maximum: f32) -> Key {
         Key::new(maximum, self.span.token(block, 0))
-    }
-
-    /// Opens the blocks that may hold a token up to `last`.
-    #[inline]
-    pub(crate) fn open(&self, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK])) {
-        let mut buffer = [0.0; BLOCK];
-        for (block, &maximum) in self.maxima().iter().enumerate() {
-            if self.earliest(block, maximum) <= last {
-                each(block, self.lanes(block, &mut buffer));
-            }
-        }
-    }
-
-    /// Shows each token up to `last`.
-    #[inline]
-    pub(crate) fn visit(&self, last: Key, mut each: impl FnMut(Key)) {
-        self.open(last, |block, lanes| {
-            for (lane, &x) in lanes.iter().enumerate() {
-                let key = Key::new(x, self.span.token(block, lane));
-                if key <= last {
-                    each(key);
-                }
-            }
-        });
     }
 }

@@ -56,6 +56,7 @@
 //!   bit. Below it: [`noise`], [`mass`], [`math`], [`order`].
 
 pub mod batch;
+mod census;
 pub mod chain;
 pub mod custom;
 mod draw;
@@ -64,6 +65,7 @@ mod edited;
 pub mod error;
 pub mod explain;
 mod float_mode;
+mod head;
 pub mod history;
 pub mod import;
 mod inquiry;

@@ -10,7 +10,7 @@ pub const UNIT: u64 = 1 << 43;
 
 /// 2^f on [−½, ½], relative error below 2.6e-9 before rounding; minimax with the constant term fixed at 1, so that
 /// 2^0 is exactly 1. From the first power of f to the sixth.
-const POWERS: [f32; 6] = [
+pub(crate) const POWERS: [f32; 6] = [
     f32::from_bits(0x3f31_7219),
     f32::from_bits(0x3e75_fdf1),
     f32::from_bits(0x3d63_5739),
@@ -20,7 +20,7 @@ const POWERS: [f32; 6] = [
 ];
 
 /// Adding and subtracting it rounds a number below 2^22 to the nearest integer, ties to even.
-const ROUND: f32 = 12_582_912.0;
+pub(crate) const ROUND: f32 = 12_582_912.0;
 
 /// How logits become weights: `t = (x − x_max) · scale`, `scale = f32(log2(e) / T)`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -40,28 +40,16 @@ impl Softmax {
     /// The weight of logit `x ≤ x_max`; −inf weighs 0.
     #[inline(always)]
     pub fn weight(self, x: f32) -> u64 {
-        self.weight_by(x, fma)
+        exp2_fixed((x - self.x_max) * self.scale)
     }
 
-    /// As [`Softmax::weight`], with a fused multiply-add of the caller's: any that rounds once gives the same weight.
+    /// The weight of logit `x`, and `floor(2^t·2^43 · |t|)`, its share of the entropy, whose product is rounded once, to f32.
     #[inline(always)]
-    pub(crate) fn weight_by(self, x: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
-        exp2_fixed_by((x - self.x_max) * self.scale, fma)
-    }
-
-    /// The weight of logit `x`, and `floor(weight · |t|)`, its share of the entropy. The product is exact before the floor: a weight
-    /// has 24 significant bits, as t has.
     pub fn surprise(self, x: f32) -> (u64, u64) {
-        self.surprise_by(x, fma)
-    }
-
-    /// As [`Softmax::surprise`], with a fused multiply-add of the caller's.
-    #[inline(always)]
-    pub(crate) fn surprise_by(self, x: f32, fma: impl Fn(f32, f32, f32) -> f32) -> (u64, u64) {
         let t = (x - self.x_max) * self.scale;
         let t = if t > -64.0 { t } else { -64.0 };
-        let weight = exp2_fixed_by(t, fma);
-        (weight, (weight as f64 * f64::from(-t)) as u64)
+        let power = exp2_scaled(t);
+        (power as u64, (power * -t) as u64)
     }
 }
 
@@ -88,6 +76,30 @@ impl Spread {
     }
 }
 
+/// What a mass is at least, and at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Interval {
+    /// At least.
+    pub least: u64,
+    /// At most.
+    pub most: u64,
+}
+
+impl Interval {
+    /// Of both masses together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { least: self.least + other.least, most: self.most.saturating_add(other.most) }
+    }
+
+    /// Of a mass of so many tokens between two estimates by sums of f32, 260 terms long at most, of weights that are not floored.
+    pub(crate) fn around(least: f64, most: f64, tokens: u64) -> Self {
+        // The sums are within 2^-15; the rest of the margin is spare.
+        const ERROR: f64 = 1.0 / 16_384.0;
+        let least = (least * (1.0 - ERROR)) as u64;
+        Self { least: least.saturating_sub(tokens), most: (most * (1.0 + ERROR)) as u64 + 1 }
+    }
+}
+
 /// A mass in units of the best token's.
 pub fn relative(mass: u64) -> f64 {
     mass as f64 / UNIT as f64
@@ -97,11 +109,12 @@ pub fn relative(mass: u64) -> f64 {
 /// live on logits, never on weights.
 #[inline(always)]
 pub fn exp2_fixed(t: f32) -> u64 {
-    exp2_fixed_by(t, fma)
+    exp2_scaled(t) as u64
 }
 
+/// `2^t · 2^43`, before the floor.
 #[inline(always)]
-fn exp2_fixed_by(t: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
+pub(crate) fn exp2_scaled(t: f32) -> f32 {
     // Anything below −44 is 0 after the floor; the clamp keeps the split in range and catches −inf.
     let t = if t > -64.0 { t } else { -64.0 };
     let t = if t < 0.0 { t } else { 0.0 };
@@ -110,19 +123,8 @@ fn exp2_fixed_by(t: f32, fma: impl Fn(f32, f32, f32) -> f32) -> u64 {
     let [c1, c2, c3, c4, c5, c6] = POWERS;
     let q = fma(fma(fma(fma(fma(c6, f, c5), f, c4), f, c3), f, c2), f, c1);
     let power = fma(q, f, 1.0);
-    // power is in [0.7, 1.42]: its 24-bit significand, shifted.
-    let bits = power.to_bits();
-    let significand = u64::from(bits & 0x007f_ffff | 0x0080_0000);
-    // 43 − 23 places to the left, then −exponent to the right; n is at least −64, so that is at most 65.
-    let right = 127 - (bits >> 23) as i32 - n as i32;
-    (significand << 20) >> (if right < 63 { right as u32 } else { 63 })
-}
-
-/// What a block whose largest logit weighs `weight` holds at least, and what each of its tokens weighs at most: the margin
-/// covers the polynomial's last bits.
-pub(crate) fn margin(weight: u64) -> (u64, u64) {
-    let slack = (weight >> 20) + 1;
-    (weight.saturating_sub(slack), weight + slack)
+    // power is in [0.7, 1.42] and n + 43 in −21 to 43, so the product is exact.
+    power * f32::from_bits(((n as i32 + 43 + 127) as u32) << 23)
 }
 
 #[cfg(test)]
@@ -158,17 +160,6 @@ mod tests {
     fn no_weight_exceeds_one() {
         for i in 0..1_000_000u32 {
             assert!(exp2_fixed(-f32::from_bits(i * 2100)) <= UNIT);
-        }
-    }
-
-    #[test]
-    fn a_margin_covers_the_neighbours() {
-        for i in 0..200_000u32 {
-            let t = -(i as f32) * 2e-4;
-            let (_, most) = margin(exp2_fixed(t));
-            for below in 1..8 {
-                assert!(exp2_fixed(-f32::from_bits((-t).to_bits() + below)) <= most);
-            }
         }
     }
 

@@ -120,21 +120,6 @@ const EXP: [f64; 12] = [
     1.0 / 6_227_020_800.0,
 ];
 
-/// The natural logarithm of a positive normal f32, within 1e-6 relative to the larger of 1 and the result; precise next to 1.
-///
-/// For bounds alone: no token depends on it. Free of branches, so that compilers turn loops over it into vectors.
-#[inline(always)]
-pub(crate) fn ln_coarse(x: f32) -> f32 {
-    // √½ in bits: the exponent that leaves a significand in [√½, √2).
-    let exponent = (x.to_bits() as i32 - 0x3f35_04f3) >> 23;
-    let m = f32::from_bits((x.to_bits() as i32 - (exponent << 23)) as u32);
-    let f = m - 1.0;
-    let s = f / (2.0 + f);
-    let z = s * s;
-    let r = z * (2.0 / 3.0 + z * (2.0 / 5.0 + z * (2.0 / 7.0)));
-    exponent as f32 * std::f32::consts::LN_2 + (f - s * (f - r))
-}
-
 /// `a·b + c` in f32, rounded once: the fused multiply-add, exact on every machine.
 ///
 /// The product of two f32 is exact in f64. The sum is rounded to odd there: its last bit is set wherever the sum is
@@ -201,18 +186,6 @@ mod tests {
         }
         assert!(worst <= 1, "{worst} ulps");
         assert!(ulps(exp(-740.0), core_math::exp(-740.0)) <= 2);
-    }
-
-    #[test]
-    fn the_coarse_logarithm_is_close() {
-        for bits in points(2_000_000) {
-            let everywhere = f32::from_bits((bits as u32 % 0x7f00_0000).max(0x0080_0000));
-            let near_one = 1.0 - (bits >> 40) as f32 / 16_777_216.0 / 64.0;
-            for x in [everywhere, near_one] {
-                let exact = core_math::log(f64::from(x));
-                assert!((f64::from(ln_coarse(x)) - exact).abs() <= 1e-6 * exact.abs().max(1e-7), "{x:e}");
-            }
-        }
     }
 
     #[test]

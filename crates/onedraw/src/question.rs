@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::edit::smoothing::Smoothing;
 use crate::edit::temperature::Temperature;
-use crate::mass::{self, Softmax, Spread};
+use crate::mass::{self, Interval, Softmax, Spread};
 use crate::order::Key;
 pub use crate::truncate::typical::Centre;
 
@@ -38,7 +38,7 @@ pub enum Question {
         /// A count the asker cannot tell apart from a larger one.
         enough: u32,
     },
-    /// The mass before `key`, and an interval that holds the whole row's mass.
+    /// The mass before `key` and the whole row's, estimated.
     Weigh {
         /// The token asked about.
         key: Key,
@@ -208,11 +208,9 @@ pub enum Answer {
     /// To [`Question::Weigh`].
     Weighed {
         /// The mass before the token.
-        before: u64,
-        /// The whole mass is at least this,
-        least: u64,
-        /// and at most this.
-        most: u64,
+        before: Interval,
+        /// The whole mass.
+        total: Interval,
     },
     /// To [`Question::Total`].
     Total(u64),
@@ -294,8 +292,8 @@ impl Reply {
             (Winner(Some(a)), Winner(Some(b))) => Winner(Some(if b.beats(&a) { b } else { a })),
             (Winner(a), Winner(b)) => Winner(a.or(b)),
             (Rank(a), Rank(b)) => Rank(a.saturating_add(b)),
-            (Weighed { before: a, least: b, most: c }, Weighed { before: d, least: e, most: f }) => {
-                Weighed { before: a + d, least: b + e, most: c.saturating_add(f) }
+            (Weighed { before: a, total: b }, Weighed { before: c, total: d }) => {
+                Weighed { before: a.and(c), total: b.and(d) }
             }
             (Total(a), Total(b)) => Total(a + b),
             (Answer::Spread(a), Answer::Spread(b)) => Answer::Spread(mass::Spread {
@@ -326,7 +324,7 @@ impl Reply {
             Answer::EmptiedBy(_) => 4,
             Answer::Winner(_) => 8 + 8,
             Answer::Rank(_) => 4,
-            Answer::Weighed { .. } => 3 * 8,
+            Answer::Weighed { .. } => 4 * 8,
             Answer::Total(_) | Answer::Last(_) => 8,
             Answer::Spread(_) => 4 + 8 + 8,
             Answer::Deviations { .. } => 4 + 8 + 16,
@@ -337,6 +335,15 @@ impl Reply {
 }
 
 impl Question {
+    /// Whether the logits or the masks change.
+    pub(crate) fn changes_the_row(&self) -> bool {
+        use Question::*;
+        matches!(
+            self,
+            EmptiedBy | Raw | Narrow { .. } | Behead { .. } | Smooth { .. } | Edit { .. } | KeepOnly { .. }
+        )
+    }
+
     /// The bytes of the question as a message: a tag byte, then its numbers at their width.
     pub fn bytes(&self) -> usize {
         1 + match self {

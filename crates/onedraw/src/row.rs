@@ -1,7 +1,10 @@
 //! A row of logits in any type, read in place, and the edits laid over it. The row itself is never written.
 
+use fearless_simd::prelude::*;
+use fearless_simd::{Simd, f32x16, mask32x16};
 use half::{bf16, f16};
 
+use crate::kernels::logit::Logit;
 use crate::noise::BLOCK;
 
 /// The largest vocabulary: 2^20 weights of at most 2^43 sum below 2^64.
@@ -201,30 +204,54 @@ impl Span<'_> {
         ((self.first_block() + block) * BLOCK + lane) as u32
     }
 
-    /// The f32 logits of all blocks that this part holds whole, and the first such block.
-    pub(crate) fn whole_blocks(&self) -> (&[f32], usize) {
-        let Row::F32(values) = &self.row else { return (&[], 0) };
+    /// The logits of all blocks that this part holds whole, and the first such block.
+    pub(crate) fn whole_blocks(&self) -> (Row<'_>, usize) {
         let first = usize::from(!self.start.is_multiple_of(BLOCK));
-        let skipped = first * BLOCK - first * (self.start % BLOCK);
-        let values = values.get(skipped..).unwrap_or(&[]);
-        let whole = &values[..values.len() / BLOCK * BLOCK];
-        (whole, if whole.is_empty() { 0 } else { first })
+        let skipped = (first * BLOCK - first * (self.start % BLOCK)).min(self.row.len());
+        let whole = (self.row.len() - skipped) / BLOCK * BLOCK;
+        (self.row.part(skipped..skipped + whole), if whole == 0 { 0 } else { first })
     }
 
     /// The 64 logits of a block as they are in the row; −inf where the part holds none.
-    #[inline]
-    pub(crate) fn raw<'b>(&'b self, block: usize, buffer: &'b mut [f32; BLOCK]) -> &'b [f32; BLOCK] {
+    #[inline(always)]
+    pub(crate) fn raw<'b, S: Simd>(
+        &'b self,
+        simd: S,
+        block: usize,
+        buffer: &'b mut [f32; BLOCK],
+    ) -> &'b [f32; BLOCK] {
         let (lanes, index) = self.held(block);
-        if let Row::F32(values) = &self.row
-            && lanes.len() == BLOCK
-            && let Some(whole) = values[index..].first_chunk()
-        {
-            return whole;
+        if lanes.len() < BLOCK {
+            buffer.fill(f32::NEG_INFINITY);
+            self.row.widen(index, &mut buffer[lanes]);
+            return buffer;
         }
-        buffer.fill(f32::NEG_INFINITY);
-        self.row.widen(index, &mut buffer[lanes]);
-        buffer
+        match self.row {
+            Row::F32(values) => match values[index..].first_chunk() {
+                Some(whole) => whole,
+                None => buffer,
+            },
+            Row::F16(values) => widened(simd, &values[index..], buffer),
+            Row::Bf16(values) => widened(simd, &values[index..], buffer),
+        }
     }
+}
+
+/// The first 64 logits.
+#[inline(always)]
+fn widened<'b, S: Simd, T: Logit>(
+    simd: S,
+    values: &[T],
+    buffer: &'b mut [f32; BLOCK],
+) -> &'b [f32; BLOCK] {
+    if let Some(lanes) = values.first_chunk() {
+        let (a, b, c, d) = T::load(simd, lanes);
+        a.store_slice(&mut buffer[..16]);
+        b.store_slice(&mut buffer[16..32]);
+        c.store_slice(&mut buffer[32..48]);
+        d.store_slice(&mut buffer[48..]);
+    }
+    buffer
 }
 
 impl Overlay {
@@ -250,23 +277,27 @@ impl Overlay {
     }
 
     /// The 64 current logits of a block; −inf where dead.
-    #[inline]
-    pub(crate) fn lanes<'b>(
+    #[inline(always)]
+    pub(crate) fn lanes<'b, S: Simd>(
         &'b self,
+        simd: S,
         span: &'b Span<'_>,
         block: usize,
         buffer: &'b mut [f32; BLOCK],
     ) -> &'b [f32; BLOCK] {
         let (alive, edited) = (self.alive[block], self.edited[block]);
         if alive == u64::MAX && edited == 0 {
-            return span.raw(block, buffer);
+            return span.raw(simd, block, buffer);
         }
         let mut copy = [0.0; BLOCK];
-        let raw = span.raw(block, &mut copy);
+        let raw = span.raw(simd, block, &mut copy);
         let values = &self.values[block * BLOCK..][..BLOCK];
-        for lane in 0..BLOCK {
-            let current = if edited >> lane & 1 == 1 { values[lane] } else { raw[lane] };
-            buffer[lane] = if alive >> lane & 1 == 1 { current } else { f32::NEG_INFINITY };
+        let dead = f32x16::splat(simd, f32::NEG_INFINITY);
+        for i in 0..BLOCK / 16 {
+            let mask = |bits: u64| mask32x16::from_bitmask(simd, bits >> (16 * i) & 0xffff);
+            let load = |logits: &[f32]| f32x16::from_slice(simd, &logits[16 * i..16 * i + 16]);
+            let current = mask(edited).select(load(values), load(raw));
+            mask(alive).select(current, dead).store_slice(&mut buffer[16 * i..16 * i + 16]);
         }
         buffer
     }
@@ -317,6 +348,7 @@ impl Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::lanes::baseline;
 
     #[test]
     fn rows_lie_a_stride_apart() {
@@ -341,20 +373,24 @@ mod tests {
         overlay.reset(&span);
         assert_eq!(overlay.alive(), [u64::MAX << 6, u64::MAX >> 42]);
         let mut buffer = [0.0; BLOCK];
-        let lanes = overlay.lanes(&span, 0, &mut buffer);
+        let lanes = overlay.lanes(baseline(), &span, 0, &mut buffer);
         assert_eq!((lanes[5], lanes[6], lanes[63]), (f32::NEG_INFINITY, 70.0, 127.0));
         overlay.set(1, 3, -5.0);
         overlay.mask(1, 4);
-        let lanes = overlay.lanes(&span, 1, &mut buffer);
+        let lanes = overlay.lanes(baseline(), &span, 1, &mut buffer);
         assert_eq!(lanes[2..6], [130.0, -5.0, f32::NEG_INFINITY, 133.0]);
         assert_eq!(overlay.get(&span, 1, 3), -5.0);
         assert_eq!(overlay.get(&span, 1, 4), f32::NEG_INFINITY);
         assert_eq!(overlay.get(&span, 0, 6), 70.0);
         assert_eq!(span.token(1, 4), 132);
-        assert_eq!(span.whole_blocks(), (&[][..], 0));
+        let whole_blocks = |span: &Span<'_>| match span.whole_blocks() {
+            (Row::F32(values), first) => (values.to_vec(), first),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(whole_blocks(&span), (vec![], 0));
         let span = Span { row: Row::from(&row).part(60..200), start: 60 };
-        assert_eq!((span.blocks(), span.whole_blocks()), (4, (&row[64..192], 1)));
+        assert_eq!((span.blocks(), whole_blocks(&span)), (4, (row[64..192].to_vec(), 1)));
         let span = Span { row: Row::from(&row).part(0..64), start: 64 };
-        assert_eq!(span.whole_blocks(), (&row[..64], 0));
+        assert_eq!(whole_blocks(&span), (row[..64].to_vec(), 0));
     }
 }

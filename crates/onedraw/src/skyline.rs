@@ -3,8 +3,11 @@
 //! Everything after it opens only the blocks that could change its answer. Edits keep it exact: a raised logit lifts
 //! its block, and a block whose largest logit was lowered or masked is scanned again before anybody looks.
 
+use fearless_simd::Simd;
+
 use crate::error::RowError;
-use crate::kernels::passes::Passes;
+use crate::kernels::passes::{Passes, vectorized};
+use crate::kernels::skyline::{Scanned, maximum};
 use crate::noise::BLOCK;
 use crate::row::{Overlay, Span};
 
@@ -30,25 +33,19 @@ impl Skyline {
         self.maxima.resize(span.blocks(), f32::NEG_INFINITY);
         let (whole, first) = span.whole_blocks();
         let blocks = first..first + whole.len() / BLOCK;
-        let is_sound = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
-        let mut buffer = [0.0; BLOCK];
-        let mut scan_again = |block: usize| {
-            let lanes = span.raw(block, &mut buffer);
-            let (maximum, is_sound) = passes.maximum(lanes);
-            if !is_sound {
-                return Err(first_bad(span, block, lanes));
-            }
-            let alive = overlay.alive()[block];
-            self.maxima[block] = if alive == u64::MAX { maximum } else { masked_maximum(lanes, alive) };
-            Ok(())
+        let Scanned { is_sound, .. } = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
+        let scan_again = |maxima: &mut [f32], block: usize| {
+            vectorized!(passes, simd => scan_block(simd, span, overlay, block, &mut maxima[block]))
         };
         if is_sound && overlay.is_clean() {
-            // Only what was not scanned yet: blocks that are not whole, and rows of halves.
-            return (0..blocks.start).chain(blocks.end..span.blocks()).try_for_each(scan_again);
+            // Only what was not scanned yet: blocks that are not whole.
+            return (0..blocks.start)
+                .chain(blocks.end..span.blocks())
+                .try_for_each(|block| scan_again(&mut self.maxima, block));
         }
         for block in 0..span.blocks() {
             if !(is_sound && overlay.alive()[block] == u64::MAX && blocks.contains(&block)) {
-                scan_again(block)?;
+                scan_again(&mut self.maxima, block)?;
             }
         }
         Ok(())
@@ -57,14 +54,14 @@ impl Skyline {
     /// The maxima of an edited row, from the blocks that hold anything.
     pub(crate) fn rebuild(&mut self, passes: Passes, span: &Span<'_>, overlay: &Overlay) {
         self.clear(span.blocks());
-        self.maxima.clear();
+        self.maxima.resize(span.blocks(), f32::NEG_INFINITY);
         let mut buffer = [0.0; BLOCK];
-        for block in 0..span.blocks() {
-            self.maxima.push(match overlay.alive()[block] {
+        vectorized!(passes, simd => for (block, to) in self.maxima.iter_mut().enumerate() {
+            *to = match overlay.alive()[block] {
                 0 => f32::NEG_INFINITY,
-                _ => passes.maximum(overlay.lanes(span, block, &mut buffer)).0,
-            });
-        }
+                _ => maximum(simd, overlay.lanes(simd, span, block, &mut buffer)),
+            };
+        });
     }
 
     fn clear(&mut self, blocks: usize) {
@@ -88,21 +85,31 @@ impl Skyline {
     /// Scans the blocks again whose maximum may be too high.
     pub(crate) fn repair(&mut self, passes: Passes, span: &Span<'_>, overlay: &Overlay) {
         let mut buffer = [0.0; BLOCK];
-        for block in self.stale.drain(..) {
+        vectorized!(passes, simd => for block in self.stale.drain(..) {
             self.is_stale[block] = false;
-            self.maxima[block] = passes.maximum(overlay.lanes(span, block, &mut buffer)).0;
-        }
+            self.maxima[block] = maximum(simd, overlay.lanes(simd, span, block, &mut buffer));
+        });
     }
 }
 
-fn masked_maximum(lanes: &[f32; BLOCK], alive: u64) -> f32 {
-    let mut best = f32::NEG_INFINITY;
-    for (lane, &x) in lanes.iter().enumerate() {
-        if alive >> lane & 1 == 1 && x > best {
-            best = x;
-        }
+/// The largest logit alive, or what is wrong with the row.
+#[inline(always)]
+fn scan_block<S: Simd>(
+    simd: S,
+    span: &Span<'_>,
+    overlay: &Overlay,
+    block: usize,
+    to: &mut f32,
+) -> Result<(), RowError> {
+    let mut buffer = [0.0; BLOCK];
+    let lanes = span.raw(simd, block, &mut buffer);
+    if !lanes.iter().all(|&x| x < f32::INFINITY) {
+        return Err(first_bad(span, block, lanes));
     }
-    best
+    // Nothing is edited yet.
+    let mut buffer = [0.0; BLOCK];
+    *to = maximum(simd, overlay.lanes(simd, span, block, &mut buffer));
+    Ok(())
 }
 
 #[cold]

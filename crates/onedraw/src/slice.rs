@@ -4,26 +4,26 @@ use crate::edit::Context;
 use crate::edit::temperature::Temperature;
 use crate::edited::{Edited, EditedMemory};
 use crate::error::RowError;
-use crate::kernels::passes::Passes;
-use crate::mass::{Softmax, Spread, margin};
-use crate::math::power_of_two;
-use crate::noise::{BLOCK, Noise};
+use crate::head::{self, Head};
+use crate::kernels::passes::{Passes, vectorized};
+use crate::mass::Softmax;
+use crate::noise::Noise;
 use crate::order::Key;
 use crate::plan::{Segment, Step};
-use crate::question::{Answer, Answers, BadLogit, Measure, Question, Reply};
+use crate::question::{Answer, Answers, BadLogit, Finalist, Question, Reply};
 use crate::race::{Field, Race};
 use crate::row::{Row, Span};
 use crate::truncate::Truncation;
-use crate::truncate::top_n_sigma::DEPTH;
-use crate::truncate::typical::Centre;
+
+/// So many tokens race faster by themselves than as parts of blocks.
+const FEW: usize = 256;
 
 /// The memory of a slice, kept from step to step so that a step allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SliceMemory {
     edited: EditedMemory,
     race: Race,
-    /// Blocks to select from, each as its earliest place.
-    earliest: Vec<Key>,
+    head: Head,
 }
 
 /// The tokens `start..start + row.len()` of a vocabulary, under the chain's edits.
@@ -33,7 +33,7 @@ pub(crate) struct Slice<'a> {
     context: Context<'a>,
     noise: Noise,
     race: &'a mut Race,
-    earliest: &'a mut Vec<Key>,
+    head: &'a mut Head,
     bad: Option<BadLogit>,
     /// In a later segment: the edit that masked the last token, or −1.
     emptied_by: Option<i32>,
@@ -50,11 +50,12 @@ impl<'a> Slice<'a> {
         passes: Passes,
         memory: &'a mut SliceMemory,
     ) -> Self {
-        let SliceMemory { edited, race, earliest } = memory;
+        let SliceMemory { edited, race, head } = memory;
         let edited = Edited { span: Span { row, start }, passes, memory: edited };
         let mut slice =
-            Self { edited, segments, context, noise, race, earliest, bad: None, emptied_by: None };
+            Self { edited, segments, context, noise, race, head, bad: None, emptied_by: None };
         slice.race.forget();
+        slice.head.forget();
         slice.begin(slice.segments[0].edits.len());
         slice
     }
@@ -116,175 +117,45 @@ impl<'a> Slice<'a> {
         -1
     }
 
-    /// Tokens before `key`, counted until there are `enough`.
-    fn rank(&self, key: Key, enough: u32) -> u32 {
-        // Every block whose maximum is larger holds at least one: often enough to answer without opening any.
-        let higher = self.edited.maxima().iter().filter(|&&x| x > key.logit()).count();
-        if higher >= enough as usize {
-            return enough;
+    /// The winner of the race: among the listed tokens where these are all that run, and few.
+    fn race(&mut self, x_max: f32, temperature: Temperature, before: Option<Key>) -> Option<Finalist> {
+        let Self { edited, noise, race, head, .. } = self;
+        let field = Field { edited, noise, x_max, temperature, before };
+        let runners = before.and_then(|before| head.up_to(before.previous()));
+        match runners {
+            Some(runners) if runners.len() <= FEW => field.run_listed(runners),
+            _ => race.run(&field),
         }
-        let mut rank = 0;
-        // A masked token comes after all that are alive.
-        self.edited.visit(key.min(Key::END), |other| rank += u32::from(other < key));
-        rank
-    }
-
-    /// Exact in the blocks that reach up to `key`, an interval below.
-    fn weigh(&self, key: Key, softmax: Softmax) -> Answer {
-        let (mut before, mut least, mut most) = (0, 0u64, 0u64);
-        let mut buffer = [0.0; BLOCK];
-        let mut weights = [0; BLOCK];
-        for (group, maxima) in self.edited.maxima().chunks(BLOCK).enumerate() {
-            self.edited.passes.weights(maxima, softmax, &mut weights);
-            let mut opened = 0u64;
-            for (i, (&maximum, &weight)) in maxima.iter().zip(&weights).enumerate() {
-                let is_opened = self.edited.earliest(group * BLOCK + i, maximum) < key;
-                opened |= u64::from(is_opened) << i;
-                let (low, high) = if is_opened { (0, 0) } else { margin(weight) };
-                least += low;
-                most += BLOCK as u64 * high;
-            }
-            while opened != 0 {
-                let block = group * BLOCK + opened.trailing_zeros() as usize;
-                opened &= opened - 1;
-                let lanes = self.edited.lanes(block, &mut buffer);
-                self.edited.passes.weights(lanes, softmax, &mut weights);
-                for (lane, (&x, &weight)) in lanes.iter().zip(&weights).enumerate() {
-                    least += weight;
-                    most += weight;
-                    before += if Key::new(x, self.edited.span.token(block, lane)) < key { weight } else { 0 };
-                }
-            }
-        }
-        Answer::Weighed { before, least, most }
     }
 
     fn total(&self, last: Key, softmax: Softmax) -> u64 {
-        let mut total = 0;
-        let mut weights = [0; BLOCK];
-        self.edited.open(last, |block, lanes| {
-            if last == Key::END {
-                // A masked token weighs 0.
-                total += self.edited.passes.mass(lanes, softmax);
-                return;
-            }
-            self.edited.passes.weights(lanes, softmax, &mut weights);
-            for (lane, (&x, &weight)) in lanes.iter().zip(&weights).enumerate() {
-                total += if Key::new(x, self.edited.span.token(block, lane)) <= last { weight } else { 0 };
-            }
-        });
-        total
-    }
-
-    /// The lanes up to `last`; −inf for the others.
-    fn up_to<'b>(
-        &self,
-        last: Key,
-        block: usize,
-        lanes: &'b [f32; BLOCK],
-        buffer: &'b mut [f32; BLOCK],
-    ) -> &'b [f32; BLOCK] {
-        if last == Key::END {
-            return lanes;
-        }
-        for (lane, (to, &x)) in buffer.iter_mut().zip(lanes).enumerate() {
-            let is_counted = Key::new(x, self.edited.span.token(block, lane)) <= last;
-            *to = if is_counted { x } else { f32::NEG_INFINITY };
-        }
-        buffer
-    }
-
-    fn spread(&self, last: Key, softmax: Softmax) -> Spread {
-        let mut spread = Spread::default();
-        let mut buffer = [0.0; BLOCK];
-        self.edited.open(last, |block, lanes| {
-            let lanes = self.up_to(last, block, lanes, &mut buffer);
-            let (total, surprise) = self.edited.passes.surprise(lanes, softmax);
-            spread.count += lanes.iter().map(|&x| u32::from(x > f32::NEG_INFINITY)).sum::<u32>();
-            spread.total += total;
-            spread.surprise += surprise;
-        });
-        spread
-    }
-
-    fn last(&self, last: Key) -> Option<Key> {
-        let mut latest = None;
-        self.edited.visit(last, |key| latest = latest.max(Some(key)));
-        latest
-    }
-
-    fn deviations(&self, last: Key, x_max: f32, exponent: i32) -> Answer {
-        let scale = power_of_two(DEPTH - exponent);
-        let (mut count, mut sum, mut squares) = (0, 0, 0u128);
-        self.edited.visit(last, |key| {
-            let q = ((f64::from(x_max) - f64::from(key.logit())) * scale) as u64;
-            count += 1;
-            sum += q;
-            squares += u128::from(q) * u128::from(q);
-        });
-        Answer::Deviations { count, sum, squares: squares.into() }
-    }
-
-    fn distances(&self, centre: &Centre, last: Key, first: u32, shift: u32, width: u32, sums: &mut Vec<u64>) {
-        sums.resize(1 << width, 0);
-        let softmax = centre.temperature.softmax(centre.x_max);
-        let (mut weights, mut buffer) = ([0; BLOCK], [0.0; BLOCK]);
-        self.edited.open(last, |block, lanes| {
-            let lanes = self.up_to(last, block, lanes, &mut buffer);
-            self.edited.passes.weights(lanes, softmax, &mut weights);
-            if weights.iter().all(|&weight| weight == 0) {
-                return;
-            }
-            let distances = self.edited.passes.distances(lanes, centre);
-            for (distance, &weight) in distances.iter().zip(&weights) {
-                // What is masked weighs nothing, wherever it falls.
-                if let Some(sum) = sums.get_mut((distance.wrapping_sub(first) >> shift) as usize) {
-                    *sum += weight;
-                }
-            }
-        });
-    }
-
-    /// The first `count` keys: all of them stand in the `count` blocks whose earliest places come first. For a token of another
-    /// block, each of these holds one that is larger, or as large with a lower id.
-    fn best(&mut self, count: usize, keys: &mut Vec<Key>) {
-        let mut last = Key::END;
-        if count > 0 && count < self.edited.maxima().len() {
-            self.earliest.clear();
-            let maxima = self.edited.maxima().iter().enumerate();
-            self.earliest.extend(maxima.map(|(block, &maximum)| self.edited.earliest(block, maximum)));
-            let place = *self.earliest.select_nth_unstable(count - 1).1;
-            last = Key::new(place.logit(), place.token() + BLOCK as u32 - 1).min(Key::END);
-        }
-        self.edited.visit(last, |key| keys.push(key));
-        if count < keys.len() {
-            keys.select_nth_unstable(count);
-            keys.truncate(count);
+        match self.head.up_to(last) {
+            Some(keys) => vectorized!(self.edited.passes, simd => head::mass(simd, keys, softmax)),
+            None => self.edited.total(last, softmax),
         }
     }
 
-    fn histogram(&self, first: Key, shift: u32, width: u32, measure: Measure, sums: &mut Vec<u64>) {
-        sums.resize(1 << width, 0);
-        let last =
-            Key::from_number(first.number().saturating_add(u64::MAX >> (64 - shift - width))).min(Key::END);
-        let mut amounts = [1; BLOCK];
-        self.edited.open(last, |block, lanes| {
-            if let Measure::Mass(softmax) = measure {
-                self.edited.passes.weights(lanes, softmax, &mut amounts);
-            }
-            for (lane, (&x, amount)) in lanes.iter().zip(&amounts).enumerate() {
-                let key = Key::new(x, self.edited.span.token(block, lane));
-                if key >= first && key <= last {
-                    sums[((key.number() - first.number()) >> shift) as usize] += amount;
-                }
-            }
-        });
+    fn rank(&self, key: Key, enough: u32) -> u32 {
+        match self.head.up_to(key.previous()) {
+            Some(keys) => keys.len() as u32,
+            None => self.edited.rank(key, enough),
+        }
+    }
+
+    fn kept(&self, last: Key, keys: &mut Vec<Key>) {
+        match self.head.up_to(last) {
+            Some(listed) => keys.extend_from_slice(listed),
+            None => self.edited.visit(last, |key| keys.push(key)),
+        }
     }
 }
 
 impl Answers for Slice<'_> {
     fn ask(&mut self, question: &Question, reply: &mut Reply) {
         reply.clear();
+        if question.changes_the_row() {
+            self.head.forget();
+        }
         reply.answer = match question {
             Question::Summit => self.summit(),
             Question::EmptiedBy => {
@@ -299,18 +170,21 @@ impl Answers for Slice<'_> {
                 self.summit()
             }
             Question::Race { x_max, temperature, before } => {
-                let Self { edited, noise, race, .. } = self;
-                let (x_max, temperature, before) = (*x_max, *temperature, *before);
-                Answer::Winner(race.run(&Field { edited, noise, x_max, temperature, before }))
+                Answer::Winner(self.race(*x_max, *temperature, *before))
             }
             Question::Rank { key, enough } => Answer::Rank(self.rank(*key, *enough)),
-            Question::Weigh { key, softmax } => self.weigh(*key, *softmax),
+            Question::Weigh { key, softmax } => {
+                let (before, total) = self.edited.weigh(*key, *softmax);
+                Answer::Weighed { before, total }
+            }
             Question::Total { last, softmax } => Answer::Total(self.total(*last, *softmax)),
-            Question::Spread { last, softmax } => Answer::Spread(self.spread(*last, *softmax)),
-            Question::Last { last } => Answer::Last(self.last(*last)),
-            Question::Deviations { last, x_max, exponent } => self.deviations(*last, *x_max, *exponent),
+            Question::Spread { last, softmax } => Answer::Spread(self.edited.spread(*last, *softmax)),
+            Question::Last { last } => Answer::Last(self.edited.last(*last)),
+            Question::Deviations { last, x_max, exponent } => {
+                self.edited.deviations(*last, *x_max, *exponent)
+            }
             Question::Distances { centre, last, first, shift, width } => {
-                self.distances(centre, *last, *first, *shift, *width, &mut reply.histogram);
+                self.edited.distances(centre, *last, (*first, *shift, *width), &mut reply.histogram);
                 Answer::Histogram
             }
             Question::Behead { head, xtc } => {
@@ -334,15 +208,15 @@ impl Answers for Slice<'_> {
                 self.summit()
             }
             Question::Best { count } => {
-                self.best(*count as usize, &mut reply.keys);
+                reply.keys.extend_from_slice(self.head.list(&self.edited, *count as usize));
                 Answer::Keys
             }
             Question::Kept { last } => {
-                self.edited.visit(*last, |key| reply.keys.push(key));
+                self.kept(*last, &mut reply.keys);
                 Answer::Keys
             }
             Question::Histogram { first, shift, width, measure } => {
-                self.histogram(*first, *shift, *width, *measure, &mut reply.histogram);
+                self.edited.histogram((*first, *shift, *width), *measure, &mut reply.histogram);
                 Answer::Histogram
             }
             Question::Logit { token } => Answer::Logit(self.edited.logit(*token)),

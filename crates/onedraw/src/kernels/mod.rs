@@ -1,9 +1,14 @@
 //! Which instruction set reads the rows. The choice can change the speed, never a token.
 //!
-//! The passes (`passes.rs`) are one source of plain loops, compiled for each instruction set.
+//! The passes are one source, compiled for each instruction set (`passes.rs`, `lanes.rs`): logits of any type (`logit.rs`), block maxima (`skyline.rs`), weights and
+//! their sums (`weight.rs`), noise and arrival times (`arrival.rs`).
 
+pub(crate) mod arrival;
+pub(crate) mod lanes;
+pub(crate) mod logit;
 pub(crate) mod passes;
-mod skyline;
+pub(crate) mod skyline;
+pub(crate) mod weight;
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +22,7 @@ pub enum Kernel {
     /// The best this machine has.
     #[default]
     Auto,
-    /// What every machine has; the same passes as [`Kernel::Sse`] on x86-64.
+    /// What every machine has.
     Scalar,
     /// x86-64's 128-bit vectors.
     Sse,

@@ -3,92 +3,87 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16};
 
+use crate::kernels::lanes::Lanes;
+use crate::kernels::logit::{Four, Logit};
 use crate::noise::BLOCK;
 
-#[inline(always)]
-pub(super) fn maximum(lanes: &[f32; BLOCK]) -> (f32, bool) {
-    // Sixteen independent maxima: the shape compilers turn into vectors.
-    let mut best = [f32::NEG_INFINITY; 16];
-    let mut sound = [1u32; 16];
-    for chunk in lanes.as_chunks::<16>().0 {
-        for i in 0..16 {
-            best[i] = if chunk[i] > best[i] { chunk[i] } else { best[i] };
-            // NaN compares false.
-            sound[i] &= u32::from(chunk[i] < f32::INFINITY);
-        }
-    }
-    let mut maximum = f32::NEG_INFINITY;
-    let mut all_sound = 1;
-    for i in 0..16 {
-        maximum = if best[i] > maximum { best[i] } else { maximum };
-        all_sound &= sound[i];
-    }
-    (maximum, all_sound == 1)
+/// What a pass over whole blocks found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Scanned {
+    /// The largest logit; −inf if there is none.
+    pub highest: f32,
+    /// Whether no logit is NaN or +inf. A row with logits near ±f32::MAX may be called unsound though it is not.
+    pub is_sound: bool,
 }
 
-/// The largest of any number of logits, none of them NaN.
-#[inline(always)]
-pub(super) fn highest(logits: &[f32]) -> f32 {
-    let (blocks, rest) = logits.as_chunks::<BLOCK>();
-    let mut best = [f32::NEG_INFINITY; BLOCK];
-    for lanes in blocks {
-        for i in 0..BLOCK {
-            best[i] = if lanes[i] > best[i] { lanes[i] } else { best[i] };
-        }
-    }
-    rest.iter().chain(&best).fold(f32::NEG_INFINITY, |best, &x| if x > best { x } else { best })
-}
-
-/// Where a logit stands first.
-#[inline(always)]
-pub(super) fn position(logits: &[f32], wanted: f32) -> Option<usize> {
-    let is_there = |lanes: &&[f32]| {
-        let mut count = 0;
-        for &x in *lanes {
-            count += u32::from(x == wanted);
-        }
-        count > 0
-    };
-    let chunk = logits.chunks(BLOCK).position(|lanes| is_there(&lanes))?;
-    let place = logits[chunk * BLOCK..].iter().position(|&x| x == wanted)?;
-    Some(chunk * BLOCK + place)
-}
-
-/// The maxima of whole blocks, and whether no logit is NaN or +inf.
-#[inline(always)]
-pub(super) fn one_by_one(blocks: &[[f32; BLOCK]], maxima: &mut [f32]) -> bool {
-    let mut is_sound = true;
-    for (lanes, block_maximum) in blocks.iter().zip(maxima) {
-        let (best, is_block_sound) = maximum(lanes);
-        *block_maximum = best;
-        is_sound &= is_block_sound;
-    }
-    is_sound
-}
-
-/// As [`one_by_one`]; a row with logits near ±f32::MAX may be called unsound though it is not.
+/// The maxima of whole blocks.
 ///
-/// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a tree of
-/// shuffles that hides behind the loads. NaN shows in the row's sum, which −inf and finite logits never make NaN unless it overflows;
-/// +inf shows in a maximum.
+/// NaN shows in the sum of the products of neighbours: one operation for two vectors. −inf can make that NaN too; then the sum of the logits
+/// decides, which neither −inf nor finite logits make NaN unless it overflows. +inf shows in a maximum.
 #[inline(always)]
-pub(super) fn sixteen_at_a_time<S: Simd>(simd: S, blocks: &[[f32; BLOCK]], maxima: &mut [f32]) -> bool {
+pub(super) fn maxima<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
+    if !S::IS_WIDE {
+        return one_by_one(simd, blocks, maxima);
+    }
+    let scanned = scan(simd, blocks, maxima, products);
+    if scanned.is_sound { scanned } else { scan(simd, blocks, maxima, sums) }
+}
+
+#[inline(always)]
+fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
+    let mut checked = f32x16::splat(simd, 0.0);
+    let mut highest = f32::NEG_INFINITY;
+    for (lanes, maximum) in blocks.iter().zip(maxima) {
+        *maximum = block(simd, lanes, &mut checked, sums).reduce_max();
+        highest = if *maximum > highest { *maximum } else { highest };
+    }
+    Scanned { highest, is_sound: !is_nan(checked) && highest < f32::INFINITY }
+}
+
+#[inline(always)]
+fn is_nan<S: Simd>(lanes: f32x16<S>) -> bool {
+    lanes.simd_eq(lanes).to_bitmask() != 0xffff
+}
+
+/// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a tree of shuffles that hides behind
+/// the loads.
+#[inline(always)]
+fn scan<S: Simd, T: Logit>(
+    simd: S,
+    blocks: &[[T; BLOCK]],
+    maxima: &mut [f32],
+    check: impl Fn(Four<S>, f32x16<S>) -> f32x16<S> + Copy,
+) -> Scanned {
     let (groups, rest) = blocks.as_chunks::<16>();
     let (whole, tail) = maxima.split_at_mut(groups.len() * 16);
     let mut highest = f32x16::splat(simd, f32::NEG_INFINITY);
-    let mut sum = f32x16::splat(simd, 0.0);
+    let zero = f32x16::splat(simd, 0.0);
+    // Four checks that do not wait for each other.
+    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
     for (group, maxima) in groups.iter().zip(whole.as_chunks_mut::<16>().0) {
         // No array of vectors: everything stays in registers.
-        let low = merge(four(simd, group, 0, &mut sum), four(simd, group, 4, &mut sum));
-        let high = merge(four(simd, group, 8, &mut sum), four(simd, group, 12, &mut sum));
-        let group_maxima = merge(low, high);
-        group_maxima.store_array(maxima);
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, t] = group;
+        let one = merge(block(simd, a, &mut p, check), block(simd, b, &mut q, check));
+        let two = merge(block(simd, c, &mut r, check), block(simd, d, &mut s, check));
+        let low = merge(one, two);
+        let one = merge(block(simd, e, &mut p, check), block(simd, f, &mut q, check));
+        let two = merge(block(simd, g, &mut r, check), block(simd, h, &mut s, check));
+        let low = merge(low, merge(one, two));
+        let one = merge(block(simd, i, &mut p, check), block(simd, j, &mut q, check));
+        let two = merge(block(simd, k, &mut r, check), block(simd, l, &mut s, check));
+        let high = merge(one, two);
+        let one = merge(block(simd, m, &mut p, check), block(simd, n, &mut q, check));
+        let two = merge(block(simd, o, &mut r, check), block(simd, t, &mut s, check));
+        let group_maxima = merge(low, merge(high, merge(one, two)));
+        group_maxima.store_slice(maxima);
         highest = highest.max(group_maxima);
     }
-    let is_finite = highest.as_slice().iter().all(|&x| x < f32::INFINITY);
-    let is_rest_sound = one_by_one(rest, tail);
-    let is_number = sum.as_slice().iter().all(|x| !x.is_nan());
-    is_number && is_finite && is_rest_sound
+    let mut highest = highest.reduce_max();
+    for (lanes, maximum) in rest.iter().zip(tail) {
+        *maximum = block(simd, lanes, &mut p, check).reduce_max();
+        highest = if *maximum > highest { *maximum } else { highest };
+    }
+    Scanned { highest, is_sound: !is_nan((p + q) + (r + s)) && highest < f32::INFINITY }
 }
 
 /// A lane a pair of neighbours: those of `a`, then those of `b`.
@@ -97,83 +92,157 @@ fn merge<S: Simd>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
     a.unzip_low(b).max(a.unzip_high(b))
 }
 
-/// Four lanes a block, for four blocks from number `first` on. Their logits are added to `sum`.
+/// The maximum of a block's vectors. `checked` becomes NaN if a logit is.
 #[inline(always)]
-fn four<S: Simd>(simd: S, group: &[[f32; BLOCK]; 16], first: usize, sum: &mut f32x16<S>) -> f32x16<S> {
-    let (a, p) = block(simd, &group[first]);
-    let (b, q) = block(simd, &group[first + 1]);
-    let (c, r) = block(simd, &group[first + 2]);
-    let (d, s) = block(simd, &group[first + 3]);
-    *sum += (p + q) + (r + s);
-    merge(merge(a, b), merge(c, d))
+fn block<S: Simd, T: Logit>(
+    simd: S,
+    lanes: &[T; BLOCK],
+    checked: &mut f32x16<S>,
+    check: impl Fn(Four<S>, f32x16<S>) -> f32x16<S>,
+) -> f32x16<S> {
+    let four = T::load(simd, lanes);
+    *checked = check(four, *checked);
+    let (a, b, c, d) = four;
+    a.max(b).max(c.max(d))
 }
 
-/// The maxima and the sums of sixteen lanes of one block.
 #[inline(always)]
-fn block<S: Simd>(simd: S, lanes: &[f32; BLOCK]) -> (f32x16<S>, f32x16<S>) {
-    let a = f32x16::from_slice(simd, &lanes[..16]);
-    let b = f32x16::from_slice(simd, &lanes[16..32]);
-    let c = f32x16::from_slice(simd, &lanes[32..48]);
-    let d = f32x16::from_slice(simd, &lanes[48..]);
-    (a.max(b).max(c.max(d)), (a + b) + (c + d))
+fn products<S: Simd>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
+    c.mul_add(d, a.mul_add(b, sum))
+}
+
+#[inline(always)]
+fn sums<S: Simd>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
+    sum + ((a + b) + (c + d))
+}
+
+/// The largest of 64 logits, none of them NaN.
+#[inline(always)]
+pub(crate) fn maximum<S: Simd>(simd: S, lanes: &[f32; BLOCK]) -> f32 {
+    let (a, b, c, d) = f32::load(simd, lanes);
+    a.max(b).max(c.max(d)).reduce_max()
+}
+
+/// The largest of any number of logits, none of them NaN; −inf of none.
+#[inline(always)]
+pub(super) fn highest<S: Simd>(simd: S, logits: &[f32]) -> f32 {
+    let (chunks, rest) = logits.as_chunks::<16>();
+    let mut best = f32x16::splat(simd, f32::NEG_INFINITY);
+    for lanes in chunks {
+        best = best.max(f32x16::from_slice(simd, lanes));
+    }
+    rest.iter().fold(best.reduce_max(), |best, &x| if x > best { x } else { best })
+}
+
+/// Where a logit stands first.
+#[inline(always)]
+pub(crate) fn position<S: Simd>(simd: S, logits: &[f32], wanted: f32) -> Option<usize> {
+    let (chunks, rest) = logits.as_chunks::<16>();
+    for (i, lanes) in chunks.iter().enumerate() {
+        let found = f32x16::from_slice(simd, lanes).simd_eq(wanted).to_bitmask();
+        if found != 0 {
+            return Some(i * 16 + found.trailing_zeros() as usize);
+        }
+    }
+    let place = rest.iter().position(|&x| x == wanted)?;
+    Some(chunks.len() * 16 + place)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::Kernel;
+    use half::{bf16, f16};
+
+    use super::*;
     use crate::kernels::passes::Passes;
-    use crate::noise::BLOCK;
+    use crate::row::Row;
 
     #[test]
     fn the_highest_and_where_it_stands() {
-        for length in [1usize, 63, 64, 65, 200] {
+        for length in [1usize, 15, 16, 17, 63, 64, 65, 200] {
             for place in 0..length {
                 let mut logits: Vec<f32> = (0..length).map(|i| (i % 7) as f32 - 9.0).collect();
                 logits[place] = 5.0;
                 logits[length - 1] = 5.0;
-                for passes in Kernel::ALL.into_iter().filter_map(Passes::of) {
+                for passes in Passes::supported() {
                     assert_eq!(passes.highest(&logits), 5.0, "{passes:?}");
                     assert_eq!(passes.position(&logits, 5.0), Some(place), "{passes:?}");
                     assert_eq!(passes.position(&logits, 7.0), None, "{passes:?}");
                 }
             }
         }
-        assert!(Kernel::ALL.into_iter().filter_map(Passes::of).all(|passes| {
+        assert!(Passes::supported().all(|passes| {
             passes.highest(&[]) == f32::NEG_INFINITY && passes.position(&[], 1.0).is_none()
         }));
     }
 
-    /// Around a group of sixteen blocks, with a bad logit in every place of some of them.
+    fn logit(i: usize) -> f32 {
+        ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 1e6 - 8.0
+    }
+
+    /// Around a group of sixteen blocks, with a bad logit in every place of some of them, and with −inf.
     #[test]
     fn every_instruction_set_finds_the_same_skyline() {
-        let logit = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 1e6 - 8.0;
         for blocks in [0, 1, 15, 16, 17, 31, 32, 40] {
             let row: Vec<f32> = (0..blocks * BLOCK).map(logit).collect();
-            let expected: Vec<f32> = row
-                .chunks(BLOCK)
-                .map(|block| block.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a }))
-                .collect();
-            for passes in Kernel::ALL.into_iter().filter_map(Passes::of) {
+            let expected = maxima_of(&row);
+            for passes in Passes::supported() {
                 let mut maxima = vec![0.0; blocks];
-                assert!(passes.maxima(&row, &mut maxima), "{passes:?}");
+                let highest = expected.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+                let sound = Scanned { highest, is_sound: true };
+                assert_eq!(passes.maxima(Row::from(&row), &mut maxima), sound, "{passes:?}");
                 assert_eq!(maxima, expected, "{passes:?}");
                 for place in (0..row.len()).step_by(37) {
                     for bad in [f32::NAN, -f32::NAN, f32::INFINITY] {
                         let mut row = row.clone();
                         row[place] = bad;
-                        assert!(
-                            !passes.maxima(&row, &mut maxima),
-                            "{bad} at {place} of {blocks}: {passes:?}"
-                        );
+                        let found = passes.maxima(Row::from(&row), &mut maxima);
+                        assert!(!found.is_sound, "{bad} at {place} of {blocks}: {passes:?}");
+                        // Beside −inf, too.
+                        row[place ^ 16] = f32::NEG_INFINITY;
+                        let found = passes.maxima(Row::from(&row), &mut maxima);
+                        assert!(!found.is_sound, "{bad} at {place} of {blocks}, −inf: {passes:?}");
                     }
+                    let mut row = row.clone();
+                    row[place] = f32::NEG_INFINITY;
+                    row[place ^ 16] = 0.0;
+                    assert!(passes.maxima(Row::from(&row), &mut maxima).is_sound, "−inf: {passes:?}");
+                    assert_eq!(maxima, maxima_of(&row), "{passes:?}");
                 }
             }
         }
         // Nothing but −inf is sound.
-        for passes in Kernel::ALL.into_iter().filter_map(Passes::of) {
+        for passes in Passes::supported() {
             let mut maxima = vec![0.0; 17];
-            assert!(passes.maxima(&[f32::NEG_INFINITY; 17 * BLOCK], &mut maxima), "{passes:?}");
+            let row = [f32::NEG_INFINITY; 17 * BLOCK];
+            assert!(passes.maxima(Row::from(&row), &mut maxima).is_sound, "{passes:?}");
             assert_eq!(maxima, [f32::NEG_INFINITY; 17]);
+        }
+    }
+
+    fn maxima_of(row: &[f32]) -> Vec<f32> {
+        row.chunks(BLOCK)
+            .map(|block| block.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a }))
+            .collect()
+    }
+
+    /// Every half there is, widened as the crate of halves does it.
+    #[test]
+    fn halves_are_widened_exactly() {
+        let bits: Vec<u16> = (0..=u16::MAX).collect();
+        let halves: Vec<f16> = bits.iter().map(|&bits| f16::from_bits(bits)).collect();
+        let brains: Vec<bf16> = bits.iter().map(|&bits| bf16::from_bits(bits)).collect();
+        for passes in Passes::supported() {
+            for first in (0..bits.len()).step_by(BLOCK) {
+                let (halves, brains) = (&halves[first..first + BLOCK], &brains[first..first + BLOCK]);
+                let (mut a, mut b) = ([0.0; BLOCK], [0.0; BLOCK]);
+                passes.widen(Row::from(halves), &mut a);
+                passes.widen(Row::from(brains), &mut b);
+                for lane in 0..BLOCK {
+                    let same = |x: f32, y: f32| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
+                    assert!(same(a[lane], halves[lane].to_f32()), "{:?} {passes:?}", halves[lane]);
+                    assert!(same(b[lane], brains[lane].to_f32()), "{:?} {passes:?}", brains[lane]);
+                }
+            }
         }
     }
 }

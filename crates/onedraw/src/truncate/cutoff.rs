@@ -59,7 +59,7 @@ impl Cutoff {
         if !is_first {
             return Verdict::HangsOnCut;
         }
-        let Answer::Weighed { least, most, .. } =
+        let Answer::Weighed { total, .. } =
             row.ask(Question::Weigh { key, softmax: temperature.softmax(x_max) })
         else {
             return Verdict::HangsOnCut;
@@ -67,7 +67,7 @@ impl Cutoff {
         let y = temperature.scaled(key.logit(), x_max);
         let bar_of = |total| Cutoff::bar(&self.without_entropy(), &Spread { total, ..Spread::default() });
         // The bar moves one way with the total: which end is the higher does not matter.
-        let (one, other) = (bar_of(least), bar_of(most));
+        let (one, other) = (bar_of(total.least), bar_of(total.most));
         // A token that the interval already drops asks for the cut all the same: it is one sum, and the race then ends inside it instead
         // of being run again for every token that is too low.
         if y >= one.max(other) + MARGIN { Verdict::Kept } else { Verdict::HangsOnCut }

@@ -70,11 +70,8 @@ pub(crate) enum Prefix {
 pub(crate) enum Verdict {
     Kept,
     Dropped,
-    /// It hangs on the mass of all that the earlier truncations kept: [`Prefix::settle`] decides.
-    HangsOnTotal {
-        /// The mass before the token.
-        before: u64,
-    },
+    /// It hangs on the mass before the token and that of all that the earlier truncations kept: [`Prefix::settle`] decides.
+    HangsOnTotal,
     /// Only the cut can tell.
     HangsOnCut,
 }
@@ -106,11 +103,20 @@ impl Prefix {
         }
     }
 
-    /// Decides [`Verdict::HangsOnTotal`], once the total is known.
+    /// Decides [`Verdict::HangsOnTotal`], once the masses are known.
     pub(crate) fn settle(&self, before: u64, total: u64) -> bool {
         match self {
             Prefix::TopP(top_p) => top_p.keeps_after(before, total),
             _ => true,
+        }
+    }
+
+    /// Whether its last token is found sooner than a race is run among all.
+    pub(crate) fn has_cut_first(&self) -> bool {
+        match self {
+            Prefix::MinP(_) | Prefix::UpTo(_) => true,
+            Prefix::TopK(top_k) => top_k.is_short(),
+            Prefix::TopP(_) | Prefix::TopNSigma(_) | Prefix::Cutoff(_) => false,
         }
     }
 

@@ -7,6 +7,8 @@ use crate::row::MAX_VOCABULARY;
 
 /// Up to here the k best keys are listed; beyond, a radix select counts.
 const LISTED: u32 = 1024;
+/// Up to here listing them costs less than a race among all.
+const SHORT: u32 = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TopK {
@@ -25,6 +27,10 @@ impl TopK {
 
     pub(crate) fn is_listed(&self) -> bool {
         self.k <= LISTED
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.k <= SHORT
     }
 
     pub(crate) fn keeps(&self, row: &mut Inquiry<'_>, key: Key) -> bool {

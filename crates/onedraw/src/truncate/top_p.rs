@@ -48,17 +48,17 @@ impl TopP {
         self.share.is_above(before, total)
     }
 
-    /// The total of a whole row is first an interval. Only where that cannot tell must the row be summed.
+    /// The masses of a whole row are first intervals. Only where these cannot tell must the row be summed.
     pub(crate) fn judge(&self, row: &mut Inquiry<'_>, softmax: Softmax, key: Key, is_first: bool) -> Verdict {
+        if !is_first {
+            return Verdict::HangsOnTotal;
+        }
         match row.ask(Question::Weigh { key, softmax }) {
-            Answer::Weighed { before, least, .. } if is_first && self.keeps_after(before, least) => {
-                Verdict::Kept
-            }
-            Answer::Weighed { before, most, .. } if is_first && !self.keeps_after(before, most) => {
+            Answer::Weighed { before, total } if self.keeps_after(before.most, total.least) => Verdict::Kept,
+            Answer::Weighed { before, total } if !self.keeps_after(before.least, total.most) => {
                 Verdict::Dropped
             }
-            Answer::Weighed { before, .. } => Verdict::HangsOnTotal { before },
-            _ => Verdict::Dropped,
+            _ => Verdict::HangsOnTotal,
         }
     }
 

@@ -1,0 +1,245 @@
+//! Counts and masses of an edited row, from the blocks that matter.
+
+use fearless_simd::prelude::*;
+use fearless_simd::{Simd, f32x16, mask32x16};
+
+use crate::edited::Edited;
+use crate::kernels::logit::Logit;
+use crate::kernels::passes::vectorized;
+use crate::kernels::weight::{Estimate, Masses, powers};
+use crate::mass::{Interval, Softmax, Spread};
+use crate::math::power_of_two;
+use crate::noise::BLOCK;
+use crate::order::Key;
+use crate::question::{Answer, Measure};
+use crate::truncate::top_n_sigma::DEPTH;
+use crate::truncate::typical::Centre;
+
+impl Edited<'_> {
+    /// Opens the blocks that may hold a token up to `last`: its number, its logits, and which of them stand up to `last`, a bit each.
+    #[inline(always)]
+    fn open<S: Simd>(&self, simd: S, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK], u64)) {
+        let mut buffer = [0.0; BLOCK];
+        for (group, maxima) in self.maxima().chunks(BLOCK).enumerate() {
+            let mut reaching = reaching(simd, maxima, last.logit());
+            while reaching != 0 {
+                let block = group * BLOCK + reaching.trailing_zeros() as usize;
+                reaching &= reaching - 1;
+                let lanes = self.lanes_by(simd, block, &mut buffer);
+                let listed = up_to(simd, lanes, self.span.token(block, 0), last);
+                if listed != 0 {
+                    each(block, lanes, listed);
+                }
+            }
+        }
+    }
+
+    /// Shows each token up to `last`.
+    #[inline]
+    pub(crate) fn visit(&self, last: Key, mut each: impl FnMut(Key)) {
+        vectorized!(self.passes, simd => self.open(simd, last,
+            #[inline(always)]
+            |block, lanes, mut listed| while listed != 0 {
+                let lane = listed.trailing_zeros() as usize;
+                listed &= listed - 1;
+                each(Key::new(lanes[lane], self.span.token(block, lane)));
+            }
+        ));
+    }
+
+    /// Tokens before `key`, counted until there are `enough`.
+    pub(crate) fn rank(&self, key: Key, enough: u32) -> u32 {
+        vectorized!(self.passes, simd => {
+            // Every block whose maximum is larger holds at least one: often enough to answer without opening any.
+            let higher: u32 = self.maxima().chunks(BLOCK)
+                .map(#[inline(always)] |maxima| reaching(simd, maxima, key.logit().next_up()).count_ones())
+                .sum();
+            if higher >= enough {
+                return enough;
+            }
+            let mut rank = 0;
+            // A masked token comes after all that are alive.
+            let last = key.min(Key::END.next()).previous();
+            self.open(simd, last, #[inline(always)] |_, _, listed| rank += listed.count_ones());
+            rank
+        })
+    }
+
+    /// The mass before `key` and the mass of all, each as an interval: opens the blocks that reach up to `key`.
+    pub(crate) fn weigh(&self, key: Key, softmax: Softmax) -> (Interval, Interval) {
+        vectorized!(self.passes, simd => {
+            let mut estimate = Estimate::new(simd, softmax, key.logit());
+            let mut buffer = [0.0; BLOCK];
+            for (group, maxima) in self.maxima().chunks(BLOCK).enumerate() {
+                let mut padded = [f32::NEG_INFINITY; BLOCK];
+                let maxima = match maxima.first_chunk() {
+                    Some(whole) => whole,
+                    None => {
+                        padded[..maxima.len()].copy_from_slice(maxima);
+                        &padded
+                    }
+                };
+                let mut opened = estimate.take(maxima);
+                while opened != 0 {
+                    let block = group * BLOCK + opened.trailing_zeros() as usize;
+                    opened &= opened - 1;
+                    let lanes = self.lanes_by(simd, block, &mut buffer);
+                    let first = self.span.token(block, 0);
+                    estimate.open(lanes, first + (BLOCK as u32) <= key.token());
+                    if (first..first + BLOCK as u32).contains(&key.token()) {
+                        let own = &lanes[..(key.token() - first) as usize];
+                        estimate.tie(own.iter().map(|&x| u32::from(x == key.logit())).sum());
+                    }
+                }
+            }
+            estimate.intervals(self.span.row.len() as u64)
+        })
+    }
+
+    /// The mass up to and including `last`.
+    pub(crate) fn total(&self, last: Key, softmax: Softmax) -> u64 {
+        vectorized!(self.passes, simd => {
+            let mut masses = Masses::new(simd, softmax);
+            let mut buffer = [0.0; BLOCK];
+            self.open(simd, last, #[inline(always)] |block, lanes, listed| {
+                masses.add(only(simd, lanes, listed, &mut buffer), self.maxima()[block]);
+            });
+            masses.mass()
+        })
+    }
+
+    /// Count, mass and entropy's sum up to and including `last`.
+    pub(crate) fn spread(&self, last: Key, softmax: Softmax) -> Spread {
+        vectorized!(self.passes, simd => {
+            let mut masses = Masses::new(simd, softmax);
+            let mut buffer = [0.0; BLOCK];
+            let mut count = 0;
+            self.open(simd, last, #[inline(always)] |block, lanes, listed| {
+                count += listed.count_ones();
+                masses.add_spread(only(simd, lanes, listed, &mut buffer), self.maxima()[block]);
+            });
+            Spread { count, total: masses.mass(), surprise: masses.surprise() }
+        })
+    }
+
+    /// The last token up to and including `last`.
+    pub(crate) fn last(&self, last: Key) -> Option<Key> {
+        let mut latest = None;
+        self.visit(last, |key| latest = latest.max(Some(key)));
+        latest
+    }
+
+    /// Count, sum and sum of squares of the distances from `x_max`, in units of 2^(exponent − 40).
+    pub(crate) fn deviations(&self, last: Key, x_max: f32, exponent: i32) -> Answer {
+        let scale = power_of_two(DEPTH - exponent);
+        let (mut count, mut sum, mut squares) = (0, 0, 0u128);
+        self.visit(last, |key| {
+            let q = ((f64::from(x_max) - f64::from(key.logit())) * scale) as u64;
+            count += 1;
+            sum += q;
+            squares += u128::from(q) * u128::from(q);
+        });
+        Answer::Deviations { count, sum, squares: squares.into() }
+    }
+
+    /// Masses by distance from the centre.
+    pub(crate) fn distances(
+        &self,
+        centre: &Centre,
+        last: Key,
+        (first, shift, width): (u32, u32, u32),
+        sums: &mut Vec<u64>,
+    ) {
+        sums.resize(1 << width, 0);
+        let softmax = centre.temperature.softmax(centre.x_max);
+        let mut weights = [0.0; BLOCK];
+        vectorized!(self.passes, simd => self.open(simd, last, #[inline(always)] |_, lanes, mut listed| {
+            powers(simd, lanes, softmax, &mut weights);
+            while listed != 0 {
+                let lane = listed.trailing_zeros() as usize;
+                listed &= listed - 1;
+                let distance = centre.distance(lanes[lane]).to_bits();
+                if let Some(sum) = sums.get_mut((distance.wrapping_sub(first) >> shift) as usize) {
+                    *sum += weights[lane] as u64;
+                }
+            }
+        }));
+    }
+
+    /// Sums of `measure` over intervals of keys.
+    pub(crate) fn histogram(
+        &self,
+        (first, shift, width): (Key, u32, u32),
+        measure: Measure,
+        sums: &mut Vec<u64>,
+    ) {
+        sums.resize(1 << width, 0);
+        let last =
+            Key::from_number(first.number().saturating_add(u64::MAX >> (64 - shift - width))).min(Key::END);
+        let mut amounts = [1.0; BLOCK];
+        vectorized!(self.passes, simd => self.open(simd, last, #[inline(always)] |block, lanes, mut listed| {
+            if let Measure::Mass(softmax) = measure {
+                powers(simd, lanes, softmax, &mut amounts);
+            }
+            while listed != 0 {
+                let lane = listed.trailing_zeros() as usize;
+                listed &= listed - 1;
+                let key = Key::new(lanes[lane], self.span.token(block, lane));
+                if key >= first {
+                    sums[((key.number() - first.number()) >> shift) as usize] += amounts[lane] as u64;
+                }
+            }
+        }));
+    }
+}
+
+/// Which of up to 64 block maxima are `logit` or more, a bit each.
+#[inline(always)]
+fn reaching<S: Simd>(simd: S, maxima: &[f32], logit: f32) -> u64 {
+    match maxima.first_chunk::<BLOCK>() {
+        Some(maxima) => at_least(simd, maxima, logit),
+        None => maxima.iter().rev().fold(0, |bits, &x| bits << 1 | u64::from(x >= logit)),
+    }
+}
+
+/// Which of 64 logits are `logit` or more.
+#[inline(always)]
+fn at_least<S: Simd>(simd: S, lanes: &[f32; BLOCK], logit: f32) -> u64 {
+    let (a, b, c, d) = f32::load(simd, lanes);
+    let (a, b) = (a.simd_ge(logit).to_bitmask(), b.simd_ge(logit).to_bitmask());
+    let (c, d) = (c.simd_ge(logit).to_bitmask(), d.simd_ge(logit).to_bitmask());
+    a | b << 16 | c << 32 | d << 48
+}
+
+/// Which of 64 logits, the first of which is that of token `first`, stand up to `last` in the order.
+#[inline(always)]
+fn up_to<S: Simd>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
+    let reaching = at_least(simd, lanes, last.logit());
+    let before = last.token().wrapping_sub(first);
+    if last.token() >= first && before >= BLOCK as u32 - 1 {
+        return reaching;
+    }
+    // Of those equal to the last logit, the ids up to the last one.
+    let lower = if last.token() >= first { u64::MAX >> (63 - before) } else { 0 };
+    reaching & (lower | at_least(simd, lanes, last.logit().next_up()))
+}
+
+/// The logits whose bit is set; −inf for the others.
+#[inline(always)]
+fn only<'b, S: Simd>(
+    simd: S,
+    lanes: &'b [f32; BLOCK],
+    bits: u64,
+    buffer: &'b mut [f32; BLOCK],
+) -> &'b [f32; BLOCK] {
+    if bits == u64::MAX {
+        return lanes;
+    }
+    let none = f32x16::splat(simd, f32::NEG_INFINITY);
+    for i in 0..BLOCK / 16 {
+        let mask = mask32x16::from_bitmask(simd, bits >> (16 * i) & 0xffff);
+        let logits = f32x16::from_slice(simd, &lanes[16 * i..16 * i + 16]);
+        mask.select(logits, none).store_slice(&mut buffer[16 * i..16 * i + 16]);
+    }
+    buffer
+}

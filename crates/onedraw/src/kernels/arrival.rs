@@ -1,0 +1,183 @@
+//! Noise and arrival times by vectors: lower bounds in f32, which leave only a few tokens to be scored in f64.
+//!
+//! A token arrives at `E / w`, and the first wins. `E = −ln(1 − u)` is never below u, so `u · 2^t` with `t = (x_max − x)·log2(e)/T` is a
+//! lower bound that needs no logarithm. Four neighbours share a Philox call, one word each; vectors hold a word of sixteen calls, so
+//! sixty-four neighbours lie as four vectors, and neighbour `4·i + j` is lane i of vector j.
+
+use fearless_simd::prelude::*;
+use fearless_simd::{f32x16, i32x16, u32x16, u64x8};
+
+use crate::kernels::lanes::Lanes;
+use crate::kernels::logit::Four;
+use crate::mass::{POWERS, ROUND};
+use crate::noise::{BLOCK, Noise, Purpose};
+
+/// Philox calls side by side.
+pub(crate) const CALLS: usize = 16;
+
+/// The words of sixteen calls, `first` and those after it: word j of all of them is the vector number j.
+#[inline(always)]
+pub(crate) fn words<S: Lanes>(
+    simd: S,
+    noise: &Noise,
+    purpose: Purpose,
+    first: u32,
+) -> (u32x16<S>, u32x16<S>, u32x16<S>, u32x16<S>) {
+    const STEPS: [u64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+    let index = u64x8::load_array(simd, STEPS) + u64x8::splat(simd, u64::from(first));
+    let (a, b, c, d) = simd.philox(noise, purpose, index);
+    let (e, f, g, h) = simd.philox(noise, purpose, index + u64x8::splat(simd, 8));
+    (lower_halves(a, e), lower_halves(b, f), lower_halves(c, g), lower_halves(d, h))
+}
+
+#[inline(always)]
+fn lower_halves<S: Lanes>(a: u64x8<S>, b: u64x8<S>) -> u32x16<S> {
+    let (a, b): (u32x16<S>, u32x16<S>) = (a.bitcast(), b.bitcast());
+    a.unzip_low(b)
+}
+
+/// u, rounded down to 24 bits.
+#[inline(always)]
+pub(crate) fn uniform<S: Lanes>(words: u32x16<S>) -> f32x16<S> {
+    let bits: i32x16<S> = (words >> 8).bitcast();
+    bits.to_float::<f32x16<S>>() * (1.0 / 16_777_216.0)
+}
+
+/// 64 neighbours as the words of their calls lie.
+#[inline(always)]
+pub(crate) fn by_word<S: Lanes>((a, b, c, d): Four<S>) -> Four<S> {
+    let (even, odd) = (a.unzip_low(b), a.unzip_high(b));
+    let (even_after, odd_after) = (c.unzip_low(d), c.unzip_high(d));
+    (
+        even.unzip_low(even_after),
+        odd.unzip_low(odd_after),
+        even.unzip_high(even_after),
+        odd.unzip_high(odd_after),
+    )
+}
+
+/// Which of 64 neighbours a bit of a mask stands for, whose words lie one after the other.
+pub(crate) fn neighbour(bit: usize) -> usize {
+    bit % CALLS * 4 + bit / CALLS
+}
+
+/// `2^((x_max − x) · scale)`: how much later than the best a logit arrives, within 1e-5. What cannot win is 2^100 late.
+#[inline(always)]
+pub(crate) fn delay<S: Lanes>(x: f32x16<S>, x_max: f32, scale: f32) -> f32x16<S> {
+    let t = (f32x16::splat(x.simd, x_max) - x) * scale;
+    let t = t.min(100.0);
+    let shifted = t + ROUND;
+    let f = t - (shifted - ROUND);
+    let [c1, c2, c3, c4, ..] = POWERS;
+    let power = f32x16::splat(x.simd, c4).mul_add(f, c3);
+    let power = power.mul_add(f, c2).mul_add(f, c1).mul_add(f, 1.0);
+    let (power, n): (u32x16<S>, u32x16<S>) = (power.bitcast(), shifted.bitcast());
+    (power + (n << 23)).bitcast()
+}
+
+/// Lower bounds of u for the block minima of whole groups of 64 blocks, from group number `first` on; they lie as the words do.
+#[inline(always)]
+pub(super) fn minima<S: Lanes>(simd: S, noise: &Noise, first: u32, minima: &mut [f32]) {
+    for (group, minima) in minima.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
+        let call = (first + group as u32) * CALLS as u32;
+        let (a, b, c, d) = words(simd, noise, Purpose::BlockMinimum, call);
+        uniform(a).store_slice(&mut minima[..16]);
+        uniform(b).store_slice(&mut minima[16..32]);
+        uniform(c).store_slice(&mut minima[32..48]);
+        uniform(d).store_slice(&mut minima[48..]);
+    }
+}
+
+/// Lower bounds of E for any sixteen tokens.
+#[inline(always)]
+pub(crate) fn exponentials<S: Lanes>(simd: S, noise: &Noise, ids: &[u32; CALLS]) -> f32x16<S> {
+    let ids = u32x16::load_array_ref(simd, ids);
+    let blocks = ids >> 6;
+    let lanes = word_of(simd, noise, Purpose::BlockLane, blocks) >> 26;
+    let has_minimum = lanes.simd_eq(ids & 63);
+    let minimum = uniform(word_of(simd, noise, Purpose::BlockMinimum, blocks)) * (1.0 / BLOCK as f32);
+    let own = uniform(word_of(simd, noise, Purpose::Token, ids));
+    has_minimum.select(minimum, minimum + own)
+}
+
+/// Word `n % 4` of call `n / 4`, for sixteen n.
+#[inline(always)]
+fn word_of<S: Lanes>(simd: S, noise: &Noise, purpose: Purpose, n: u32x16<S>) -> u32x16<S> {
+    let (low, high) = (n >> 2).widen();
+    let (a, b, c, d) = simd.philox(noise, purpose, low);
+    let (e, f, g, h) = simd.philox(noise, purpose, high);
+    let (a, b) = (lower_halves(a, e), lower_halves(b, f));
+    let (c, d) = (lower_halves(c, g), lower_halves(d, h));
+    let is_odd = (n & 1).simd_eq(1);
+    let is_upper = (n & 2).simd_eq(2);
+    is_upper.select(is_odd.select(d, c), is_odd.select(b, a))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::passes::{Passes, vectorized};
+    use crate::noise::exponential;
+
+    const NOISE: Noise = Noise { seed: 0x0123_4567_89ab_cdef, position: 7, sequence: 3, round: 2 };
+
+    #[test]
+    fn words_lie_as_documented() {
+        for passes in Passes::supported() {
+            for first in [0, 16, 1000] {
+                let words: [[u32; CALLS]; 4] = vectorized!(passes, simd => {
+                    let (a, b, c, d) = words(simd, &NOISE, Purpose::Token, first);
+                    [a.into(), b.into(), c.into(), d.into()]
+                });
+                for bit in 0..BLOCK {
+                    let id = 4 * first + neighbour(bit) as u32;
+                    let expected = NOISE.words(Purpose::Token, id / 4)[id as usize % 4];
+                    assert_eq!(words[bit / CALLS][bit % CALLS], expected, "{passes:?}");
+                }
+            }
+        }
+    }
+
+    /// A bound that is too high by more than the race's margin could prune the winner.
+    #[test]
+    fn bounds_are_bounds() {
+        for passes in Passes::supported() {
+            let mut lowest = vec![0.0; 320 * BLOCK];
+            passes.minima(&NOISE, 3, &mut lowest);
+            for (i, &u) in lowest.iter().enumerate() {
+                let block = 3 * BLOCK + i / BLOCK * BLOCK + neighbour(i % BLOCK);
+                let exact = NOISE.block_minimum(block as u32) * 64.0;
+                assert!(f64::from(u) <= exact && exact - f64::from(u) < exact * exact + 1e-7, "{u} {exact}");
+            }
+            for first in (0..30_000u32).step_by(CALLS) {
+                let ids: [u32; CALLS] = std::array::from_fn(|i| (first + i as u32) * 37);
+                let bounds: [f32; CALLS] =
+                    vectorized!(passes, simd => exponentials(simd, &NOISE, &ids).into());
+                for (id, bound) in ids.iter().zip(bounds) {
+                    let exact = NOISE.token(*id);
+                    // u is no less than a 23rd of E.
+                    let bounds = exact / 23.0 - 2e-7..exact * (1.0 + 1e-6);
+                    assert!(bounds.contains(&f64::from(bound)), "{bound} {exact}");
+                }
+            }
+        }
+        for bits in (0..100_000).chain((0..100_000).map(|i| u32::MAX - i)) {
+            assert!(f64::from(bits >> 8) / 16_777_216.0 <= exponential(bits), "{bits}");
+        }
+    }
+
+    #[test]
+    fn a_delay_is_close_to_the_exponential() {
+        for passes in Passes::supported() {
+            for i in 0..20_000 {
+                let x = 3.0 - i as f32 * 0.002;
+                let late: f32 = vectorized!(passes, simd => delay(f32x16::splat(simd, x), 3.0, 2.0)[0]);
+                let exact = core_math::exp2((3.0 - f64::from(x)) * 2.0);
+                assert!((f64::from(late) / exact - 1.0).abs() < 1e-4, "{x}: {late} {exact}");
+            }
+            let dead = f32::NEG_INFINITY;
+            let late: f32 = vectorized!(passes, simd => delay(f32x16::splat(simd, dead), 3.0, 2.0)[0]);
+            assert!(late > 1e30, "{late}");
+        }
+    }
+}
