@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{BAD_INPUT, DONE, one_line};
-use crate::{import, presets, sample};
+use crate::{bench, import, presets, sample};
 
 /// The arguments of the program.
 #[derive(Debug, Parser)]
@@ -29,6 +29,8 @@ pub struct Arguments {
 enum Command {
     /// Draw tokens from a file of logits
     Sample(sample::Arguments),
+    /// Measure how long a draw takes on this machine
+    Bench(bench::Arguments),
     /// List the parameters of the presets
     Presets(presets::Arguments),
     /// Turn other systems' settings into parameters
@@ -70,6 +72,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
     let code = match command {
         Command::Sample(arguments) => sample::run(arguments, out)?,
+        Command::Bench(arguments) => bench::run(arguments, out)?,
         Command::Presets(arguments) => presets::run(arguments, out)?,
         Command::Params(ParamsCommand::Import(arguments)) => import::run(arguments, out)?,
     };

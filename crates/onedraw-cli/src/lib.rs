@@ -3,8 +3,8 @@
 //! From the file to the line: [`logits`] opens a source of logits and hands it to the reader of its format
 //! ([`npy`], [`safetensors`]), which gives a [`matrix::Matrix`]; [`request`] turns `--params` and the flags
 //! that override it into one checked set of parameters a row; [`sample`] draws; [`output`] writes JSON lines
-//! and [`table`] and [`explanation`] their readable form. [`presets`] and [`import`] print parameters. [`command`] holds
-//! the command line itself, [`exit`] the exit codes.
+//! and [`table`] and [`explanation`] their readable form. [`presets`] and [`import`] print parameters; [`mod@bench`]
+//! measures. [`command`] holds the command line itself, [`exit`] the exit codes.
 //!
 //! The readers take any `Read`, never panic, and allocate no more than what the reader delivers:
 //!
@@ -13,10 +13,12 @@
 //! assert_eq!(error.to_string(), "not a .npy file: it is empty");
 //! ```
 
+pub mod bench;
 pub mod command;
 pub mod exit;
 pub mod explanation;
 pub mod import;
+mod kernel;
 pub mod logits;
 pub mod matrix;
 pub mod npy;

@@ -4,12 +4,13 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use onedraw::{Batch, Kernel, LogprobsMode, Order, RowError, Sampled, SamplingParams, Step};
 
 use crate::exit::{DONE, ROW_FAILED};
+use crate::kernel::check_kernel;
 use crate::logits;
 use crate::matrix::Matrix;
 use crate::output::{Format, Printer};
@@ -94,18 +95,6 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let mut printer = Printer::new(out, arguments.format, requests.has_sequences());
     let batch = batch(arguments, matrix.rows() == 1 && !requests.has_sequences());
     Job { arguments, requests: &requests, matrix: &matrix, batch }.run(&mut printer)
-}
-
-fn check_kernel(kernel: Kernel) -> Result<()> {
-    if kernel.is_supported() {
-        return Ok(());
-    }
-    let supported = Kernel::ALL.iter().filter(|kernel| kernel.is_supported()).map(|kernel| kernel.name());
-    let supported = supported.collect::<Vec<_>>().join(", ");
-    match kernel {
-        Kernel::Cuda => bail!("--kernel: this build has no CUDA; supported here are {supported}"),
-        other => bail!("--kernel: this CPU has no {}; supported here are {supported}", other.name()),
-    }
 }
 
 fn batch(arguments: &Arguments, is_one_sequence: bool) -> Batch {

@@ -1,0 +1,17 @@
+//! Whether the instruction set that was asked for is there.
+
+use anyhow::{Result, bail};
+use onedraw::Kernel;
+
+/// An error names the instruction sets that are.
+pub(crate) fn check_kernel(kernel: Kernel) -> Result<()> {
+    if kernel.is_supported() {
+        return Ok(());
+    }
+    let supported = Kernel::ALL.iter().filter(|kernel| kernel.is_supported()).map(|kernel| kernel.name());
+    let supported = supported.collect::<Vec<_>>().join(", ");
+    match kernel {
+        Kernel::Cuda => bail!("--kernel: this build has no CUDA; supported here are {supported}"),
+        other => bail!("--kernel: this CPU has no {}; supported here are {supported}", other.name()),
+    }
+}
