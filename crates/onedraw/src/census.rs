@@ -1,9 +1,10 @@
 //! Counts and masses of an edited row, from the blocks that matter.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x16, mask32x16};
+use fearless_simd::{f32x16, mask32x16};
 
 use crate::edited::Edited;
+use crate::kernels::lanes::Lanes;
 use crate::kernels::logit::Logit;
 use crate::kernels::passes::vectorized;
 use crate::kernels::weight::{Estimate, Masses, powers};
@@ -18,7 +19,7 @@ use crate::truncate::typical::Centre;
 impl Edited<'_> {
     /// Opens the blocks that may hold a token up to `last`: its number, its logits, and which of them stand up to `last`, a bit each.
     #[inline(always)]
-    fn open<S: Simd>(&self, simd: S, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK], u64)) {
+    fn open<S: Lanes>(&self, simd: S, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK], u64)) {
         let mut buffer = [0.0; BLOCK];
         for (group, maxima) in self.maxima().chunks(BLOCK).enumerate() {
             let mut reaching = reaching(simd, maxima, last.logit());
@@ -31,6 +32,26 @@ impl Edited<'_> {
                     each(block, lanes, listed);
                 }
             }
+        }
+    }
+
+    /// Opens the blocks that may hold a token up to `last`: its number and its logits, −inf where they stand after it.
+    #[inline(always)]
+    fn open_up_to<S: Lanes>(&self, simd: S, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK])) {
+        if last != Key::END {
+            let mut buffer = [0.0; BLOCK];
+            return self.open(
+                simd,
+                last,
+                #[inline(always)]
+                |block, lanes, listed| {
+                    each(block, only(simd, lanes, listed, &mut buffer));
+                },
+            );
+        }
+        let mut buffer = [0.0; BLOCK];
+        for block in 0..self.maxima().len() {
+            each(block, self.lanes_by(simd, block, &mut buffer));
         }
     }
 
@@ -100,10 +121,7 @@ impl Edited<'_> {
     pub(crate) fn total(&self, last: Key, softmax: Softmax) -> u64 {
         vectorized!(self.passes, simd => {
             let mut masses = Masses::new(simd, softmax);
-            let mut buffer = [0.0; BLOCK];
-            self.open(simd, last, #[inline(always)] |block, lanes, listed| {
-                masses.add(only(simd, lanes, listed, &mut buffer), self.maxima()[block]);
-            });
+            self.open_up_to(simd, last, #[inline(always)] |block, lanes| masses.add(lanes, self.maxima()[block]));
             masses.mass()
         })
     }
@@ -112,11 +130,10 @@ impl Edited<'_> {
     pub(crate) fn spread(&self, last: Key, softmax: Softmax) -> Spread {
         vectorized!(self.passes, simd => {
             let mut masses = Masses::new(simd, softmax);
-            let mut buffer = [0.0; BLOCK];
             let mut count = 0;
-            self.open(simd, last, #[inline(always)] |block, lanes, listed| {
-                count += listed.count_ones();
-                masses.add_spread(only(simd, lanes, listed, &mut buffer), self.maxima()[block]);
+            self.open_up_to(simd, last, #[inline(always)] |block, lanes| {
+                count += at_least(simd, lanes, -f32::MAX).count_ones();
+                masses.add_spread(lanes, self.maxima()[block]);
             });
             Spread { count, total: masses.mass(), surprise: masses.surprise() }
         })
@@ -195,7 +212,7 @@ impl Edited<'_> {
 
 /// Which of up to 64 block maxima are `logit` or more, a bit each.
 #[inline(always)]
-fn reaching<S: Simd>(simd: S, maxima: &[f32], logit: f32) -> u64 {
+fn reaching<S: Lanes>(simd: S, maxima: &[f32], logit: f32) -> u64 {
     match maxima.first_chunk::<BLOCK>() {
         Some(maxima) => at_least(simd, maxima, logit),
         None => maxima.iter().rev().fold(0, |bits, &x| bits << 1 | u64::from(x >= logit)),
@@ -204,7 +221,7 @@ fn reaching<S: Simd>(simd: S, maxima: &[f32], logit: f32) -> u64 {
 
 /// Which of 64 logits are `logit` or more.
 #[inline(always)]
-fn at_least<S: Simd>(simd: S, lanes: &[f32; BLOCK], logit: f32) -> u64 {
+fn at_least<S: Lanes>(simd: S, lanes: &[f32; BLOCK], logit: f32) -> u64 {
     let (a, b, c, d) = f32::load(simd, lanes);
     let (a, b) = (a.simd_ge(logit).to_bitmask(), b.simd_ge(logit).to_bitmask());
     let (c, d) = (c.simd_ge(logit).to_bitmask(), d.simd_ge(logit).to_bitmask());
@@ -213,7 +230,7 @@ fn at_least<S: Simd>(simd: S, lanes: &[f32; BLOCK], logit: f32) -> u64 {
 
 /// Which of 64 logits, the first of which is that of token `first`, stand up to `last` in the order.
 #[inline(always)]
-fn up_to<S: Simd>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
+fn up_to<S: Lanes>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
     let reaching = at_least(simd, lanes, last.logit());
     let before = last.token().wrapping_sub(first);
     if last.token() >= first && before >= BLOCK as u32 - 1 {
@@ -226,7 +243,7 @@ fn up_to<S: Simd>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
 
 /// The logits whose bit is set; −inf for the others.
 #[inline(always)]
-fn only<'b, S: Simd>(
+fn only<'b, S: Lanes>(
     simd: S,
     lanes: &'b [f32; BLOCK],
     bits: u64,

@@ -1,11 +1,10 @@
 //! A part of a row as the edits so far left it, with its skyline: what edits write and questions read.
 
-use fearless_simd::Simd;
-
 use crate::edit::agreement::Agreement;
 use crate::edit::dry::DryMemory;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
+use crate::kernels::lanes::Lanes;
 use crate::kernels::passes::{Passes, vectorized};
 use crate::math::saturated;
 use crate::noise::BLOCK;
@@ -127,7 +126,8 @@ impl Edited<'_> {
             if skyline.maxima[block] == f32::NEG_INFINITY {
                 continue;
             }
-            let lanes = *vectorized!(self.passes, simd => overlay.lanes(simd, &self.span, block, &mut buffer));
+            let lanes =
+                *vectorized!(self.passes, simd => overlay.lanes(simd, &self.span, block, &mut buffer));
             for (lane, &x) in lanes.iter().enumerate() {
                 if x > f32::NEG_INFINITY {
                     overlay.set(block, lane, map(x));
@@ -146,7 +146,8 @@ impl Edited<'_> {
                 overlay.alive_mut()[block] = 0;
                 continue;
             }
-            let lanes = *vectorized!(self.passes, simd => overlay.lanes(simd, &self.span, block, &mut buffer));
+            let lanes =
+                *vectorized!(self.passes, simd => overlay.lanes(simd, &self.span, block, &mut buffer));
             for (lane, &x) in lanes.iter().enumerate() {
                 if Key::new(x, self.span.token(block, lane)) > last {
                     overlay.mask(block, lane);
@@ -174,7 +175,7 @@ impl Edited<'_> {
 
     /// As [`Edited::lanes`], within a pass.
     #[inline(always)]
-    pub(crate) fn lanes_by<'b, S: Simd>(
+    pub(crate) fn lanes_by<'b, S: Lanes>(
         &'b self,
         simd: S,
         block: usize,

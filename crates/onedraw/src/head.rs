@@ -2,12 +2,12 @@
 //!
 //! Where a truncation keeps a short list, everything after it (the race, the mass, a rank) is answered from the list.
 
+use fearless_simd::f32x16;
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x16};
 
 use crate::edited::Edited;
-use crate::kernels::passes::vectorized;
 use crate::kernels::lanes::Lanes;
+use crate::kernels::passes::vectorized;
 use crate::kernels::weight::Masses;
 use crate::mass::Softmax;
 use crate::noise::BLOCK;
@@ -93,7 +93,7 @@ pub(crate) fn mass<S: Lanes>(simd: S, keys: &[Key], softmax: Softmax) -> u64 {
 /// A logit that at least `count` of the blocks reach, and not many more if the maxima differ, with their number. −f32::MAX if there are
 /// too few.
 #[inline(always)]
-fn reached_by<S: Simd>(simd: S, maxima: &[f32], count: usize) -> (f32, usize) {
+fn reached_by<S: Lanes>(simd: S, maxima: &[f32], count: usize) -> (f32, usize) {
     /// Of few blocks, the largest of every 128th maximum tell as much as all of them.
     const COLUMNS: usize = 128;
     let mut columns = [f32::NEG_INFINITY; COLUMNS];
@@ -113,7 +113,7 @@ fn reached_by<S: Simd>(simd: S, maxima: &[f32], count: usize) -> (f32, usize) {
 
 /// A bisection over the f32 between the smallest and the largest.
 #[inline(always)]
-fn reached_in<S: Simd>(simd: S, maxima: &[f32], count: usize) -> f32 {
+fn reached_in<S: Lanes>(simd: S, maxima: &[f32], count: usize) -> f32 {
     let place = |x: f32| Key::new(x, 0).number() >> 32;
     let logit = |place: u64| Key::from_number(place << 32).logit();
     let (mut highest, mut lowest) = (f32::NEG_INFINITY, f32::INFINITY);
@@ -145,7 +145,7 @@ fn reached_in<S: Simd>(simd: S, maxima: &[f32], count: usize) -> f32 {
 
 /// How many maxima are `limit` or more.
 #[inline(always)]
-fn count_from<S: Simd>(simd: S, maxima: &[f32], limit: f32) -> usize {
+fn count_from<S: Lanes>(simd: S, maxima: &[f32], limit: f32) -> usize {
     let (chunks, rest) = maxima.as_chunks::<16>();
     let mut count = 0;
     for lanes in chunks {

@@ -56,6 +56,11 @@ impl Step {
         }
     }
 
+    /// Whether the first token of the order is what it was, whatever the row.
+    pub(crate) fn keeps_the_first(&self) -> bool {
+        matches!(self, Step::Truncate(_, Truncation::Prefix(_)))
+    }
+
     /// Whether it changes logits, and so needs what the steps before it left made part of the row.
     fn is_edit(&self) -> bool {
         match self {

@@ -6,11 +6,11 @@
 //! that could win is scored in f64.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{f32x16, u32x16};
+use fearless_simd::{f32x16, mask32x16, u32x16};
 
 use crate::edit::temperature::Temperature;
 use crate::edited::Edited;
-use crate::kernels::arrival::{CALLS, by_word, delay, exponentials, neighbour, uniform, words};
+use crate::kernels::arrival::{CALLS, by_word, delay, exponential_from, exponentials, neighbour, words};
 use crate::kernels::lanes::Lanes;
 use crate::kernels::logit::{Four, Logit};
 use crate::kernels::passes::vectorized;
@@ -27,7 +27,7 @@ const MARGIN: f64 = 1.0 / 1024.0;
 /// do (see `kernels/arrival.rs`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Race {
-    /// A lower bound of u for every block's minimum; empty until a race needs it.
+    /// A lower bound of 64 times every block's smallest E; empty until a race needs it.
     minima: Vec<f32>,
     /// A lower bound of 64 times the earliest arrival in every block; +inf where nobody runs.
     arrivals: Vec<f32>,
@@ -86,7 +86,9 @@ impl Race {
         let first = field.edited.span.first_block();
         let minima = self.minima.as_chunks::<BLOCK>().0;
         let arrivals = self.arrivals.as_chunks_mut::<BLOCK>().0;
-        for (i, ((minima, arrivals), earliest)) in minima.iter().zip(arrivals).zip(&mut self.groups).enumerate() {
+        for (i, ((minima, arrivals), earliest)) in
+            minima.iter().zip(arrivals).zip(&mut self.groups).enumerate()
+        {
             let group = (first_group + i) * BLOCK;
             let mut buffer = [f32::NEG_INFINITY; BLOCK];
             let whole = group.checked_sub(first).and_then(|start| maxima.get(start..start + BLOCK));
@@ -104,23 +106,38 @@ impl Race {
         }
     }
 
-    /// Opens blocks, earliest bound first, until no bound is as early as the best token.
+    /// Opens blocks, those of the earliest bounds first, until no bound is as early as the best token. They come in rounds, each four times as
+    /// late as the one before: to find the very earliest again and again would take longer than to open a few too many.
     #[inline(always)]
     fn finish<S: Lanes>(&mut self, simd: S, field: &Field<'_>, first_group: usize) -> Option<Finalist> {
         let mut lead = Lead::new();
-        loop {
-            let earliest = lowest(simd, &self.groups);
-            if earliest > lead.limit {
-                return lead.best;
+        let mut opened = -1.0;
+        let mut round = 2.0 * lowest(simd, &self.groups);
+        while round < f32::INFINITY {
+            for (group, arrivals) in self.arrivals.as_chunks::<BLOCK>().0.iter().enumerate() {
+                if self.groups[group] > round {
+                    continue;
+                }
+                let bounds = f32::load(simd, arrivals);
+                let mut next = mask(bounds, round) & !mask(bounds, opened);
+                while next != 0 {
+                    let place = next.trailing_zeros() as usize;
+                    next &= next - 1;
+                    if arrivals[place] <= lead.limit {
+                        let block = (first_group + group) * BLOCK + neighbour(place);
+                        let minimum = self.minima[group * BLOCK + place];
+                        let block = block - field.edited.span.first_block();
+                        field.open(simd, block, minimum, arrivals[place], &mut lead);
+                    }
+                }
             }
-            let group = position(simd, &self.groups, earliest)?;
-            let range = group * BLOCK..group * BLOCK + BLOCK;
-            let place = position(simd, &self.arrivals[range.clone()], earliest)?;
-            self.arrivals[range.start + place] = f32::INFINITY;
-            self.groups[group] = lowest(simd, &self.arrivals[range.clone()]);
-            let block = (first_group + group) * BLOCK + neighbour(place) - field.edited.span.first_block();
-            field.open(simd, block, self.minima[range.start + place], earliest, &mut lead);
+            if round >= lead.limit {
+                break;
+            }
+            opened = round;
+            round = if round > 0.0 { 4.0 * round } else { f32::MIN_POSITIVE };
         }
+        lead.best
     }
 }
 
@@ -165,48 +182,92 @@ impl Field<'_> {
         runs.select(bound, never)
     }
 
-    /// Scores the tokens of a block that could beat the best. `u` bounds the block's smallest u, `arrival` all its tokens.
+    /// Scores the tokens of a block that could beat the best. `minimum` is a lower bound of 64 times its smallest E, `arrival` one of 64 times all
+    /// its arrivals.
     #[inline(always)]
-    fn open<S: Lanes>(&self, simd: S, block: usize, u: f32, arrival: f32, lead: &mut Lead) {
+    fn open<S: Lanes>(&self, simd: S, block: usize, minimum: f32, arrival: f32, lead: &mut Lead) {
         let mut buffer = [0.0; BLOCK];
         let lanes = self.edited.lanes_by(simd, block, &mut buffer);
         let global = (self.edited.span.first_block() + block) as u32;
-        let scale = self.scale();
-        let key = |lane: usize| Key::new(lanes[lane], self.edited.span.token(block, lane));
-        // The lane that has the block's minimum is the likeliest to win. Its delay after the largest logit is at least a few terms of the series.
         let first_lane = self.noise.block_lane(global) as usize;
-        let late = (self.edited.maxima()[block] - lanes[first_lane]) * scale;
-        let mut minimum = None;
-        if arrival * (1.0 + late * (0.693 + late * (0.24 + late * 0.055))) <= lead.limit {
-            let exact = self.noise.block_minimum(global);
-            minimum = Some(exact);
-            self.score(key(first_lane), exact, lead);
-        }
-        let (a, b, c, d) = words(simd, self.noise, Purpose::Token, global * CALLS as u32);
-        let uniforms = (uniform(a), uniform(b), uniform(c), uniform(d));
-        // The largest u with which the block's largest logit could still win; arrival / u is 64 times what its unit of time is worth.
-        let latest = if u > 0.0 { lead.limit / 64.0 * (u / arrival) - u / 64.0 } else { f32::MAX };
-        let mut runners = mask(uniforms, latest);
-        if runners == 0 {
+        let (p, q, r, s) = words(simd, self.noise, Purpose::Token, global * CALLS as u32);
+        let times = (exponential_from(p), exponential_from(q), exponential_from(r), exponential_from(s));
+        // The latest with which the block's largest logit could still win; arrival / minimum is what its unit of time is worth.
+        let late = (lead.limit * (minimum / arrival) - minimum) / BLOCK as f32;
+        let is_late = mask(times, if minimum > 0.0 { late } else { f32::MAX }) == 0;
+        // The lane that has the block's minimum is delayed, after the largest logit, by at least a few terms of the series.
+        let delayed = (self.edited.maxima()[block] - lanes[first_lane]) * self.scale();
+        if is_late && arrival * (1.0 + delayed * (0.693 + delayed * (0.24 + delayed * 0.055))) > lead.limit {
             return;
         }
-        // Those whose own logit is too low go before any logarithm.
-        let (p, q, r, s) = by_word(f32::load(simd, lanes));
-        let (p, q) = (delay(p, self.x_max, scale), delay(q, self.x_max, scale));
-        let (r, s) = (delay(r, self.x_max, scale), delay(s, self.x_max, scale));
-        let (a, b, c, d) = uniforms;
-        let early = u / 64.0;
-        runners &= mask(((a + early) * p, (b + early) * q, (c + early) * r, (d + early) * s), lead.limit / 64.0);
+        let first = 1u64 << (first_lane % 4 * CALLS + first_lane / 4);
+        let mut arrivals = [f32::INFINITY; BLOCK];
+        store(self.arrivals(simd, lanes, times, first, minimum / BLOCK as f32), &mut arrivals);
+        let mut bits = [0; BLOCK];
+        p.store_slice(&mut bits[..16]);
+        q.store_slice(&mut bits[16..32]);
+        r.store_slice(&mut bits[32..48]);
+        s.store_slice(&mut bits[48..]);
+        // The earliest first: then few of the others are worth a logarithm.
+        let earliest = lowest(simd, &arrivals);
+        if earliest > lead.limit / BLOCK as f32 {
+            return;
+        }
+        let exact_minimum = self.noise.block_minimum(global);
+        let mut score = |place: usize, lead: &mut Lead| {
+            let lane = neighbour(place);
+            let others = if lane == first_lane { 0.0 } else { exponential(bits[place]) };
+            let key = Key::new(lanes[lane], self.edited.span.token(block, lane));
+            self.score(key, exact_minimum + others, lead);
+        };
+        let Some(place) = position(simd, &arrivals, earliest) else { return };
+        score(place, lead);
+        arrivals[place] = f32::INFINITY;
+        let mut runners = mask(f32::load(simd, &arrivals), lead.limit / BLOCK as f32);
         while runners != 0 {
-            let lane = neighbour(runners.trailing_zeros() as usize);
+            let place = runners.trailing_zeros() as usize;
             runners &= runners - 1;
-            if lane != first_lane {
-                let minimum = *minimum.get_or_insert_with(|| self.noise.block_minimum(global));
-                let id = global * BLOCK as u32 + lane as u32;
-                let bits = self.noise.words(Purpose::Token, id / 4)[id as usize % 4];
-                self.score(key(lane), minimum + exponential(bits), lead);
+            if arrivals[place] <= lead.limit / BLOCK as f32 {
+                score(place, lead);
             }
         }
+    }
+
+    /// Lower bounds of a block's arrivals, given those of its own exponentials, the place of the token that has the block's minimum, and that
+    /// minimum; +inf for who does not run.
+    #[inline(always)]
+    fn arrivals<S: Lanes>(
+        &self,
+        simd: S,
+        lanes: &[f32; BLOCK],
+        (a, b, c, d): Four<S>,
+        first: u64,
+        minimum: f32,
+    ) -> Four<S> {
+        let lowest = self.before.map_or(-f32::MAX, |before| before.previous().logit());
+        let (p, q, r, s) = by_word(f32::load(simd, lanes));
+        (
+            self.arrival(simd, a, p, first & 0xffff, minimum, lowest),
+            self.arrival(simd, b, q, first >> 16 & 0xffff, minimum, lowest),
+            self.arrival(simd, c, r, first >> 32 & 0xffff, minimum, lowest),
+            self.arrival(simd, d, s, first >> 48, minimum, lowest),
+        )
+    }
+
+    /// As [`Field::arrivals`], for one vector of it.
+    #[inline(always)]
+    fn arrival<S: Lanes>(
+        &self,
+        simd: S,
+        own: f32x16<S>,
+        x: f32x16<S>,
+        first: u64,
+        minimum: f32,
+        lowest: f32,
+    ) -> f32x16<S> {
+        let own = mask32x16::from_bitmask(simd, first).select(f32x16::splat(simd, 0.0), own);
+        let arrival = (own + minimum) * delay(x, self.x_max, self.scale());
+        x.simd_ge(lowest).select(arrival, f32x16::splat(simd, f32::INFINITY))
     }
 
     /// The winner of a race among these tokens alone.
@@ -222,15 +283,19 @@ impl Field<'_> {
             for (i, key) in keys.iter().enumerate() {
                 (ids[i], logits[i]) = (key.token(), key.logit());
             }
-            let delays = delay(f32x16::load_array(simd, logits), self.x_max, self.scale());
-            let arrivals = exponentials(simd, self.noise, &ids) * delays;
+            let logits = f32x16::load_array(simd, logits);
+            let arrivals = exponentials(simd, self.noise, &ids) * delay(logits, self.x_max, self.scale());
+            let arrivals = logits.simd_ge(-f32::MAX).select(arrivals, f32x16::splat(simd, f32::INFINITY));
+            // The earliest first: then few of the others are worth a logarithm.
+            let earliest = position(simd, arrivals.as_slice(), arrivals.reduce_min())?;
             let mut runners = arrivals.simd_le(lead.limit / BLOCK as f32).to_bitmask();
+            let mut i = earliest;
             while runners != 0 {
-                let i = runners.trailing_zeros() as usize;
-                runners &= runners - 1;
-                if arrivals[i] <= lead.limit / BLOCK as f32 && i < keys.len() {
+                runners &= !(1 << i);
+                if arrivals[i] <= lead.limit / BLOCK as f32 {
                     self.score(keys[i], self.noise.token(ids[i]), &mut lead);
                 }
+                i = runners.trailing_zeros() as usize;
             }
         }
         lead.best

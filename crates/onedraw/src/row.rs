@@ -1,9 +1,10 @@
 //! A row of logits in any type, read in place, and the edits laid over it. The row itself is never written.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x16, mask32x16};
+use fearless_simd::{f32x16, mask32x16};
 use half::{bf16, f16};
 
+use crate::kernels::lanes::Lanes;
 use crate::kernels::logit::Logit;
 use crate::noise::BLOCK;
 
@@ -214,7 +215,7 @@ impl Span<'_> {
 
     /// The 64 logits of a block as they are in the row; −inf where the part holds none.
     #[inline(always)]
-    pub(crate) fn raw<'b, S: Simd>(
+    pub(crate) fn raw<'b, S: Lanes>(
         &'b self,
         simd: S,
         block: usize,
@@ -239,11 +240,7 @@ impl Span<'_> {
 
 /// The first 64 logits.
 #[inline(always)]
-fn widened<'b, S: Simd, T: Logit>(
-    simd: S,
-    values: &[T],
-    buffer: &'b mut [f32; BLOCK],
-) -> &'b [f32; BLOCK] {
+fn widened<'b, S: Lanes, T: Logit>(simd: S, values: &[T], buffer: &'b mut [f32; BLOCK]) -> &'b [f32; BLOCK] {
     if let Some(lanes) = values.first_chunk() {
         let (a, b, c, d) = T::load(simd, lanes);
         a.store_slice(&mut buffer[..16]);
@@ -278,7 +275,7 @@ impl Overlay {
 
     /// The 64 current logits of a block; −inf where dead.
     #[inline(always)]
-    pub(crate) fn lanes<'b, S: Simd>(
+    pub(crate) fn lanes<'b, S: Lanes>(
         &'b self,
         simd: S,
         span: &'b Span<'_>,

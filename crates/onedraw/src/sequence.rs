@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::draw::{Draw, DrawMemory};
-use crate::edit::Context;
+use crate::edit::{Context, Edit};
 use crate::error::{ParamError, RowError};
 use crate::explain::{Explainer, Explanation};
 use crate::float_mode::Standard;
@@ -14,7 +14,7 @@ use crate::logprobs::{self, Distribution, Report, TokenLogprob};
 use crate::noise::Noise;
 use crate::params::{LogprobsMode, SamplingParams};
 use crate::path::Path;
-use crate::plan::{Plan, Segment};
+use crate::plan::{Plan, Segment, Step};
 use crate::question::Answers;
 use crate::row::{MAX_VOCABULARY, Row};
 use crate::shard::{Rank, Ranks};
@@ -244,9 +244,39 @@ impl Sequence {
         let position = self.position().wrapping_add(ahead);
         let vocabulary = row.len();
         let segments = self.chain(vocabulary, mask)?;
+        let takes_the_first = uniform.is_none() && self.takes_the_first(segments, position);
+        if takes_the_first && let Some(token) = workspace.first(row) {
+            return Ok(self.sampled(token, position, None));
+        }
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
             self.drawn(row, segments, vocabulary, position, uniform, memory)
         })
+    }
+
+    /// Whether the draw is the largest logit of the row as it came, and nothing else is asked.
+    fn takes_the_first(&self, segments: &[Segment], position: u32) -> bool {
+        let is_bare = match segments {
+            [Segment { edits, steps }] => {
+                edits.iter().all(|edit| matches!(edit, Edit::Bans)) && steps.iter().all(Step::keeps_the_first)
+            }
+            _ => false,
+        };
+        let is_asked_more = self.params.logprobs.is_some() || self.path.has_bans_at(position);
+        self.plan.is_greedy() && is_bare && !is_asked_more
+    }
+
+    fn sampled(&self, token: u32, position: u32, mirostat_mu: Option<f64>) -> Sampled {
+        Sampled {
+            token,
+            seed: self.seed,
+            position,
+            sequence: self.sequence,
+            probability: None,
+            logprob: None,
+            rank: None,
+            logprobs: Vec::new(),
+            mirostat_mu,
+        }
     }
 
     /// Draws from a loaded row by asking it.
@@ -267,17 +297,7 @@ impl Sequence {
         };
         let token = key.token();
         let mirostat_mu = self.mirostat.map(|mirostat| mirostat.learned(moment.mu, draw.logprob(key)));
-        let mut sampled = Sampled {
-            token,
-            seed: self.seed,
-            position,
-            sequence: self.sequence,
-            probability: None,
-            logprob: None,
-            rank: None,
-            logprobs: Vec::new(),
-            mirostat_mu,
-        };
+        let mut sampled = self.sampled(token, position, mirostat_mu);
         if let Some(count) = self.params.logprobs {
             let mode = self.params.logprobs_mode;
             let report = if mode.is_raw() {

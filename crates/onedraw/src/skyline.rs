@@ -3,9 +3,8 @@
 //! Everything after it opens only the blocks that could change its answer. Edits keep it exact: a raised logit lifts
 //! its block, and a block whose largest logit was lowered or masked is scanned again before anybody looks.
 
-use fearless_simd::Simd;
-
 use crate::error::RowError;
+use crate::kernels::lanes::Lanes;
 use crate::kernels::passes::{Passes, vectorized};
 use crate::kernels::skyline::{Scanned, maximum};
 use crate::noise::BLOCK;
@@ -34,9 +33,7 @@ impl Skyline {
         let (whole, first) = span.whole_blocks();
         let blocks = first..first + whole.len() / BLOCK;
         let Scanned { is_sound, .. } = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
-        let scan_again = |maxima: &mut [f32], block: usize| {
-            vectorized!(passes, simd => scan_block(simd, span, overlay, block, &mut maxima[block]))
-        };
+        let scan_again = |maxima: &mut [f32], block: usize| vectorized!(passes, simd => scan_block(simd, span, overlay, block, &mut maxima[block]));
         if is_sound && overlay.is_clean() {
             // Only what was not scanned yet: blocks that are not whole.
             return (0..blocks.start)
@@ -94,7 +91,7 @@ impl Skyline {
 
 /// The largest logit alive, or what is wrong with the row.
 #[inline(always)]
-fn scan_block<S: Simd>(
+fn scan_block<S: Lanes>(
     simd: S,
     span: &Span<'_>,
     overlay: &Overlay,

@@ -52,8 +52,7 @@ impl<'a> Slice<'a> {
     ) -> Self {
         let SliceMemory { edited, race, head } = memory;
         let edited = Edited { span: Span { row, start }, passes, memory: edited };
-        let mut slice =
-            Self { edited, segments, context, noise, race, head, bad: None, emptied_by: None };
+        let mut slice = Self { edited, segments, context, noise, race, head, bad: None, emptied_by: None };
         slice.race.forget();
         slice.head.forget();
         slice.begin(slice.segments[0].edits.len());

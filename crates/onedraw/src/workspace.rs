@@ -1,9 +1,11 @@
 //! The memory of a draw, kept from step to step so that a step allocates nothing.
 
 use crate::draw::DrawMemory;
+use crate::float_mode::Standard;
 use crate::kernels::Kernel;
 use crate::kernels::passes::Passes;
 use crate::question::Reply;
+use crate::row::Row;
 use crate::shard::{Shards, Traffic};
 use crate::slice::SliceMemory;
 
@@ -29,6 +31,12 @@ impl Workspace {
     /// Fresh memory for another split, with the same passes.
     pub(crate) fn split(&self, shards: Shards) -> Self {
         Self { passes: self.passes, ..Self::new(shards, Kernel::Auto) }
+    }
+
+    /// The first token of an unsplit row as it came, where one look can tell.
+    pub(crate) fn first(&self, row: Row<'_>) -> Option<u32> {
+        let _mode = Standard::enter();
+        if self.shards.ranks() > 1 { None } else { self.passes.first(row).map(|place| place as u32) }
     }
 
     pub(crate) fn use_kernel(&mut self, kernel: Kernel) {

@@ -58,6 +58,21 @@ pub(crate) trait Lanes: Simd {
         sums + (pairs(self, upper) << 19) + pairs(self, lower)
     }
 
+    /// Halves of IEEE, given in the lower half of each lane, widened exactly.
+    ///
+    /// The exponent's bias grows by 112, which a product with 2^112 does, exactly, for subnormal numbers too. What then is 2^16 or more was no
+    /// number.
+    #[inline(always)]
+    fn widen_halves(self, bits: u32x16<Self>) -> f32x16<Self> {
+        const BIAS: f32 = f32::from_bits((127 + 112) << 23);
+        let magnitude: f32x16<Self> = ((bits & 0x7fff) << 13).bitcast();
+        let magnitude = magnitude * BIAS;
+        let widened: i32x16<Self> = magnitude.bitcast();
+        let is_special = magnitude.simd_ge(65536.0);
+        let sign: i32x16<Self> = ((bits & 0x8000) << 16).bitcast();
+        (is_special.select(widened | 0x7f80_0000, widened) | sign).bitcast()
+    }
+
     /// Eight Philox calls.
     #[inline(always)]
     fn philox(self, noise: &Noise, purpose: Purpose, index: u64x8<Self>) -> Words<Self> {
@@ -119,6 +134,18 @@ impl Lanes for Avx512 {
         );
         let f = fraction(self, t);
         scale(self, polynomial(self, f), t - f)
+    }
+
+    #[inline(always)]
+    fn widen_halves(self, bits: u32x16<Self>) -> f32x16<Self> {
+        fearless_simd::kernel!(
+            #[inline(always)]
+            fn widen(simd: Avx512, bits: u32x16<Avx512>) -> f32x16<Avx512> {
+                use std::arch::x86_64::*;
+                _mm512_cvtph_ps(_mm512_cvtepi32_epi16(bits.into())).simd_into(simd)
+            }
+        );
+        widen(self, bits)
     }
 
     /// Eight floors at a time become 64-bit integers in one instruction.

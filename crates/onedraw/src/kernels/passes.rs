@@ -69,9 +69,7 @@ impl Passes {
             Kernel::Avx512 => level.as_avx512().map(Self::Avx512),
             #[cfg(target_arch = "aarch64")]
             Kernel::Neon => Some(Self::Baseline(lanes::baseline())),
-            Kernel::Auto => {
-                [Kernel::Avx512, Kernel::Avx2, Kernel::Scalar].into_iter().find_map(Self::of)
-            }
+            Kernel::Auto => [Kernel::Avx512, Kernel::Avx2, Kernel::Scalar].into_iter().find_map(Self::of),
             _ => None,
         }
     }
@@ -85,6 +83,31 @@ impl Passes {
         })
     }
 
+    /// Where the largest logit stands first. `None` where only a skyline can tell: with NaN or +inf, and sometimes with −inf.
+    pub(crate) fn first(self, row: Row<'_>) -> Option<usize> {
+        let best = vectorized!(self, simd => match row {
+            Row::F32(values) => skyline::first(simd, values.as_chunks().0),
+            Row::F16(values) => skyline::first(simd, values.as_chunks().0),
+            Row::Bf16(values) => skyline::first(simd, values.as_chunks().0),
+        });
+        let whole = row.len() / BLOCK * BLOCK;
+        let (mut x_max, mut place) = match best {
+            Some((x_max, place)) => (x_max, Some(place)),
+            None if whole > 0 => return None,
+            None => (f32::NEG_INFINITY, None),
+        };
+        for i in whole..row.len() {
+            let x = row.get(i);
+            if x.is_nan() || x == f32::INFINITY {
+                return None;
+            }
+            if x > x_max {
+                (x_max, place) = (x, Some(i));
+            }
+        }
+        place
+    }
+
     /// The largest of any number of logits; −inf of none.
     pub(crate) fn highest(self, logits: &[f32]) -> f32 {
         vectorized!(self, simd => skyline::highest(simd, logits))
@@ -95,7 +118,7 @@ impl Passes {
         vectorized!(self, simd => skyline::position(simd, logits, wanted))
     }
 
-    /// A lower bound of u for the smallest E of every block; see [`arrival`].
+    /// A lower bound of 64 times the smallest E of every block; see [`arrival`].
     pub(crate) fn minima(self, noise: &Noise, first_group: u32, minima: &mut [f32]) {
         debug_assert!(minima.len().is_multiple_of(BLOCK));
         vectorized!(self, simd => arrival::minima(simd, noise, first_group, minima));

@@ -1,7 +1,7 @@
 //! The largest of every 64 logits, and whether any is NaN or +inf.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x16};
+use fearless_simd::{f32x16, u32x16};
 
 use crate::kernels::lanes::Lanes;
 use crate::kernels::logit::{Four, Logit};
@@ -41,14 +41,14 @@ fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [
 }
 
 #[inline(always)]
-fn is_nan<S: Simd>(lanes: f32x16<S>) -> bool {
+fn is_nan<S: Lanes>(lanes: f32x16<S>) -> bool {
     lanes.simd_eq(lanes).to_bitmask() != 0xffff
 }
 
 /// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a tree of shuffles that hides behind
 /// the loads.
 #[inline(always)]
-fn scan<S: Simd, T: Logit>(
+fn scan<S: Lanes, T: Logit>(
     simd: S,
     blocks: &[[T; BLOCK]],
     maxima: &mut [f32],
@@ -86,15 +86,57 @@ fn scan<S: Simd, T: Logit>(
     Scanned { highest, is_sound: !is_nan((p + q) + (r + s)) && highest < f32::INFINITY }
 }
 
+/// Where the largest logit stands first, without a skyline; `None` if a logit is NaN or +inf, or if any may be −inf, and of no blocks.
+#[inline(always)]
+pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Option<(f32, usize)> {
+    const GROUP: usize = 16;
+    let zero = f32x16::splat(simd, 0.0);
+    let mut best = f32x16::splat(simd, f32::NEG_INFINITY);
+    // The group in which each lane's best stands first.
+    let mut groups = u32x16::splat(simd, 0);
+    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
+    for (i, group) in blocks.chunks(GROUP).enumerate() {
+        let (fours, rest) = group.as_chunks::<4>();
+        let mut maxima = f32x16::splat(simd, f32::NEG_INFINITY);
+        for [a, b, c, d] in fours {
+            let one = block(simd, a, &mut p, products).max(block(simd, b, &mut q, products));
+            let two = block(simd, c, &mut r, products).max(block(simd, d, &mut s, products));
+            maxima = maxima.max(one.max(two));
+        }
+        for lanes in rest {
+            maxima = maxima.max(block(simd, lanes, &mut p, products));
+        }
+        let is_better = maxima.simd_gt(best);
+        groups = is_better.select(u32x16::splat(simd, i as u32), groups);
+        best = best.max(maxima);
+    }
+    let x_max = best.reduce_max();
+    if is_nan((p + q) + (r + s)) || !(f32::NEG_INFINITY < x_max && x_max < f32::INFINITY) {
+        return None;
+    }
+    let never = u32x16::splat(simd, u32::MAX);
+    let group = best.simd_eq(x_max).select(groups, never).reduce_min() as usize;
+    for (i, lanes) in blocks.iter().enumerate().skip(group * GROUP) {
+        let (a, b, c, d) = T::load(simd, lanes);
+        let (a, b) = (a.simd_eq(x_max).to_bitmask(), b.simd_eq(x_max).to_bitmask());
+        let (c, d) = (c.simd_eq(x_max).to_bitmask(), d.simd_eq(x_max).to_bitmask());
+        let found = a | b << 16 | c << 32 | d << 48;
+        if found != 0 {
+            return Some((x_max, i * BLOCK + found.trailing_zeros() as usize));
+        }
+    }
+    None
+}
+
 /// A lane a pair of neighbours: those of `a`, then those of `b`.
 #[inline(always)]
-fn merge<S: Simd>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
+fn merge<S: Lanes>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
     a.unzip_low(b).max(a.unzip_high(b))
 }
 
 /// The maximum of a block's vectors. `checked` becomes NaN if a logit is.
 #[inline(always)]
-fn block<S: Simd, T: Logit>(
+fn block<S: Lanes, T: Logit>(
     simd: S,
     lanes: &[T; BLOCK],
     checked: &mut f32x16<S>,
@@ -107,25 +149,25 @@ fn block<S: Simd, T: Logit>(
 }
 
 #[inline(always)]
-fn products<S: Simd>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
+fn products<S: Lanes>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
     c.mul_add(d, a.mul_add(b, sum))
 }
 
 #[inline(always)]
-fn sums<S: Simd>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
+fn sums<S: Lanes>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
     sum + ((a + b) + (c + d))
 }
 
 /// The largest of 64 logits, none of them NaN.
 #[inline(always)]
-pub(crate) fn maximum<S: Simd>(simd: S, lanes: &[f32; BLOCK]) -> f32 {
+pub(crate) fn maximum<S: Lanes>(simd: S, lanes: &[f32; BLOCK]) -> f32 {
     let (a, b, c, d) = f32::load(simd, lanes);
     a.max(b).max(c.max(d)).reduce_max()
 }
 
 /// The largest of any number of logits, none of them NaN; −inf of none.
 #[inline(always)]
-pub(super) fn highest<S: Simd>(simd: S, logits: &[f32]) -> f32 {
+pub(super) fn highest<S: Lanes>(simd: S, logits: &[f32]) -> f32 {
     let (chunks, rest) = logits.as_chunks::<16>();
     let mut best = f32x16::splat(simd, f32::NEG_INFINITY);
     for lanes in chunks {
@@ -136,7 +178,7 @@ pub(super) fn highest<S: Simd>(simd: S, logits: &[f32]) -> f32 {
 
 /// Where a logit stands first.
 #[inline(always)]
-pub(crate) fn position<S: Simd>(simd: S, logits: &[f32], wanted: f32) -> Option<usize> {
+pub(crate) fn position<S: Lanes>(simd: S, logits: &[f32], wanted: f32) -> Option<usize> {
     let (chunks, rest) = logits.as_chunks::<16>();
     for (i, lanes) in chunks.iter().enumerate() {
         let found = f32x16::from_slice(simd, lanes).simd_eq(wanted).to_bitmask();
@@ -217,6 +259,35 @@ mod tests {
             assert!(passes.maxima(Row::from(&row), &mut maxima).is_sound, "{passes:?}");
             assert_eq!(maxima, [f32::NEG_INFINITY; 17]);
         }
+    }
+
+    #[test]
+    fn the_first_of_a_row_needs_no_skyline() {
+        for length in [1usize, 63, 64, 65, 1023, 1024, 1025, 2100, 5000] {
+            let row: Vec<f32> = (0..length).map(logit).collect();
+            let halves: Vec<bf16> = row.iter().map(|&x| bf16::from_f32(x)).collect();
+            for passes in Passes::supported() {
+                for place in (0..length).step_by(length.div_ceil(40)) {
+                    let mut row = row.clone();
+                    row[place] = 1e6;
+                    assert_eq!(passes.first(Row::from(&row)), Some(place), "{passes:?}");
+                    row[length - 1] = 1e6;
+                    assert_eq!(passes.first(Row::from(&row)), Some(place), "{passes:?}");
+                    for bad in [f32::NAN, f32::INFINITY] {
+                        row[place] = bad;
+                        assert_eq!(passes.first(Row::from(&row)), None, "{bad} at {place}: {passes:?}");
+                    }
+                }
+                let expected = Row::from(&halves);
+                let highest =
+                    halves.iter().map(|x| x.to_f32()).fold(f32::MIN, |a, b| if b > a { b } else { a });
+                let place = (0..length).find(|&i| expected.get(i) == highest);
+                assert_eq!(passes.first(Row::from(&halves)), place, "{passes:?}");
+            }
+        }
+        assert!(
+            Passes::supported().all(|passes| passes.first(Row::from(&[f32::NEG_INFINITY; 70])).is_none())
+        );
     }
 
     fn maxima_of(row: &[f32]) -> Vec<f32> {

@@ -248,7 +248,8 @@ mod tests {
         let softmax = Softmax::new(3.0, 1.7);
         for (depth, key) in [(500_000.0, 2.9), (500_000.0, -3.0), (2_000_000.0, 0.5), (9e6, 2.95)] {
             let blocks: Vec<[f32; BLOCK]> = (0..640).map(|i| lanes(i, depth)).collect();
-            let maximum = |block: &[f32; BLOCK]| block.iter().fold(f32::MIN, |a, &b| if b > a { b } else { a });
+            let maximum =
+                |block: &[f32; BLOCK]| block.iter().fold(f32::MIN, |a, &b| if b > a { b } else { a });
             let maxima: Vec<f32> = blocks.iter().map(maximum).collect();
             let weight = |x: &f32| softmax.weight(*x);
             let total: u64 = blocks.iter().flatten().map(weight).sum();
