@@ -4,6 +4,7 @@
 //! - [`parameters`]: a strategy for valid parameters over a vocabulary, and for whole cases.
 //! - [`oracle`]: the distribution that the parameters name, in plain f64, sharing no code with the engine.
 //! - [`chi_square`]: whether drawn tokens follow a distribution.
+//! - [`kernels`]: every instruction set against the scalar reference, on one row after another.
 //! - [`golden`]: the vectors that pin every drawn token.
 //! - [`conformance`]: what other systems answered for given logits and parameters.
 //! - [`mutant`]: the lazy draw in its shortest form, with deliberate mistakes that the tests must catch.
@@ -17,6 +18,7 @@ pub mod chi_square;
 pub mod conformance;
 pub mod fuzz;
 pub mod golden;
+pub mod kernels;
 pub mod mutant;
 pub mod oracle;
 pub mod parameters;

@@ -162,6 +162,12 @@ pub fn extreme(seed: u64, vocabulary: usize) -> Vec<f32> {
         .collect()
 }
 
+/// Each logit from one of the rows, which are of one length.
+pub fn mixed(seed: u64, rows: &[Vec<f32>]) -> Vec<f32> {
+    let mut random = SplitMix64::new(seed);
+    (0..rows[0].len()).map(|i| rows[random.below(rows.len())][i]).collect()
+}
+
 /// Rounded to f16; beyond ±65504 that is ±inf.
 pub fn to_f16(row: &[f32]) -> Vec<f16> {
     row.iter().map(|&logit| f16::from_f32(logit)).collect()

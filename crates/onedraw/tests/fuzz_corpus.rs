@@ -14,6 +14,11 @@ fn chain() {
 }
 
 #[test]
+fn kernels() {
+    replay("kernels", 40, fuzz::kernels);
+}
+
+#[test]
 fn stop() {
     replay("stop", 80, fuzz::stop);
 }

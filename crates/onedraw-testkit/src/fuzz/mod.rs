@@ -5,6 +5,7 @@
 
 mod chain;
 mod given;
+mod kernels;
 mod params;
 mod stop;
 
@@ -12,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use chain::chain;
+pub use kernels::kernels;
 pub use params::params;
 pub use stop::stop;
 
