@@ -1,7 +1,7 @@
 //! Counts and masses of an edited row, from the blocks that matter.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{f32x16, mask32x16};
+use fearless_simd::{f32x16, mask32x16, u32x16};
 
 use crate::edited::Edited;
 use crate::kernels::lanes::Lanes;
@@ -70,6 +70,8 @@ impl Edited<'_> {
 
     /// Tokens before `key`, counted until there are `enough`.
     pub(crate) fn rank(&self, key: Key, enough: u32) -> u32 {
+        // A masked token comes after all that are alive.
+        let key = key.min(Key::END);
         vectorized!(self.passes, simd => {
             // Every block whose maximum is larger holds at least one: often enough to answer without opening any.
             let higher: u32 = self.maxima().chunks(BLOCK)
@@ -78,18 +80,39 @@ impl Edited<'_> {
             if higher >= enough {
                 return enough;
             }
-            let mut rank = 0;
-            // A masked token comes after all that are alive.
-            let last = key.min(Key::END.next()).previous();
-            self.open(simd, last, #[inline(always)] |_, _, listed| rank += listed.count_ones());
-            rank
+            let mut counts = u32x16::splat(simd, 0);
+            let mut ties = 0;
+            let mut buffer = [0.0; BLOCK];
+            for (group, maxima) in self.maxima().chunks(BLOCK).enumerate() {
+                let mut reaching = reaching(simd, maxima, key.logit());
+                while reaching != 0 {
+                    let block = group * BLOCK + reaching.trailing_zeros() as usize;
+                    reaching &= reaching - 1;
+                    let lanes = self.lanes_by(simd, block, &mut buffer);
+                    let first = self.span.token(block, 0);
+                    // Of those equal to it, the ones with a lower id come before.
+                    let is_before = first + (BLOCK as u32) <= key.token();
+                    let above = if is_before { key.logit().next_down() } else { key.logit() };
+                    let (a, b, c, d) = f32::load(simd, lanes);
+                    let one = u32x16::splat(simd, 1);
+                    counts = a.simd_gt(above).select(counts + one, counts);
+                    counts = b.simd_gt(above).select(counts + one, counts);
+                    counts = c.simd_gt(above).select(counts + one, counts);
+                    counts = d.simd_gt(above).select(counts + one, counts);
+                    if !is_before && first < key.token() {
+                        let own = &lanes[..(key.token() - first) as usize];
+                        ties += own.iter().map(|&x| u32::from(x == key.logit())).sum::<u32>();
+                    }
+                }
+            }
+            counts.reduce_sum() + ties
         })
     }
 
-    /// The mass before `key` and the mass of all, each as an interval: opens the blocks that reach up to `key`.
-    pub(crate) fn weigh(&self, key: Key, softmax: Softmax) -> (Interval, Interval) {
+    /// The mass before `key` and the mass of all, each as an interval: opens the blocks that reach up to `key`, and those that reach `depth`.
+    pub(crate) fn weigh(&self, key: Key, softmax: Softmax, depth: f32) -> (Interval, Interval) {
         vectorized!(self.passes, simd => {
-            let mut estimate = Estimate::new(simd, softmax, key.logit());
+            let mut estimate = Estimate::new(simd, softmax, key.logit(), depth);
             let mut buffer = [0.0; BLOCK];
             for (group, maxima) in self.maxima().chunks(BLOCK).enumerate() {
                 let mut padded = [f32::NEG_INFINITY; BLOCK];

@@ -37,6 +37,11 @@ impl Edited<'_> {
         self.memory.overlay.reset(&self.span);
     }
 
+    /// Whether the row is as it came.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.memory.overlay.is_clean()
+    }
+
     /// Reads the row once: the skyline of what is alive, or the lowest bad logit.
     pub(crate) fn scan(&mut self) -> Result<(), RowError> {
         self.memory.skyline.scan(self.passes, &self.span, &self.memory.overlay)
@@ -69,16 +74,26 @@ impl Edited<'_> {
     }
 
     /// Changes the logit of a token, if it is held here and alive.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn edit(&mut self, token: u32, change: impl FnOnce(f32) -> f32) {
         let Some((block, lane)) = self.span.place(token) else { return };
         let old = self.memory.overlay.get(&self.span, block, lane);
+        self.replace(token, old, saturated(change(old)));
+    }
+
+    /// Gives a token another logit than `old`, if it is held here and alive. Neither is NaN, and the new one is finite.
+    #[inline(always)]
+    pub(crate) fn replace(&mut self, token: u32, old: f32, new: f32) {
+        let Some((block, lane)) = self.span.place(token) else { return };
         if old == f32::NEG_INFINITY {
             return;
         }
-        let new = saturated(change(old));
-        self.memory.overlay.set(block, lane, new);
-        self.memory.skyline.changed(block, old, new);
+        let EditedMemory { overlay, skyline, .. } = &mut *self.memory;
+        overlay.set(block, lane, new);
+        let maximum = skyline.maxima[block];
+        if new >= maximum || old >= maximum {
+            skyline.changed(block, old, new);
+        }
     }
 
     /// Masks a token, if it is held here.
@@ -185,6 +200,7 @@ impl Edited<'_> {
     }
 
     /// The current logit of a token, if it is held here; −inf if it is masked.
+    #[inline(always)]
     pub(crate) fn logit(&self, token: u32) -> Option<f32> {
         let (block, lane) = self.span.place(token)?;
         Some(self.memory.overlay.get(&self.span, block, lane))

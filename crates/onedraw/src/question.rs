@@ -44,6 +44,8 @@ pub enum Question {
         key: Key,
         /// How logits become weights.
         softmax: Softmax,
+        /// The whole mass is taken from the blocks that reach this logit, or that of the token; the others are only bounded.
+        depth: f32,
     },
     /// The mass up to and including `last`.
     Total {
@@ -350,7 +352,8 @@ impl Question {
             Question::Summit | Question::Raw | Question::EmptiedBy => 0,
             Question::Race { .. } => 4 + 16 + 8,
             Question::Rank { .. } => 8 + 4,
-            Question::Weigh { .. } | Question::Total { .. } | Question::Spread { .. } => 8 + 8,
+            Question::Weigh { .. } => 8 + 8 + 4,
+            Question::Total { .. } | Question::Spread { .. } => 8 + 8,
             Question::Deviations { .. } => 8 + 4 + 4,
             Question::Distances { .. } => 4 + 16 + 8 + 8 + 4 + 1 + 1,
             Question::Best { .. } | Question::Logit { .. } => 4,

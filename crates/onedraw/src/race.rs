@@ -214,7 +214,7 @@ impl Field<'_> {
             return;
         }
         let exact_minimum = self.noise.block_minimum(global);
-        let mut score = |place: usize, lead: &mut Lead| {
+        let score = |place: usize, lead: &mut Lead| {
             let lane = neighbour(place);
             let others = if lane == first_lane { 0.0 } else { exponential(bits[place]) };
             let key = Key::new(lanes[lane], self.edited.span.token(block, lane));

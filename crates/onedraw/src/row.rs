@@ -38,7 +38,7 @@ impl<'a> Row<'a> {
     }
 
     /// One logit, widened.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: usize) -> f32 {
         match self {
             Row::F32(values) => values[index],
@@ -192,11 +192,10 @@ impl Span<'_> {
     }
 
     /// The block and lane of a token, if this part holds it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&self, token: u32) -> Option<(usize, usize)> {
         let id = token as usize;
-        (id >= self.start && id < self.start + self.row.len())
-            .then(|| (id / BLOCK - self.first_block(), id % BLOCK))
+        (id.wrapping_sub(self.start) < self.row.len()).then(|| (id / BLOCK - self.first_block(), id % BLOCK))
     }
 
     /// The id of a lane.
@@ -299,16 +298,16 @@ impl Overlay {
         buffer
     }
 
-    /// The current logit of a lane; −inf where dead.
-    #[inline]
+    /// The current logit of a lane that the span holds; −inf where dead.
+    #[inline(always)]
     pub(crate) fn get(&self, span: &Span<'_>, block: usize, lane: usize) -> f32 {
-        if self.alive[block] >> lane & 1 == 0 {
-            f32::NEG_INFINITY
-        } else if self.edited[block] >> lane & 1 == 1 {
+        let (alive, edited) = (self.alive[block], self.edited[block]);
+        if (alive & !edited) >> lane & 1 == 1 {
+            span.row.get((span.first_block() + block) * BLOCK + lane - span.start)
+        } else if alive >> lane & 1 == 1 {
             self.values[block * BLOCK + lane]
         } else {
-            let (lanes, index) = span.held(block);
-            span.row.get(index + lane - lanes.start)
+            f32::NEG_INFINITY
         }
     }
 
@@ -328,7 +327,7 @@ impl Overlay {
         &mut self.alive
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set(&mut self, block: usize, lane: usize, logit: f32) {
         self.clean_for = None;
         self.edited[block] |= 1 << lane;

@@ -69,7 +69,7 @@ impl Skyline {
     }
 
     /// A logit of the block went from `old` to `new` (−inf: masked).
-    #[inline]
+    #[inline(never)]
     pub(crate) fn changed(&mut self, block: usize, old: f32, new: f32) {
         if new >= self.maxima[block] {
             self.maxima[block] = new;

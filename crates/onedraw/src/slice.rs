@@ -161,7 +161,9 @@ impl Answers for Slice<'_> {
                 Answer::EmptiedBy(self.emptied_by.unwrap_or_else(|| self.find_emptied_by()))
             }
             Question::Raw => {
-                self.begin(0);
+                if !self.edited.is_clean() {
+                    self.begin(0);
+                }
                 self.summit()
             }
             Question::Narrow { last, temperature, segment } => {
@@ -172,8 +174,8 @@ impl Answers for Slice<'_> {
                 Answer::Winner(self.race(*x_max, *temperature, *before))
             }
             Question::Rank { key, enough } => Answer::Rank(self.rank(*key, *enough)),
-            Question::Weigh { key, softmax } => {
-                let (before, total) = self.edited.weigh(*key, *softmax);
+            Question::Weigh { key, softmax, depth } => {
+                let (before, total) = self.edited.weigh(*key, *softmax, *depth);
                 Answer::Weighed { before, total }
             }
             Question::Total { last, softmax } => Answer::Total(self.total(*last, *softmax)),

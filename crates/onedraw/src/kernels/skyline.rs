@@ -63,18 +63,19 @@ fn scan<S: Lanes, T: Logit>(
     for (group, maxima) in groups.iter().zip(whole.as_chunks_mut::<16>().0) {
         // No array of vectors: everything stays in registers.
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, t] = group;
-        let one = merge(block(simd, a, &mut p, check), block(simd, b, &mut q, check));
-        let two = merge(block(simd, c, &mut r, check), block(simd, d, &mut s, check));
-        let low = merge(one, two);
-        let one = merge(block(simd, e, &mut p, check), block(simd, f, &mut q, check));
-        let two = merge(block(simd, g, &mut r, check), block(simd, h, &mut s, check));
-        let low = merge(low, merge(one, two));
-        let one = merge(block(simd, i, &mut p, check), block(simd, j, &mut q, check));
-        let two = merge(block(simd, k, &mut r, check), block(simd, l, &mut s, check));
-        let high = merge(one, two);
-        let one = merge(block(simd, m, &mut p, check), block(simd, n, &mut q, check));
-        let two = merge(block(simd, o, &mut r, check), block(simd, t, &mut s, check));
-        let group_maxima = merge(low, merge(high, merge(one, two)));
+        let one = simd.merge::<0>(block(simd, a, &mut p, check), block(simd, b, &mut q, check));
+        let two = simd.merge::<0>(block(simd, c, &mut r, check), block(simd, d, &mut s, check));
+        let first = simd.merge::<1>(one, two);
+        let one = simd.merge::<0>(block(simd, e, &mut p, check), block(simd, f, &mut q, check));
+        let two = simd.merge::<0>(block(simd, g, &mut r, check), block(simd, h, &mut s, check));
+        let low = simd.merge::<2>(first, simd.merge::<1>(one, two));
+        let one = simd.merge::<0>(block(simd, i, &mut p, check), block(simd, j, &mut q, check));
+        let two = simd.merge::<0>(block(simd, k, &mut r, check), block(simd, l, &mut s, check));
+        let first = simd.merge::<1>(one, two);
+        let one = simd.merge::<0>(block(simd, m, &mut p, check), block(simd, n, &mut q, check));
+        let two = simd.merge::<0>(block(simd, o, &mut r, check), block(simd, t, &mut s, check));
+        let high = simd.merge::<2>(first, simd.merge::<1>(one, two));
+        let group_maxima = simd.merge::<3>(low, high);
         group_maxima.store_slice(maxima);
         highest = highest.max(group_maxima);
     }
@@ -126,12 +127,6 @@ pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Optio
         }
     }
     None
-}
-
-/// A lane a pair of neighbours: those of `a`, then those of `b`.
-#[inline(always)]
-fn merge<S: Lanes>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
-    a.unzip_low(b).max(a.unzip_high(b))
 }
 
 /// The maximum of a block's vectors. `checked` becomes NaN if a logit is.

@@ -116,6 +116,8 @@ pub(crate) struct Estimate<S: Simd> {
     softmax: Softmax,
     /// The logit of the token that is asked about.
     logit: f32,
+    /// Blocks that do not reach this are not opened.
+    depth: f32,
     all: Sum<S>,
     before: Sum<S>,
     /// The largest weights of the blocks that were not opened.
@@ -124,20 +126,21 @@ pub(crate) struct Estimate<S: Simd> {
 
 impl<S: Lanes> Estimate<S> {
     #[inline(always)]
-    pub(crate) fn new(simd: S, softmax: Softmax, logit: f32) -> Self {
+    pub(crate) fn new(simd: S, softmax: Softmax, logit: f32, depth: f32) -> Self {
         let zero = Sum::new(simd);
-        Self { simd, softmax, logit, all: zero, before: zero, unopened: zero }
+        let depth = if depth < logit { depth } else { logit };
+        Self { simd, softmax, logit, depth, all: zero, before: zero, unopened: zero }
     }
 
-    /// Takes the maxima of 64 blocks. Says which of the blocks must be opened, a bit each: those that reach the logit; of the others this
+    /// Takes the maxima of 64 blocks. Says which of the blocks must be opened, a bit each; of the others this
     /// is all that is looked at.
     #[inline(always)]
     pub(crate) fn take(&mut self, maxima: &[f32; BLOCK]) -> u64 {
         let four = f32::load(self.simd, maxima);
         let (p, q, r, s) = four_powers(self.simd, exponents(four, self.softmax));
         let (a, b, c, d) = four;
-        let (a, b) = (a.simd_lt(self.logit), b.simd_lt(self.logit));
-        let (c, d) = (c.simd_lt(self.logit), d.simd_lt(self.logit));
+        let (a, b) = (a.simd_lt(self.depth), b.simd_lt(self.depth));
+        let (c, d) = (c.simd_lt(self.depth), d.simd_lt(self.depth));
         let zero = f32x16::splat(self.simd, 0.0);
         self.unopened.add((a.select(p, zero), b.select(q, zero), c.select(r, zero), d.select(s, zero)));
         let closed = a.to_bitmask() | b.to_bitmask() << 16 | c.to_bitmask() << 32 | d.to_bitmask() << 48;
@@ -256,7 +259,7 @@ mod tests {
             let above: u64 = blocks.iter().flatten().filter(|&&x| x > key).map(weight).sum();
             for passes in Passes::supported() {
                 let (before, whole) = vectorized!(passes, simd => {
-                    let mut estimate = Estimate::new(simd, softmax, key);
+                    let mut estimate = Estimate::new(simd, softmax, key, f32::INFINITY);
                     for (maxima, blocks) in maxima.as_chunks().0.iter().zip(blocks.chunks(BLOCK)) {
                         let opened = estimate.take(maxima);
                         for (i, block) in blocks.iter().enumerate() {

@@ -60,7 +60,7 @@ impl Cutoff {
             return Verdict::HangsOnCut;
         }
         let Answer::Weighed { total, .. } =
-            row.ask(Question::Weigh { key, softmax: temperature.softmax(x_max) })
+            row.ask(Question::Weigh { key, softmax: temperature.softmax(x_max), depth: x_max })
         else {
             return Verdict::HangsOnCut;
         };

@@ -53,13 +53,23 @@ impl TopP {
         if !is_first {
             return Verdict::HangsOnTotal;
         }
-        match row.ask(Question::Weigh { key, softmax }) {
-            Answer::Weighed { before, total } if self.keeps_after(before.most, total.least) => Verdict::Kept,
-            Answer::Weighed { before, total } if !self.keeps_after(before.least, total.most) => {
-                Verdict::Dropped
+        // First from the blocks that reach the token alone, then from all that could matter: 2^-25 of the best weighs less than an interval is wide.
+        let depths = [softmax.x_max, softmax.x_max - 25.0 / softmax.scale];
+        for depth in depths {
+            let Answer::Weighed { before, total } = row.ask(Question::Weigh { key, softmax, depth }) else {
+                break;
+            };
+            if self.keeps_after(before.most, total.least) {
+                return Verdict::Kept;
             }
-            _ => Verdict::HangsOnTotal,
+            if !self.keeps_after(before.least, total.most) {
+                return Verdict::Dropped;
+            }
+            if key.logit() <= depths[1] {
+                break;
+            }
         }
+        Verdict::HangsOnTotal
     }
 
     /// The token in which the mass crosses p.
