@@ -1,11 +1,11 @@
 //! Counts and masses of an edited row, from the blocks that matter.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{f32x16, mask32x16, u32x16};
+use fearless_simd::{f32x16, mask32x16};
 
 use crate::edited::Edited;
 use crate::kernels::lanes::Lanes;
-use crate::kernels::logit::Logit;
+use crate::kernels::logit::{Logit, at_least};
 use crate::kernels::passes::vectorized;
 use crate::kernels::weight::{Estimate, Masses, powers};
 use crate::mass::{Interval, Softmax, Spread};
@@ -13,6 +13,7 @@ use crate::math::power_of_two;
 use crate::noise::BLOCK;
 use crate::order::Key;
 use crate::question::{Answer, Measure};
+use crate::row::Row;
 use crate::truncate::top_n_sigma::DEPTH;
 use crate::truncate::typical::Centre;
 
@@ -35,24 +36,41 @@ impl Edited<'_> {
         }
     }
 
-    /// Opens the blocks that may hold a token up to `last`: its number and its logits, −inf where they stand after it.
+    /// The masses up to and including `last`.
     #[inline(always)]
-    fn open_up_to<S: Lanes>(&self, simd: S, last: Key, mut each: impl FnMut(usize, &[f32; BLOCK])) {
-        if last != Key::END {
-            let mut buffer = [0.0; BLOCK];
-            return self.open(
-                simd,
-                last,
-                #[inline(always)]
-                |block, lanes, listed| {
-                    each(block, only(simd, lanes, listed, &mut buffer));
-                },
-            );
+    fn masses<S: Lanes>(&self, simd: S, last: Key, softmax: Softmax, with_entropy: bool) -> Masses<S> {
+        let masses = Masses::new(simd, softmax);
+        if last == Key::END {
+            return self.all_masses(simd, masses, with_entropy);
         }
+        let (mut masses, mut buffer) = (masses, [0.0; BLOCK]);
+        self.open(
+            simd,
+            last,
+            #[inline(always)]
+            |block, lanes, listed| {
+                let lanes = only(simd, lanes, listed, &mut buffer);
+                masses.add_to(lanes, self.maxima()[block], with_entropy);
+            },
+        );
+        masses
+    }
+
+    /// The masses of all: what is masked weighs nothing.
+    #[inline(always)]
+    fn all_masses<S: Lanes>(&self, simd: S, masses: Masses<S>, with_entropy: bool) -> Masses<S> {
+        let maxima = self.maxima();
+        let (run, first) = match self.span.whole_blocks() {
+            (Row::F32(logits), first) if self.is_clean() => (logits.as_chunks().0, first),
+            _ => (&[][..], 0),
+        };
+        let end = first + run.len();
+        let mut masses = masses.and(run, &maxima[first..end], with_entropy);
         let mut buffer = [0.0; BLOCK];
-        for block in 0..self.maxima().len() {
-            each(block, self.lanes_by(simd, block, &mut buffer));
+        for block in (0..first).chain(end..maxima.len()) {
+            masses.add_to(self.lanes_by(simd, block, &mut buffer), maxima[block], with_entropy);
         }
+        masses
     }
 
     /// Shows each token up to `last`.
@@ -80,8 +98,7 @@ impl Edited<'_> {
             if higher >= enough {
                 return enough;
             }
-            let mut counts = u32x16::splat(simd, 0);
-            let mut ties = 0;
+            let mut rank = 0;
             let mut buffer = [0.0; BLOCK];
             for (group, maxima) in self.maxima().chunks(BLOCK).enumerate() {
                 let mut reaching = reaching(simd, maxima, key.logit());
@@ -92,20 +109,15 @@ impl Edited<'_> {
                     let first = self.span.token(block, 0);
                     // Of those equal to it, the ones with a lower id come before.
                     let is_before = first + (BLOCK as u32) <= key.token();
-                    let above = if is_before { key.logit().next_down() } else { key.logit() };
-                    let (a, b, c, d) = f32::load(simd, lanes);
-                    let one = u32x16::splat(simd, 1);
-                    counts = a.simd_gt(above).select(counts + one, counts);
-                    counts = b.simd_gt(above).select(counts + one, counts);
-                    counts = c.simd_gt(above).select(counts + one, counts);
-                    counts = d.simd_gt(above).select(counts + one, counts);
+                    let least = if is_before { key.logit() } else { key.logit().next_up() };
+                    rank += at_least(f32::load(simd, lanes), least).count_ones();
                     if !is_before && first < key.token() {
                         let own = &lanes[..(key.token() - first) as usize];
-                        ties += own.iter().map(|&x| u32::from(x == key.logit())).sum::<u32>();
+                        rank += own.iter().map(|&x| u32::from(x == key.logit())).sum::<u32>();
                     }
                 }
             }
-            counts.reduce_sum() + ties
+            rank
         })
     }
 
@@ -142,23 +154,14 @@ impl Edited<'_> {
 
     /// The mass up to and including `last`.
     pub(crate) fn total(&self, last: Key, softmax: Softmax) -> u64 {
-        vectorized!(self.passes, simd => {
-            let mut masses = Masses::new(simd, softmax);
-            self.open_up_to(simd, last, #[inline(always)] |block, lanes| masses.add(lanes, self.maxima()[block]));
-            masses.mass()
-        })
+        vectorized!(self.passes, simd => self.masses(simd, last, softmax, false).mass())
     }
 
     /// Count, mass and entropy's sum up to and including `last`.
     pub(crate) fn spread(&self, last: Key, softmax: Softmax) -> Spread {
         vectorized!(self.passes, simd => {
-            let mut masses = Masses::new(simd, softmax);
-            let mut count = 0;
-            self.open_up_to(simd, last, #[inline(always)] |block, lanes| {
-                count += at_least(simd, lanes, -f32::MAX).count_ones();
-                masses.add_spread(lanes, self.maxima()[block]);
-            });
-            Spread { count, total: masses.mass(), surprise: masses.surprise() }
+            let masses = self.masses(simd, last, softmax, true);
+            Spread { count: masses.count(), total: masses.mass(), surprise: masses.surprise() }
         })
     }
 
@@ -237,31 +240,23 @@ impl Edited<'_> {
 #[inline(always)]
 fn reaching<S: Lanes>(simd: S, maxima: &[f32], logit: f32) -> u64 {
     match maxima.first_chunk::<BLOCK>() {
-        Some(maxima) => at_least(simd, maxima, logit),
+        Some(maxima) => at_least(f32::load(simd, maxima), logit),
         None => maxima.iter().rev().fold(0, |bits, &x| bits << 1 | u64::from(x >= logit)),
     }
-}
-
-/// Which of 64 logits are `logit` or more.
-#[inline(always)]
-fn at_least<S: Lanes>(simd: S, lanes: &[f32; BLOCK], logit: f32) -> u64 {
-    let (a, b, c, d) = f32::load(simd, lanes);
-    let (a, b) = (a.simd_ge(logit).to_bitmask(), b.simd_ge(logit).to_bitmask());
-    let (c, d) = (c.simd_ge(logit).to_bitmask(), d.simd_ge(logit).to_bitmask());
-    a | b << 16 | c << 32 | d << 48
 }
 
 /// Which of 64 logits, the first of which is that of token `first`, stand up to `last` in the order.
 #[inline(always)]
 fn up_to<S: Lanes>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
-    let reaching = at_least(simd, lanes, last.logit());
+    let four = f32::load(simd, lanes);
+    let reaching = at_least(four, last.logit());
     let before = last.token().wrapping_sub(first);
     if last.token() >= first && before >= BLOCK as u32 - 1 {
         return reaching;
     }
     // Of those equal to the last logit, the ids up to the last one.
     let lower = if last.token() >= first { u64::MAX >> (63 - before) } else { 0 };
-    reaching & (lower | at_least(simd, lanes, last.logit().next_up()))
+    reaching & (lower | at_least(four, last.logit().next_up()))
 }
 
 /// The logits whose bit is set; −inf for the others.

@@ -8,13 +8,12 @@
 //! |---|---|---|
 //! | always | the edited maximum, the first bad id | 1, 14 |
 //! | unless greedy | the race's winner | 29, 17 |
-//! | top-k | its rank | 13, 5 |
-//! | top-p | the mass before it, an interval of the total | 17, 25 |
-//! | top-p, if the interval cannot tell | the total | 17, 9 |
-//! | top-p after top-k | the k best keys, then their mass | 5, 1 + 8·k, then 17, 9 |
-//! | a winner that min-p or top-k rejects | for top-k the k best keys, once | 5, 1 + 8·k |
+//! | top-k up to 128 | the k best keys, before the race | 5, 1 + 8·k |
+//! | top-k above | its rank; if it is rejected, the k best keys, once | 13, 5, then 5, 1 + 8·k |
+//! | top-p | intervals of the mass before it and of the total, once or twice | 21, 33 |
+//! | top-p, if the intervals cannot tell, and after another truncation | both masses | 2 · 17, 2 · 9 |
 //! | a cut by mass, or a k above 1,024 | five histograms | 5 · 19, up to 3 · 16,385 + 2 · 8,193 |
-//! | epsilon, top-a, mirostat 2 | as top-p: an interval of the total, and if it cannot tell, the total | 17, 25, then 17, 9 |
+//! | epsilon, top-a, mirostat 2 | an interval of the total, and if it cannot tell, the total | 21, 33, then 17, 9 |
 //! | eta (if the interval cannot tell), dynatemp | count, mass and entropy | 17, 21 |
 //! | top-n-sigma | the last token, then sums of deviations | 9, 9, then 17, 29 |
 //! | typical | the entropy, three histograms of distances, then what goes, if anything does | 17, 21, then 3 · 43, 2 · 16,385 + 8,193, then 17, 14 |

@@ -334,23 +334,25 @@ fn a_sharded_draw_sends_little() {
     let plain = traffic(r#"{"seed": 1}"#);
     assert_eq!((plain.rounds, plain.bytes), (2, 8 * (1 + 14 + 29 + 17)));
     let top_k = traffic(r#"{"seed": 1, "top_k": 50}"#);
-    assert_eq!((top_k.rounds, top_k.bytes), (3, 8 * (1 + 14 + 29 + 17 + 13 + 5)));
+    assert_eq!((top_k.rounds, top_k.bytes), (3, 8 * (61 + 6 + 8 * 50)));
+    let long = traffic(r#"{"seed": 1, "top_k": 500}"#);
+    assert_eq!((long.rounds, long.bytes), (3, 8 * (61 + 13 + 5)));
     let top_p = traffic(r#"{"seed": 1, "top_p": 0.9}"#);
-    assert_eq!((top_p.rounds, top_p.bytes), (3, 8 * (1 + 14 + 29 + 17 + 17 + 25)));
+    assert_eq!((top_p.rounds, top_p.bytes), (3, 8 * (61 + 21 + 33)));
     let both = traffic(r#"{"seed": 1, "top_k": 50, "top_p": 0.9}"#);
-    assert_eq!((both.rounds, both.bytes), (6, 8 * (61 + 18 + 42 + 5 + 1 + 8 * 50 + 17 + 9)));
+    assert_eq!((both.rounds, both.bytes), (5, 8 * (61 + 6 + 8 * 50 + 2 * 26)));
     // A winner that is the best token needs no question.
     let [best, other] =
         [1, 3].map(|t| traffic(&format!(r#"{{"seed": 1, "temperature": {t}, "epsilon_cutoff": 1e-6}}"#)));
     assert_eq!((best.rounds, best.bytes), (2, 8 * 61));
-    assert_eq!((other.rounds, other.bytes), (3, 8 * (61 + 42)));
+    assert_eq!((other.rounds, other.bytes), (3, 8 * (61 + 54)));
     let dynatemp = traffic(r#"{"seed": 1, "dynatemp_range": 0.5}"#);
     assert_eq!((dynatemp.rounds, dynatemp.bytes), (3, 8 * (61 + 38)));
     let xtc = traffic(r#"{"seed": 1, "xtc_probability": 1, "xtc_threshold": 0.05}"#);
     assert_eq!((xtc.rounds, xtc.bytes), (5, 8 * (61 + 26 + 18 + 31)));
     // The law of the hundred best says k = 32; what was drawn teaches mirostat, which needs the mass of these.
     let mirostat = traffic(r#"{"seed": 1, "mirostat": 1}"#);
-    assert_eq!((mirostat.rounds, mirostat.bytes), (6, 8 * (61 + 6 + 8 * 100 + 18 + 6 + 8 * 32 + 26)));
+    assert_eq!((mirostat.rounds, mirostat.bytes), (5, 8 * (61 + 6 + 8 * 100 + 6 + 8 * 32 + 26)));
     let smoothing = traffic(r#"{"seed": 1, "smoothing_factor": 0.5}"#);
     assert_eq!((smoothing.rounds, smoothing.bytes), (3, 8 * (61 + 43)));
     let typical = traffic(r#"{"seed": 1, "typical_p": 0.9}"#);

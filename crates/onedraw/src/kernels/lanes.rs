@@ -6,6 +6,9 @@ use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16, i32x16, u32x16, u64x8};
 
 use crate::kernels::logit::Four;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::sound::Ordered;
+use crate::kernels::sound::{Check, Products};
 use crate::mass::{POWERS, ROUND, UNIT};
 use crate::noise::{Noise, Purpose};
 
@@ -36,6 +39,9 @@ pub(crate) fn baseline() -> Baseline {
 pub(crate) trait Lanes: Simd {
     /// Whether sixteen lanes are few enough registers for long straight code. Where they are not, that code is slow, and slow to compile.
     const IS_WIDE: bool = true;
+
+    /// How NaN is found.
+    type Check: Check<Self>;
 
     /// The maxima of neighbours `2^LEVEL` lanes apart: those of `a` in the lanes whose bit number LEVEL is 0, those of `b` in the others. Sixteen vectors merged
     /// pair by pair on the levels 0 to 3 leave the maximum of each in its own lane.
@@ -104,13 +110,20 @@ pub(crate) trait Lanes: Simd {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl Lanes for Avx2 {}
+impl Lanes for Avx2 {
+    type Check = Products<Self>;
+}
+
 #[cfg(target_arch = "aarch64")]
-impl Lanes for Baseline {}
+impl Lanes for Baseline {
+    type Check = Products<Self>;
+}
 
 #[cfg(not(target_arch = "aarch64"))]
 impl Lanes for Baseline {
     const IS_WIDE: bool = false;
+
+    type Check = Products<Self>;
 
     /// Without a fused multiply-add every product is emulated: too much code to be inlined.
     #[inline(always)]
@@ -125,6 +138,8 @@ impl Lanes for Baseline {
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx512 {
+    type Check = Ordered;
+
     /// One shuffle instead of two: these have one port, the blend two.
     #[inline(always)]
     fn merge<const LEVEL: usize>(self, a: f32x16<Self>, b: f32x16<Self>) -> f32x16<Self> {

@@ -60,3 +60,11 @@ fn halves<S: Lanes>(simd: S, bits: &[u16], widen: impl Fn(u32x16<S>) -> f32x16<S
 fn bf16_bits<S: Lanes>(bits: u32x16<S>) -> f32x16<S> {
     (bits << 16).bitcast()
 }
+
+/// Which of 64 logits are `logit` or more, a bit each.
+#[inline(always)]
+pub(crate) fn at_least<S: Lanes>((a, b, c, d): Four<S>, logit: f32) -> u64 {
+    let (a, b) = (a.simd_ge(logit).to_bitmask(), b.simd_ge(logit).to_bitmask());
+    let (c, d) = (c.simd_ge(logit).to_bitmask(), d.simd_ge(logit).to_bitmask());
+    a | b << 16 | c << 32 | d << 48
+}

@@ -1,6 +1,6 @@
 //! Which instruction set reads the rows. The choice can change the speed, never a token.
 //!
-//! The passes are one source, compiled for each instruction set (`passes.rs`, `lanes.rs`): logits of any type (`logit.rs`), block maxima (`skyline.rs`), weights and
+//! The passes are one source, compiled for each instruction set (`passes.rs`, `lanes.rs`): logits of any type (`logit.rs`), block maxima (`skyline.rs`, `sound.rs`), weights and
 //! their sums (`weight.rs`), noise and arrival times (`arrival.rs`).
 
 pub(crate) mod arrival;
@@ -8,6 +8,7 @@ pub(crate) mod lanes;
 pub(crate) mod logit;
 pub(crate) mod passes;
 pub(crate) mod skyline;
+mod sound;
 pub(crate) mod weight;
 
 use std::fmt;

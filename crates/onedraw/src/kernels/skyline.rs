@@ -4,7 +4,8 @@ use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, u32x16};
 
 use crate::kernels::lanes::Lanes;
-use crate::kernels::logit::{Four, Logit};
+use crate::kernels::logit::Logit;
+use crate::kernels::sound::{Check, Sums};
 use crate::noise::BLOCK;
 
 /// What a pass over whole blocks found.
@@ -16,64 +17,50 @@ pub(crate) struct Scanned {
     pub is_sound: bool,
 }
 
-/// The maxima of whole blocks.
-///
-/// NaN shows in the sum of the products of neighbours: one operation for two vectors. −inf can make that NaN too; then the sum of the logits
-/// decides, which neither −inf nor finite logits make NaN unless it overflows. +inf shows in a maximum.
+/// The maxima of whole blocks. +inf shows in a maximum, NaN in a check.
 #[inline(always)]
 pub(super) fn maxima<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
     if !S::IS_WIDE {
         return one_by_one(simd, blocks, maxima);
     }
-    let scanned = scan(simd, blocks, maxima, products);
-    if scanned.is_sound { scanned } else { scan(simd, blocks, maxima, sums) }
+    let scanned = scan::<S, T, S::Check>(simd, blocks, maxima);
+    if scanned.is_sound || S::Check::IS_EXACT { scanned } else { scan::<S, T, Sums<S>>(simd, blocks, maxima) }
 }
 
 #[inline(always)]
 fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
-    let mut checked = f32x16::splat(simd, 0.0);
+    let mut check = Sums::new(simd);
     let mut highest = f32::NEG_INFINITY;
     for (lanes, maximum) in blocks.iter().zip(maxima) {
-        *maximum = block(simd, lanes, &mut checked, sums).reduce_max();
+        *maximum = block(simd, lanes, &mut check).reduce_max();
         highest = if *maximum > highest { *maximum } else { highest };
     }
-    Scanned { highest, is_sound: !is_nan(checked) && highest < f32::INFINITY }
-}
-
-#[inline(always)]
-fn is_nan<S: Lanes>(lanes: f32x16<S>) -> bool {
-    lanes.simd_eq(lanes).to_bitmask() != 0xffff
+    Scanned { highest, is_sound: check.is_sound() && highest < f32::INFINITY }
 }
 
 /// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a tree of shuffles that hides behind
 /// the loads.
 #[inline(always)]
-fn scan<S: Lanes, T: Logit>(
-    simd: S,
-    blocks: &[[T; BLOCK]],
-    maxima: &mut [f32],
-    check: impl Fn(Four<S>, f32x16<S>) -> f32x16<S> + Copy,
-) -> Scanned {
+fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
     let (groups, rest) = blocks.as_chunks::<16>();
     let (whole, tail) = maxima.split_at_mut(groups.len() * 16);
     let mut highest = f32x16::splat(simd, f32::NEG_INFINITY);
-    let zero = f32x16::splat(simd, 0.0);
     // Four checks that do not wait for each other.
-    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
+    let (mut p, mut q, mut r, mut s) = (C::new(simd), C::new(simd), C::new(simd), C::new(simd));
     for (group, maxima) in groups.iter().zip(whole.as_chunks_mut::<16>().0) {
         // No array of vectors: everything stays in registers.
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, t] = group;
-        let one = simd.merge::<0>(block(simd, a, &mut p, check), block(simd, b, &mut q, check));
-        let two = simd.merge::<0>(block(simd, c, &mut r, check), block(simd, d, &mut s, check));
+        let one = simd.merge::<0>(block(simd, a, &mut p), block(simd, b, &mut q));
+        let two = simd.merge::<0>(block(simd, c, &mut r), block(simd, d, &mut s));
         let first = simd.merge::<1>(one, two);
-        let one = simd.merge::<0>(block(simd, e, &mut p, check), block(simd, f, &mut q, check));
-        let two = simd.merge::<0>(block(simd, g, &mut r, check), block(simd, h, &mut s, check));
+        let one = simd.merge::<0>(block(simd, e, &mut p), block(simd, f, &mut q));
+        let two = simd.merge::<0>(block(simd, g, &mut r), block(simd, h, &mut s));
         let low = simd.merge::<2>(first, simd.merge::<1>(one, two));
-        let one = simd.merge::<0>(block(simd, i, &mut p, check), block(simd, j, &mut q, check));
-        let two = simd.merge::<0>(block(simd, k, &mut r, check), block(simd, l, &mut s, check));
+        let one = simd.merge::<0>(block(simd, i, &mut p), block(simd, j, &mut q));
+        let two = simd.merge::<0>(block(simd, k, &mut r), block(simd, l, &mut s));
         let first = simd.merge::<1>(one, two);
-        let one = simd.merge::<0>(block(simd, m, &mut p, check), block(simd, n, &mut q, check));
-        let two = simd.merge::<0>(block(simd, o, &mut r, check), block(simd, t, &mut s, check));
+        let one = simd.merge::<0>(block(simd, m, &mut p), block(simd, n, &mut q));
+        let two = simd.merge::<0>(block(simd, o, &mut r), block(simd, t, &mut s));
         let high = simd.merge::<2>(first, simd.merge::<1>(one, two));
         let group_maxima = simd.merge::<3>(low, high);
         group_maxima.store_slice(maxima);
@@ -81,38 +68,40 @@ fn scan<S: Lanes, T: Logit>(
     }
     let mut highest = highest.reduce_max();
     for (lanes, maximum) in rest.iter().zip(tail) {
-        *maximum = block(simd, lanes, &mut p, check).reduce_max();
+        *maximum = block(simd, lanes, &mut p).reduce_max();
         highest = if *maximum > highest { *maximum } else { highest };
     }
-    Scanned { highest, is_sound: !is_nan((p + q) + (r + s)) && highest < f32::INFINITY }
+    let is_number = p.is_sound() && q.is_sound() && r.is_sound() && s.is_sound();
+    Scanned { highest, is_sound: is_number && highest < f32::INFINITY }
 }
 
 /// Where the largest logit stands first, without a skyline; `None` if a logit is NaN or +inf, or if any may be −inf, and of no blocks.
 #[inline(always)]
 pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Option<(f32, usize)> {
     const GROUP: usize = 16;
-    let zero = f32x16::splat(simd, 0.0);
     let mut best = f32x16::splat(simd, f32::NEG_INFINITY);
     // The group in which each lane's best stands first.
     let mut groups = u32x16::splat(simd, 0);
-    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
+    let check = S::Check::new(simd);
+    let (mut p, mut q, mut r, mut s) = (check, check, check, check);
     for (i, group) in blocks.chunks(GROUP).enumerate() {
         let (fours, rest) = group.as_chunks::<4>();
         let mut maxima = f32x16::splat(simd, f32::NEG_INFINITY);
         for [a, b, c, d] in fours {
-            let one = block(simd, a, &mut p, products).max(block(simd, b, &mut q, products));
-            let two = block(simd, c, &mut r, products).max(block(simd, d, &mut s, products));
+            let one = block(simd, a, &mut p).max(block(simd, b, &mut q));
+            let two = block(simd, c, &mut r).max(block(simd, d, &mut s));
             maxima = maxima.max(one.max(two));
         }
         for lanes in rest {
-            maxima = maxima.max(block(simd, lanes, &mut p, products));
+            maxima = maxima.max(block(simd, lanes, &mut p));
         }
         let is_better = maxima.simd_gt(best);
         groups = is_better.select(u32x16::splat(simd, i as u32), groups);
         best = best.max(maxima);
     }
     let x_max = best.reduce_max();
-    if is_nan((p + q) + (r + s)) || !(f32::NEG_INFINITY < x_max && x_max < f32::INFINITY) {
+    let is_number = p.is_sound() && q.is_sound() && r.is_sound() && s.is_sound();
+    if !is_number || !(f32::NEG_INFINITY < x_max && x_max < f32::INFINITY) {
         return None;
     }
     let never = u32x16::splat(simd, u32::MAX);
@@ -129,28 +118,13 @@ pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Optio
     None
 }
 
-/// The maximum of a block's vectors. `checked` becomes NaN if a logit is.
+/// The maximum of a block's vectors, checked.
 #[inline(always)]
-fn block<S: Lanes, T: Logit>(
-    simd: S,
-    lanes: &[T; BLOCK],
-    checked: &mut f32x16<S>,
-    check: impl Fn(Four<S>, f32x16<S>) -> f32x16<S>,
-) -> f32x16<S> {
+fn block<S: Lanes, T: Logit, C: Check<S>>(simd: S, lanes: &[T; BLOCK], check: &mut C) -> f32x16<S> {
     let four = T::load(simd, lanes);
-    *checked = check(four, *checked);
+    *check = check.after(simd, four);
     let (a, b, c, d) = four;
     a.max(b).max(c.max(d))
-}
-
-#[inline(always)]
-fn products<S: Lanes>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
-    c.mul_add(d, a.mul_add(b, sum))
-}
-
-#[inline(always)]
-fn sums<S: Lanes>((a, b, c, d): Four<S>, sum: f32x16<S>) -> f32x16<S> {
-    sum + ((a + b) + (c + d))
 }
 
 /// The largest of 64 logits, none of them NaN.

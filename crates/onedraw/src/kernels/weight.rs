@@ -4,7 +4,7 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, i32x16, u64x8};
 
 use crate::kernels::lanes::{Lanes, pairs};
-use crate::kernels::logit::{Four, Logit};
+use crate::kernels::logit::{Four, Logit, at_least};
 use crate::mass::{Interval, Softmax};
 use crate::noise::BLOCK;
 
@@ -42,6 +42,7 @@ pub(crate) struct Masses<S: Simd> {
     unsurprising_below: f32,
     sums: u64x8<S>,
     surprises: u64x8<S>,
+    count: u32,
 }
 
 impl<S: Lanes> Masses<S> {
@@ -57,6 +58,7 @@ impl<S: Lanes> Masses<S> {
             unsurprising_below: below(-17.5),
             sums: zero,
             surprises: zero,
+            count: 0,
         }
     }
 
@@ -70,13 +72,34 @@ impl<S: Lanes> Masses<S> {
         self.sums = floors(self.simd, self.sums, powers, maximum < self.small_below);
     }
 
-    /// As [`Masses::add`], and their shares of the entropy.
+    /// As [`Masses::add`], for a run of blocks and their maxima: what is constant stays in registers.
+    #[inline(always)]
+    pub(crate) fn and(mut self, blocks: &[[f32; BLOCK]], maxima: &[f32], with_entropy: bool) -> Self {
+        for (lanes, &maximum) in blocks.iter().zip(maxima) {
+            self.add_to(lanes, maximum, with_entropy);
+        }
+        self
+    }
+
+    /// [`Masses::add_spread`] or [`Masses::add`].
+    #[inline(always)]
+    pub(crate) fn add_to(&mut self, lanes: &[f32; BLOCK], maximum: f32, with_entropy: bool) {
+        if with_entropy {
+            self.add_spread(lanes, maximum);
+        } else {
+            self.add(lanes, maximum);
+        }
+    }
+
+    /// As [`Masses::add`], and their shares of the entropy, and how many are alive.
     #[inline(always)]
     pub(crate) fn add_spread(&mut self, lanes: &[f32; BLOCK], maximum: f32) {
+        let four = f32::load(self.simd, lanes);
+        self.count += at_least(four, -f32::MAX).count_ones();
         if maximum < self.nothing_below {
             return;
         }
-        let (a, b, c, d) = exponents(f32::load(self.simd, lanes), self.softmax);
+        let (a, b, c, d) = exponents(four, self.softmax);
         let exponents = (a.max(-64.0), b.max(-64.0), c.max(-64.0), d.max(-64.0));
         let powers = four_powers(self.simd, exponents);
         self.sums = floors(self.simd, self.sums, powers, maximum < self.small_below);
@@ -89,6 +112,12 @@ impl<S: Lanes> Masses<S> {
     #[inline(always)]
     pub(crate) fn mass(&self) -> u64 {
         self.sums.as_slice().iter().sum()
+    }
+
+    /// How many were alive.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        self.count
     }
 
     /// The sum of their shares of the entropy.
