@@ -24,7 +24,6 @@ pub(crate) type Baseline = fearless_simd::Fallback;
 pub(crate) type Words<S> = (u64x8<S>, u64x8<S>, u64x8<S>, u64x8<S>);
 
 /// The proof that this machine is one of its architecture.
-#[allow(clippy::expect_used)]
 pub(crate) fn baseline() -> Baseline {
     #[cfg(target_arch = "x86_64")]
     let baseline = Level::new().as_sse2();

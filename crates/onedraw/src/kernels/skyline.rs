@@ -101,7 +101,7 @@ pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Optio
     }
     let x_max = best.reduce_max();
     let is_number = p.is_sound() && q.is_sound() && r.is_sound() && s.is_sound();
-    if !is_number || !(f32::NEG_INFINITY < x_max && x_max < f32::INFINITY) {
+    if !(is_number && x_max.is_finite()) {
         return None;
     }
     let never = u32x16::splat(simd, u32::MAX);
