@@ -4,6 +4,7 @@ use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, mask32x16};
 
 use crate::edited::Edited;
+use crate::kernels::deviation::Deviations;
 use crate::kernels::lanes::Lanes;
 use crate::kernels::logit::{Logit, at_least};
 use crate::kernels::passes::vectorized;
@@ -167,20 +168,34 @@ impl Edited<'_> {
 
     /// The last token up to and including `last`.
     pub(crate) fn last(&self, last: Key) -> Option<Key> {
-        let mut latest = None;
-        self.visit(last, |key| latest = latest.max(Some(key)));
+        let mut latest: Option<Key> = None;
+        let mut buffer = [0.0; BLOCK];
+        vectorized!(self.passes, simd => self.open(simd, last, #[inline(always)] |block, lanes, listed| {
+            // Few blocks hold a token that comes after all those before: the others are not looked at one by one.
+            let lowest = latest.map_or(f32::INFINITY, Key::logit);
+            let lanes = only_or(simd, lanes, listed, f32::INFINITY, &mut buffer);
+            let mut later = !at_least(f32::load(simd, lanes), lowest.next_up());
+            while later != 0 {
+                let lane = later.trailing_zeros() as usize;
+                later &= later - 1;
+                latest = latest.max(Some(Key::new(lanes[lane], self.span.token(block, lane))));
+            }
+        }));
         latest
     }
 
     /// Count, sum and sum of squares of the distances from `x_max`, in units of 2^(exponent − 40).
     pub(crate) fn deviations(&self, last: Key, x_max: f32, exponent: i32) -> Answer {
-        let scale = power_of_two(DEPTH - exponent);
-        let (mut count, mut sum, mut squares) = (0, 0, 0u128);
-        self.visit(last, |key| {
-            let q = ((f64::from(x_max) - f64::from(key.logit())) * scale) as u64;
-            count += 1;
-            sum += q;
-            squares += u128::from(q) * u128::from(q);
+        let mut count = 0;
+        let mut buffer = [0.0; BLOCK];
+        let (sum, squares) = vectorized!(self.passes, simd => {
+            let mut deviations = Deviations::new(simd, x_max, power_of_two(DEPTH - exponent));
+            self.open(simd, last, #[inline(always)] |_, lanes, listed| {
+                count += listed.count_ones();
+                // The best logit is no distance away.
+                deviations.add(only_or(simd, lanes, listed, x_max, &mut buffer));
+            });
+            deviations.sums()
         });
         Answer::Deviations { count, sum, squares: squares.into() }
     }
@@ -245,9 +260,18 @@ fn reaching<S: Lanes>(simd: S, maxima: &[f32], logit: f32) -> u64 {
     }
 }
 
+/// Which of 64 logits are `lowest` or more, and below `limit`.
+#[inline(always)]
+pub(crate) fn between<S: Lanes>(simd: S, lanes: &[f32; BLOCK], lowest: f32, limit: f32) -> u64 {
+    let (a, b, c, d) = f32::load(simd, lanes);
+    let (a, b) = (a.simd_ge(lowest) & a.simd_lt(limit), b.simd_ge(lowest) & b.simd_lt(limit));
+    let (c, d) = (c.simd_ge(lowest) & c.simd_lt(limit), d.simd_ge(lowest) & d.simd_lt(limit));
+    a.to_bitmask() | b.to_bitmask() << 16 | c.to_bitmask() << 32 | d.to_bitmask() << 48
+}
+
 /// Which of 64 logits, the first of which is that of token `first`, stand up to `last` in the order.
 #[inline(always)]
-fn up_to<S: Lanes>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
+pub(crate) fn up_to<S: Lanes>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
     let four = f32::load(simd, lanes);
     let reaching = at_least(four, last.logit());
     let before = last.token().wrapping_sub(first);
@@ -261,20 +285,32 @@ fn up_to<S: Lanes>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 
 
 /// The logits whose bit is set; −inf for the others.
 #[inline(always)]
-fn only<'b, S: Lanes>(
+pub(crate) fn only<'b, S: Lanes>(
     simd: S,
     lanes: &'b [f32; BLOCK],
     bits: u64,
     buffer: &'b mut [f32; BLOCK],
 ) -> &'b [f32; BLOCK] {
+    only_or(simd, lanes, bits, f32::NEG_INFINITY, buffer)
+}
+
+/// The logits whose bit is set; `other` for the others.
+#[inline(always)]
+fn only_or<'b, S: Lanes>(
+    simd: S,
+    lanes: &'b [f32; BLOCK],
+    bits: u64,
+    other: f32,
+    buffer: &'b mut [f32; BLOCK],
+) -> &'b [f32; BLOCK] {
     if bits == u64::MAX {
         return lanes;
     }
-    let none = f32x16::splat(simd, f32::NEG_INFINITY);
+    let other = f32x16::splat(simd, other);
     for i in 0..BLOCK / 16 {
         let mask = mask32x16::from_bitmask(simd, bits >> (16 * i) & 0xffff);
         let logits = f32x16::from_slice(simd, &lanes[16 * i..16 * i + 16]);
-        mask.select(logits, none).store_slice(&mut buffer[16 * i..16 * i + 16]);
+        mask.select(logits, other).store_slice(&mut buffer[16 * i..16 * i + 16]);
     }
     buffer
 }

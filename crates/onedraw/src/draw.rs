@@ -12,7 +12,8 @@ use crate::mass::{Softmax, UNIT, relative};
 use crate::math::ln;
 use crate::order::Key;
 use crate::plan::Segment;
-use crate::question::{Answer, Answers, BadLogit, Measure, Question, Reply};
+use crate::question::{Answer, Answers, BadLogit, Question, Reply};
+use crate::selection::Weighed;
 use crate::truncate::{Prefix, Verdict};
 
 /// The memory of a draw, kept from step to step.
@@ -126,11 +127,12 @@ impl<'a> Draw<'a> {
         if self.is_greedy {
             return Ok(self.summit);
         }
-        let (_, total) = self.kept();
+        let (last, total) = self.kept();
         // uniform · 2^64 is exact; the product's upper half is below the total.
         let share = (uniform * 18_446_744_073_709_551_616.0) as u64;
         let unit = (u128::from(share) * u128::from(total)) >> 64;
-        Ok(self.row.locate(Measure::Mass(self.softmax()), unit as u64))
+        let kept = Weighed { last, softmax: self.softmax(), total };
+        Ok(self.row.locate_mass(kept, unit as u64))
     }
 
     /// The last token that all pending truncations keep.

@@ -1,10 +1,13 @@
 //! A part of a row as the edits so far left it, with its skyline: what edits write and questions read.
 
+use crate::census::up_to;
 use crate::edit::agreement::Agreement;
 use crate::edit::dry::DryMemory;
+use crate::edit::smoothing::Smoothing;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::kernels::lanes::Lanes;
+use crate::kernels::logit::{Logit, at_least};
 use crate::kernels::passes::{Passes, vectorized};
 use crate::math::saturated;
 use crate::noise::BLOCK;
@@ -122,33 +125,35 @@ impl Edited<'_> {
             if self.earliest(block, self.memory.skyline.maxima[block]) > head {
                 continue;
             }
-            let lanes = *self.lanes(block, &mut buffer);
-            for (lane, &x) in lanes.iter().enumerate() {
-                let token = self.span.token(block, lane);
-                if Key::new(x, token) <= head && self.memory.listed[block] >> lane & 1 == 0 {
-                    self.mask(token);
-                }
+            let first = self.span.token(block, 0);
+            let mut going = vectorized!(self.passes, simd => {
+                up_to(simd, self.lanes_by(simd, block, &mut buffer), first, head)
+            }) & !self.memory.listed[block];
+            while going != 0 {
+                let lane = going.trailing_zeros();
+                going &= going - 1;
+                self.mask(first + lane);
             }
         }
         self.repair();
     }
 
-    /// Gives every token alive another logit, by a map that never reorders: so the maxima follow by the same map.
-    pub(crate) fn map(&mut self, map: impl Fn(f32) -> f32) {
+    /// Bends every logit alive. That never reorders: so the maxima are bent the same way.
+    pub(crate) fn bend(&mut self, smoothing: &Smoothing, x_max: f32) {
         let mut buffer = [0.0; BLOCK];
         let EditedMemory { overlay, skyline, .. } = &mut *self.memory;
         for block in 0..self.span.blocks() {
             if skyline.maxima[block] == f32::NEG_INFINITY {
                 continue;
             }
-            let lanes =
-                *vectorized!(self.passes, simd => overlay.lanes(simd, &self.span, block, &mut buffer));
-            for (lane, &x) in lanes.iter().enumerate() {
-                if x > f32::NEG_INFINITY {
-                    overlay.set(block, lane, map(x));
-                }
-            }
-            skyline.maxima[block] = map(skyline.maxima[block]);
+            let mut bent = [0.0; BLOCK];
+            let alive = vectorized!(self.passes, simd => {
+                let lanes = overlay.lanes(simd, &self.span, block, &mut buffer);
+                smoothing.bend_block(simd, lanes, x_max, &mut bent);
+                at_least(f32::load(simd, lanes), -f32::MAX)
+            });
+            overlay.set_block(block, alive, &bent);
+            skyline.maxima[block] = smoothing.bend(skyline.maxima[block], x_max);
         }
     }
 

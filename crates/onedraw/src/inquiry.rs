@@ -25,6 +25,11 @@ impl<'a> Inquiry<'a> {
         &mut self.reply.keys
     }
 
+    /// The sums that came with the last answer.
+    pub(crate) fn histogram(&self) -> &[u64] {
+        &self.reply.histogram
+    }
+
     /// The mass up to and including `last`.
     pub(crate) fn total(&mut self, last: Key, softmax: Softmax) -> u64 {
         match self.ask(Question::Total { last, softmax }) {

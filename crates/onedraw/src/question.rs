@@ -88,6 +88,22 @@ pub enum Question {
         /// The log2 of the number of intervals.
         width: u32,
     },
+    /// How many tokens there are of every weight, counted on a part of the row and sampled on the rest.
+    Sketch {
+        /// How logits become weights.
+        softmax: Softmax,
+    },
+    /// The mass of the tokens within `inner`, and the keys of those within `outer` that are not, unordered.
+    Band {
+        /// `None`: no token.
+        inner: Option<Stretch>,
+        /// Holds the inner one.
+        outer: Stretch,
+        /// The last token that counts.
+        last: Key,
+        /// How logits become weights.
+        softmax: Softmax,
+    },
     /// The keys of the first `count` tokens, unordered.
     Best {
         /// How many.
@@ -152,6 +168,15 @@ pub enum Question {
     },
 }
 
+/// The logits from `highest` down to `lowest`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stretch {
+    /// The largest.
+    pub highest: f32,
+    /// The smallest.
+    pub lowest: f32,
+}
+
 /// What a histogram sums.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Measure {
@@ -214,7 +239,7 @@ pub enum Answer {
         /// The whole mass.
         total: Interval,
     },
-    /// To [`Question::Total`].
+    /// To [`Question::Total`], and to [`Question::Band`], whose keys are in [`Reply::keys`].
     Total(u64),
     /// To [`Question::Spread`].
     Spread(Spread),
@@ -231,7 +256,7 @@ pub enum Answer {
     },
     /// To [`Question::Best`] and [`Question::Kept`]: see [`Reply::keys`].
     Keys,
-    /// To [`Question::Histogram`] and [`Question::Distances`]: see [`Reply::histogram`].
+    /// To [`Question::Histogram`], [`Question::Distances`] and [`Question::Sketch`]: see [`Reply::histogram`].
     Histogram,
     /// To [`Question::Logit`]; `None` from who does not hold the token.
     Logit(Option<f32>),
@@ -356,6 +381,8 @@ impl Question {
             Question::Total { .. } | Question::Spread { .. } => 8 + 8,
             Question::Deviations { .. } => 8 + 4 + 4,
             Question::Distances { .. } => 4 + 16 + 8 + 8 + 4 + 1 + 1,
+            Question::Sketch { .. } => 8,
+            Question::Band { .. } => 8 + 8 + 8 + 8,
             Question::Best { .. } | Question::Logit { .. } => 4,
             Question::Kept { .. } | Question::Last { .. } => 8,
             Question::Histogram { .. } => 8 + 1 + 1 + 8,

@@ -334,6 +334,13 @@ impl Overlay {
         self.values[block * BLOCK + lane] = logit;
     }
 
+    /// Gives the lanes whose bit is set new logits; the others of the block are dead.
+    pub(crate) fn set_block(&mut self, block: usize, lanes: u64, logits: &[f32; BLOCK]) {
+        self.clean_for = None;
+        self.edited[block] |= lanes;
+        self.values[block * BLOCK..][..BLOCK].copy_from_slice(logits);
+    }
+
     #[inline]
     pub(crate) fn mask(&mut self, block: usize, lane: usize) {
         self.clean_for = None;

@@ -188,13 +188,20 @@ impl Answers for Slice<'_> {
                 self.edited.distances(centre, *last, (*first, *shift, *width), &mut reply.histogram);
                 Answer::Histogram
             }
+            Question::Sketch { softmax } => {
+                self.edited.sketch(*softmax, &mut reply.histogram);
+                Answer::Histogram
+            }
+            Question::Band { inner, outer, last, softmax } => {
+                Answer::Total(self.edited.band((*inner, *outer), *last, *softmax, &mut reply.keys))
+            }
             Question::Behead { head, xtc } => {
                 let protected = xtc.and_then(|(segment, step)| self.protected(segment, step)).unwrap_or(&[]);
                 self.edited.behead(*head, protected);
                 self.summit()
             }
             Question::Smooth { smoothing, x_max } => {
-                self.edited.map(|x| smoothing.bend(x, *x_max));
+                self.edited.bend(smoothing, *x_max);
                 self.summit()
             }
             Question::Edit { logits, masked } => {

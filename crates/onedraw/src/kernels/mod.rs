@@ -4,6 +4,7 @@
 //! their sums (`weight.rs`), noise and arrival times (`arrival.rs`).
 
 pub(crate) mod arrival;
+pub(crate) mod deviation;
 pub(crate) mod lanes;
 pub(crate) mod logit;
 pub(crate) mod passes;

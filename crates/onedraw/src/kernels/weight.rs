@@ -72,6 +72,20 @@ impl<S: Lanes> Masses<S> {
         self.sums = floors(self.simd, self.sums, powers, maximum < self.small_below);
     }
 
+    /// As [`Masses::add`], of the logits that are `lowest` or more.
+    #[inline(always)]
+    pub(crate) fn add_from(&mut self, lanes: &[f32; BLOCK], maximum: f32, lowest: f32) {
+        if maximum < self.nothing_below || maximum < lowest {
+            return;
+        }
+        let (a, b, c, d) = f32::load(self.simd, lanes);
+        let none = f32x16::splat(self.simd, f32::NEG_INFINITY);
+        let (a, b) = (a.simd_ge(lowest).select(a, none), b.simd_ge(lowest).select(b, none));
+        let (c, d) = (c.simd_ge(lowest).select(c, none), d.simd_ge(lowest).select(d, none));
+        let powers = four_powers(self.simd, exponents((a, b, c, d), self.softmax));
+        self.sums = floors(self.simd, self.sums, powers, maximum < self.small_below);
+    }
+
     /// As [`Masses::add`], for a run of blocks and their maxima: what is constant stays in registers.
     #[inline(always)]
     pub(crate) fn and(mut self, blocks: &[[f32; BLOCK]], maxima: &[f32], with_entropy: bool) -> Self {
@@ -95,7 +109,7 @@ impl<S: Lanes> Masses<S> {
     #[inline(always)]
     pub(crate) fn add_spread(&mut self, lanes: &[f32; BLOCK], maximum: f32) {
         let four = f32::load(self.simd, lanes);
-        self.count += at_least(four, -f32::MAX).count_ones();
+        self.count += alive(four);
         if maximum < self.nothing_below {
             return;
         }
@@ -125,6 +139,14 @@ impl<S: Lanes> Masses<S> {
     pub(crate) fn surprise(&self) -> u64 {
         self.surprises.as_slice().iter().sum()
     }
+}
+
+/// How many of 64 logits are not −inf: mostly all.
+#[inline(always)]
+fn alive<S: Lanes>(four: Four<S>) -> u32 {
+    let (a, b, c, d) = four;
+    let least = a.min(b).min(c.min(d));
+    if least.simd_ge(-f32::MAX).all_true() { BLOCK as u32 } else { at_least(four, -f32::MAX).count_ones() }
 }
 
 /// Adds floors. Where they are small, 32 bits do.

@@ -5,7 +5,8 @@
 use crate::inquiry::Inquiry;
 use crate::mass::Softmax;
 use crate::order::Key;
-use crate::question::{Answer, Measure, Question};
+use crate::question::{Answer, Question};
+use crate::selection::Weighed;
 use crate::truncate::Verdict;
 
 /// A share of a mass as a fraction of 2^53, so that comparisons are exact, in 128 bits.
@@ -75,7 +76,7 @@ impl TopP {
     /// The token in which the mass crosses p.
     pub(crate) fn cut(&self, row: &mut Inquiry<'_>, softmax: Softmax, previous: Key) -> Key {
         // Past the first `units` of mass nothing is kept; the last of them lies in the crossing token.
-        let units = self.share.units(row.total(previous, softmax));
-        row.locate(Measure::Mass(softmax), units - 1)
+        let total = row.total(previous, softmax);
+        row.locate_mass(Weighed { last: previous, softmax, total }, self.share.units(total) - 1)
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! `|−ln p − H|` is `|y − c|`, with `y = ln(w / w_best)` and c its mean, so what is kept is a window of the order: the logits with
 //! `|y − c| ≤ d*`. d* is the smallest distance within which the mass reaches p; all tokens at d* stay. Distances are rounded to f32
-//! once, which makes them 31-bit keys, and a radix select over these finds d* in three passes.
+//! once, which makes them 31-bit keys; d* is selected among those that a sketch leaves, or by a radix select in three passes.
 
 use crate::edit::temperature::Temperature;
 use crate::inquiry::Inquiry;
 use crate::order::{Key, lowest_where};
-use crate::question::Question;
+use crate::question::{Question, Stretch};
+use crate::selection::{CAUTIONS, Weighed, listed_mass, select};
 use crate::truncate::top_p::Share;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +32,23 @@ impl Centre {
     #[inline(always)]
     pub fn distance(&self, x: f32) -> f32 {
         (self.temperature.scaled(x, self.x_max) - self.mean).abs() as f32
+    }
+
+    /// The lowest logit on the likely side that is farther than `limit`; `None` if none is.
+    fn too_likely(&self, limit: f32) -> Option<f32> {
+        lowest_where(self.x_max, |x| self.is_above(x) && self.distance(x) > limit)
+    }
+
+    /// The lowest logit that is no farther than `limit`, or the lowest on the likely side.
+    fn least_likely(&self, limit: f32) -> Option<f32> {
+        lowest_where(self.x_max, |x| self.is_above(x) || self.distance(x) <= limit)
+    }
+
+    /// The logits no farther than `limit`; `None` if no logit is that near.
+    fn within(&self, limit: f32) -> Option<Stretch> {
+        let highest = self.too_likely(limit).map_or(self.x_max, f32::next_down);
+        let lowest = self.least_likely(limit)?;
+        (lowest <= highest).then_some(Stretch { highest, lowest })
     }
 
     /// Whether a logit lies on the likely side.
@@ -59,14 +77,36 @@ impl Typical {
         temperature: Temperature,
         previous: Key,
     ) -> Window {
-        let spread = row.spread(previous, temperature.softmax(x_max));
+        let softmax = temperature.softmax(x_max);
+        let spread = row.spread(previous, softmax);
         let centre = Centre { x_max, temperature, mean: -spread.mean() };
-        let farthest = farthest(row, centre, previous, self.share.units(spread.total) - 1);
-        let is_far = |x: f32| centre.distance(x) > farthest;
-        let head = lowest_where(x_max, |x| centre.is_above(x) && is_far(x));
-        let last = lowest_where(x_max, |x| centre.is_above(x) || !is_far(x));
-        Window { head: head.map(Key::last_of), last: last.map_or(previous, Key::last_of).min(previous) }
+        let of = Weighed { last: previous, softmax, total: spread.total };
+        let unit = self.share.units(spread.total) - 1;
+        let farthest =
+            farthest_listed(row, centre, of, unit).unwrap_or_else(|| farthest(row, centre, previous, unit));
+        let head = centre.too_likely(farthest).map(Key::last_of);
+        let last = centre.least_likely(farthest).map_or(previous, Key::last_of);
+        Window { head, last: last.min(previous) }
     }
+}
+
+/// As [`farthest`], where a sketch leaves few tokens to choose from.
+fn farthest_listed(row: &mut Inquiry<'_>, centre: Centre, of: Weighed, unit: u64) -> Option<f32> {
+    use std::f64::consts::{LN_2, LOG2_E};
+    // The upper half is the distance, the lower half the logit.
+    let place = |key: Key| u64::from(centre.distance(key.logit()).to_bits()) << 32 | key.number() >> 32;
+    let within = |distance: f64| centre.within((distance * LN_2) as f32);
+    let sketch = row.sketch(of);
+    CAUTIONS.iter().find_map(|&caution| {
+        let bracket = sketch.bracket(centre.mean * LOG2_E, unit, caution);
+        let unit = row.beyond(of, bracket, within, unit)?;
+        let places = row.keys();
+        places.iter_mut().for_each(|key| *key = Key::from_number(place(*key)));
+        let place = select(places, unit, |places| {
+            listed_mass(places.iter().map(|place| Key::from_number(place.number() << 32)), of.softmax)
+        })?;
+        Some(f32::from_bits((place.number() >> 32) as u32))
+    })
 }
 
 /// The distance of the token in which unit number `unit` of the mass lies, nearest first.

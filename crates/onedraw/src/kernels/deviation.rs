@@ -1,0 +1,128 @@
+//! Sums of distances and of their squares, in integers that f64 lanes hold exactly.
+
+use fearless_simd::prelude::*;
+use fearless_simd::{Simd, f32x16, f64x8};
+
+use crate::kernels::lanes::Lanes;
+use crate::noise::BLOCK;
+
+/// The half of the bits of a distance: `q = upper · 2^20 + lower`, with the lower part between −2^19 and 2^19.
+const HALF: f64 = 1_048_576.0;
+/// Adding and subtracting it rounds a number below 2^51 to the nearest integer.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
+/// Sums of `q = floor((x_max − x) · scale)`, which is 2^40 at most, and of q².
+pub(crate) struct Deviations<S: Simd> {
+    x_max: f64x8<S>,
+    scale: f64,
+    sums: Sums<S>,
+    blocks: u32,
+    sum: u64,
+    squares: i128,
+}
+
+/// Every term is 2^40 at most: a lane holds 2^13 of them.
+#[derive(Clone, Copy)]
+struct Sums<S: Simd> {
+    whole: f64x8<S>,
+    upper: f64x8<S>,
+    mixed: f64x8<S>,
+    lower: f64x8<S>,
+}
+
+impl<S: Simd> Sums<S> {
+    #[inline(always)]
+    fn new(simd: S) -> Self {
+        let zero = f64x8::splat(simd, 0.0);
+        Self { whole: zero, upper: zero, mixed: zero, lower: zero }
+    }
+}
+
+impl<S: Lanes> Deviations<S> {
+    #[inline(always)]
+    pub(crate) fn new(simd: S, x_max: f32, scale: f64) -> Self {
+        let x_max = f64x8::splat(simd, f64::from(x_max));
+        Self { x_max, scale, sums: Sums::new(simd), blocks: 0, sum: 0, squares: 0 }
+    }
+
+    /// Adds 64 logits, `x_max` at most.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, lanes: &[f32; BLOCK]) {
+        for i in 0..BLOCK / 16 {
+            let (low, high) = f32x16::from_slice(self.x_max.simd, &lanes[16 * i..16 * i + 16]).widen();
+            self.add_eight(low);
+            self.add_eight(high);
+        }
+        self.blocks += 1;
+        // Eight terms a block.
+        if self.blocks == 1 << 10 {
+            self.empty();
+        }
+    }
+
+    #[inline(always)]
+    fn add_eight(&mut self, logits: f64x8<S>) {
+        let q = ((self.x_max - logits) * self.scale).trunc();
+        let upper = (q * (1.0 / HALF) + ROUND) - ROUND;
+        // From here on everything is exact, fused or not.
+        let lower = upper.mul_add(-HALF, q);
+        self.sums.whole += q;
+        self.sums.upper = upper.mul_add(upper, self.sums.upper);
+        self.sums.mixed = upper.mul_add(lower, self.sums.mixed);
+        self.sums.lower = lower.mul_add(lower, self.sums.lower);
+    }
+
+    #[inline(always)]
+    fn empty(&mut self) {
+        let Sums { whole, upper, mixed, lower } = self.sums;
+        for lane in 0..8 {
+            self.sum += whole[lane] as u64;
+            let square = |sum: f64, shift: u32| i128::from(sum as i64) << shift;
+            self.squares += square(upper[lane], 40) + square(mixed[lane], 21) + square(lower[lane], 0);
+        }
+        self.sums = Sums::new(self.x_max.simd);
+        self.blocks = 0;
+    }
+
+    /// Σq and Σq².
+    #[inline(always)]
+    pub(crate) fn sums(mut self) -> (u64, u128) {
+        self.empty();
+        (self.sum, self.squares as u128)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::passes::{Passes, vectorized};
+
+    #[test]
+    fn every_instruction_set_sums_the_same_distances() {
+        // The farthest, over and over, fills the lanes as far as they go.
+        for (range, scale) in [(16.0, 68_719_476_736.0), (11.3, 68_719_476_736.0), (0.7, 1_099_511_627_776.0)]
+        {
+            let lanes = |i: u32| -> [f32; BLOCK] {
+                std::array::from_fn(|lane| {
+                    let word = (i * 64 + lane as u32).wrapping_mul(2_654_435_761);
+                    let share = if i < 1500 { 1.0 } else { (word >> 8) as f32 / 16_777_216.0 };
+                    3.0 - range * share
+                })
+            };
+            let q = |x: f32| ((3.0 - f64::from(x)) * scale) as u64;
+            let (mut sum, mut squares) = (0u64, 0u128);
+            for x in (0..3000).flat_map(lanes) {
+                sum += q(x);
+                squares += u128::from(q(x)).pow(2);
+            }
+            for passes in Passes::supported() {
+                let sums = vectorized!(passes, simd => {
+                    let mut deviations = Deviations::new(simd, 3.0, scale);
+                    (0..3000).for_each(#[inline(always)] |i| deviations.add(&lanes(i)));
+                    deviations.sums()
+                });
+                assert_eq!(sums, (sum, squares), "{passes:?}");
+            }
+        }
+    }
+}
