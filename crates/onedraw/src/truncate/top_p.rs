@@ -54,8 +54,8 @@ impl TopP {
         if !is_first {
             return Verdict::HangsOnTotal;
         }
-        // First from the blocks that reach the token alone, then from all that could matter: 2^-25 of the best weighs less than an interval is wide.
-        let depths = [softmax.x_max, softmax.x_max - 25.0 / softmax.scale];
+        // First from the blocks that reach the token alone, then from all that could matter: what weighs less than 2^-20 of the best makes an interval half a percent wide.
+        let depths = [softmax.x_max, softmax.x_max - 20.0 / softmax.scale];
         for depth in depths {
             let Answer::Weighed { before, total } = row.ask(Question::Weigh { key, softmax, depth }) else {
                 break;
