@@ -4,9 +4,8 @@
 //! set has: one register, two, or four. Every operation is IEEE and every reduction that a token depends on a maximum or a sum of integers, so all
 //! of them give the same bits.
 
-use fearless_simd::Level;
 #[cfg(target_arch = "x86_64")]
-use fearless_simd::{Avx2, Avx512};
+use fearless_simd::{Avx2, Avx512, Level};
 
 use crate::kernels::lanes::{self, Baseline};
 use crate::kernels::skyline::{self, Scanned};
@@ -58,15 +57,14 @@ impl Default for Passes {
 impl Passes {
     /// `None` where this machine or build lacks it.
     pub(crate) fn of(kernel: Kernel) -> Option<Self> {
-        let level = Level::new();
         match kernel {
             Kernel::Scalar => Some(Self::Baseline(lanes::baseline())),
             #[cfg(target_arch = "x86_64")]
             Kernel::Sse => Some(Self::Baseline(lanes::baseline())),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => level.as_avx2().map(Self::Avx2),
+            Kernel::Avx2 => Level::new().as_avx2().map(Self::Avx2),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => level.as_avx512().map(Self::Avx512),
+            Kernel::Avx512 => Level::new().as_avx512().map(Self::Avx512),
             #[cfg(target_arch = "aarch64")]
             Kernel::Neon => Some(Self::Baseline(lanes::baseline())),
             Kernel::Auto => [Kernel::Avx512, Kernel::Avx2, Kernel::Scalar].into_iter().find_map(Self::of),
