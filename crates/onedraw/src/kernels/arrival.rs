@@ -63,7 +63,7 @@ pub(crate) fn neighbour(bit: usize) -> usize {
     bit % CALLS * 4 + bit / CALLS
 }
 
-/// `2^((x_max − x) · scale)`: how much later than the best a logit arrives, within 1e-5. What cannot win is 2^100 late.
+/// `2^((x_max − x) · scale)`: how much later than the best a logit arrives, within 1e-4. What cannot win is 2^100 late.
 #[inline(always)]
 pub(crate) fn delay<S: Lanes>(x: f32x16<S>, x_max: f32, scale: f32) -> f32x16<S> {
     let t = (f32x16::splat(x.simd, x_max) - x) * scale;

@@ -1,7 +1,7 @@
 //! Which instruction set reads the rows. The choice can change the speed, never a token.
 //!
 //! The passes are one source, compiled for each instruction set (`passes.rs`, `lanes.rs`): logits of any type (`logit.rs`), block maxima (`skyline.rs`, `sound.rs`), weights and
-//! their sums (`weight.rs`), noise and arrival times (`arrival.rs`).
+//! their sums (`weight.rs`), deviations (`deviation.rs`), noise and arrival times (`arrival.rs`).
 
 pub(crate) mod arrival;
 pub(crate) mod deviation;
@@ -24,9 +24,9 @@ pub enum Kernel {
     /// The best this machine has.
     #[default]
     Auto,
-    /// What every machine has.
+    /// What every machine of the architecture has: SSE2 on x86-64, NEON on AArch64, plain code elsewhere.
     Scalar,
-    /// x86-64's 128-bit vectors.
+    /// x86-64's 128-bit vectors: the same as [`Kernel::Scalar`] there.
     Sse,
     /// x86-64's 256-bit vectors with fused multiply-add.
     Avx2,
