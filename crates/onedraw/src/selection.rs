@@ -20,6 +20,13 @@ const LISTED: usize = 16_384;
 /// A sketch is believed first, and if it was wrong, doubted.
 pub(crate) const CAUTIONS: [f64; 2] = [1.0, 4.0];
 
+/// Where a listed number keeps the order of the logit; the value is how far up it must be shifted.
+#[derive(Clone, Copy)]
+pub(crate) enum Half {
+    Upper = 0,
+    Lower = 32,
+}
+
 /// Tokens up to `last`, and their mass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Weighed {
@@ -43,7 +50,7 @@ impl Inquiry<'_> {
         let sketch = self.sketch(of);
         CAUTIONS.iter().find_map(|&caution| {
             let unit = self.beyond(of, sketch.bracket(0.0, unit, caution), from, unit)?;
-            select(self.keys(), unit, |keys| listed_mass(keys.iter().copied(), of.softmax))
+            select(self.keys(), unit, |keys| listed_mass(keys, Half::Upper, of.softmax))
         })
     }
 
@@ -85,15 +92,16 @@ impl Inquiry<'_> {
     }
 }
 
-/// The mass of listed tokens.
-pub(crate) fn listed_mass(keys: impl Iterator<Item = Key>, softmax: Softmax) -> u64 {
-    let mut keys = keys.map(Key::logit);
+/// The mass of listed tokens, the logits of which are kept in the upper or the lower half of a number.
+pub(crate) fn listed_mass(keys: &[Key], half: Half, softmax: Softmax) -> u64 {
+    let shift = half as u32;
     vectorized!(Passes::default(), simd => {
         let mut masses = Masses::new(simd, softmax);
-        while let Some(logit) = keys.next() {
+        for keys in keys.chunks(BLOCK) {
             let mut lanes = [f32::NEG_INFINITY; BLOCK];
-            lanes[0] = logit;
-            lanes[1..].iter_mut().zip(&mut keys).for_each(|(lane, logit)| *lane = logit);
+            for (lane, key) in lanes.iter_mut().zip(keys) {
+                *lane = Key::from_number(key.number() << shift).logit();
+            }
             masses.add(&lanes, softmax.x_max);
         }
         masses.mass()
@@ -116,6 +124,21 @@ pub(crate) fn select(keys: &mut [Key], mut unit: u64, mass: impl Fn(&[Key]) -> u
         };
     }
     keys.first().copied().filter(|&key| unit < mass(&[key]))
+}
+
+/// Lists the tokens of a block whose bit is set. Most blocks have few, and how many cannot be foreseen: the first four are written
+/// without a branch.
+#[inline(always)]
+fn list(keys: &mut Vec<Key>, lanes: &[f32; BLOCK], first: u32, mut bits: u64) {
+    let end = keys.len() + bits.count_ones() as usize;
+    while keys.len() < end {
+        for _ in 0..4 {
+            let lane = bits.trailing_zeros() % BLOCK as u32;
+            bits &= bits.wrapping_sub(1);
+            keys.push(Key::new(lanes[lane as usize], first + lane));
+        }
+    }
+    keys.truncate(end);
 }
 
 impl Edited<'_> {
@@ -149,11 +172,7 @@ impl Edited<'_> {
                     around = listed & !above & !within;
                     weighed = only(simd, lanes, within, &mut copy);
                 }
-                while around != 0 {
-                    let lane = around.trailing_zeros() as usize;
-                    around &= around - 1;
-                    keys.push(Key::new(lanes[lane], self.span.token(block, lane)));
-                }
+                list(keys, lanes, self.span.token(block, 0), around);
                 masses.add_from(weighed, maximum, inner.lowest);
             }
             masses.mass()
@@ -267,7 +286,7 @@ mod tests {
         for distinct in [1, 2, 50, 1000] {
             let row = rows::ties(distinct as u64, 777, distinct);
             let mut keys: Vec<Key> = (0..).zip(&row).map(|(token, &x)| Key::new(x.min(4.0), token)).collect();
-            let mass = |keys: &[Key]| listed_mass(keys.iter().copied(), softmax);
+            let mass = |keys: &[Key]| listed_mass(keys, Half::Upper, softmax);
             let total = mass(&keys);
             for step in 0..100 {
                 let unit = total / 100 * step;

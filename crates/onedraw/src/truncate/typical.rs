@@ -8,7 +8,7 @@ use crate::edit::temperature::Temperature;
 use crate::inquiry::Inquiry;
 use crate::order::{Key, lowest_where};
 use crate::question::{Question, Stretch};
-use crate::selection::{CAUTIONS, Weighed, listed_mass, select};
+use crate::selection::{CAUTIONS, Half, Weighed, listed_mass, select};
 use crate::truncate::top_p::Share;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,9 +102,7 @@ fn farthest_listed(row: &mut Inquiry<'_>, centre: Centre, of: Weighed, unit: u64
         let unit = row.beyond(of, bracket, within, unit)?;
         let places = row.keys();
         places.iter_mut().for_each(|key| *key = Key::from_number(place(*key)));
-        let place = select(places, unit, |places| {
-            listed_mass(places.iter().map(|place| Key::from_number(place.number() << 32)), of.softmax)
-        })?;
+        let place = select(places, unit, |places| listed_mass(places, Half::Lower, of.softmax))?;
         Some(f32::from_bits((place.number() >> 32) as u32))
     })
 }
