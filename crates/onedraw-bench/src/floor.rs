@@ -1,4 +1,4 @@
-//! The floor: what nobody who looks at every logit can go below.
+//! The floor: the least that anybody does who looks at every logit.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, dispatch, f32x16};

@@ -8,6 +8,7 @@ use crate::edit::Edit;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
 use crate::inquiry::Inquiry;
+use crate::kernels::passes::Passes;
 use crate::mass::{Softmax, UNIT, relative};
 use crate::math::ln;
 use crate::order::Key;
@@ -21,6 +22,8 @@ use crate::truncate::{Prefix, Verdict};
 pub(crate) struct DrawMemory {
     reply: Reply,
     pending: Vec<Pending>,
+    /// How rows are read, and what is listed of them.
+    pub passes: Passes,
 }
 
 /// A truncation that was not made, only asked about, with what became known of it.
@@ -58,8 +61,8 @@ impl<'a> Draw<'a> {
         question: Question,
         segment: Option<&Segment>,
     ) -> Result<Self, RowError> {
-        let DrawMemory { reply, pending } = memory;
-        let mut row = Inquiry::new(row, reply);
+        let DrawMemory { reply, pending, passes } = memory;
+        let mut row = Inquiry::new(row, reply, *passes);
         pending.clear();
         let summit = summit(&mut row, question, segment)?;
         Ok(Self { row, pending, summit, temperature: Temperature::ONE, is_greedy: false, kept: None })

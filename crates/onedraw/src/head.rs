@@ -43,9 +43,17 @@ impl Head {
     /// If `count` blocks reach a logit, each holds a token that does: so no token below it is among the first `count`.
     pub(crate) fn list(&mut self, edited: &Edited<'_>, count: usize) -> &[Key] {
         self.keys.clear();
+        if count == 0 {
+            self.last = None;
+            return &self.keys;
+        }
         let maxima = edited.maxima();
+        // Room for what any row may show: a later step must not allocate.
+        self.earliest.clear();
+        self.earliest.reserve(maxima.len());
+        self.keys.reserve((BLOCK * (2 * count + SPARE)).min(edited.span.row.len()));
         let mut last = Key::END;
-        if count > 0 && count < maxima.len() {
+        if count < maxima.len() {
             let (reached, blocks) = vectorized!(edited.passes, simd => reached_by(simd, maxima, count));
             last = Key::last_of(reached).min(Key::END);
             if blocks > 2 * count + SPARE {
@@ -78,13 +86,23 @@ impl Head {
     }
 }
 
+/// Where a listed number keeps the order of the logit; the value is how far up it must be shifted.
+#[derive(Clone, Copy)]
+pub(crate) enum Half {
+    Upper = 0,
+    Lower = 32,
+}
+
 /// The mass of listed tokens.
 #[inline(always)]
-pub(crate) fn mass<S: Lanes>(simd: S, keys: &[Key], softmax: Softmax) -> u64 {
+pub(crate) fn mass<S: Lanes>(simd: S, keys: &[Key], half: Half, softmax: Softmax) -> u64 {
+    let shift = half as u32;
     let mut masses = Masses::new(simd, softmax);
     for keys in keys.chunks(BLOCK) {
         let mut lanes = [f32::NEG_INFINITY; BLOCK];
-        lanes.iter_mut().zip(keys).for_each(|(lane, key)| *lane = key.logit());
+        for (lane, key) in lanes.iter_mut().zip(keys) {
+            *lane = Key::from_number(key.number() << shift).logit();
+        }
         masses.add(&lanes, softmax.x_max);
     }
     masses.mass()

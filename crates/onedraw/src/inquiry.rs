@@ -1,5 +1,6 @@
 //! Asking a row: the questions that need an answer and nothing else, and those that take several.
 
+use crate::kernels::passes::Passes;
 use crate::mass::{Softmax, Spread};
 use crate::order::Key;
 use crate::question::{Answer, Answers, Measure, Question, Reply};
@@ -8,11 +9,13 @@ use crate::question::{Answer, Answers, Measure, Question, Reply};
 pub(crate) struct Inquiry<'a> {
     row: &'a mut dyn Answers,
     reply: &'a mut Reply,
+    /// For what is listed here.
+    pub passes: Passes,
 }
 
 impl<'a> Inquiry<'a> {
-    pub(crate) fn new(row: &'a mut dyn Answers, reply: &'a mut Reply) -> Self {
-        Self { row, reply }
+    pub(crate) fn new(row: &'a mut dyn Answers, reply: &'a mut Reply, passes: Passes) -> Self {
+        Self { row, reply, passes }
     }
 
     pub(crate) fn ask(&mut self, question: Question) -> Answer {

@@ -54,9 +54,14 @@ struct Lead {
 }
 
 impl Race {
-    /// A new draw begins: its noise is another.
-    pub(crate) fn forget(&mut self) {
+    /// A new draw begins, over so many blocks: its noise is another.
+    pub(crate) fn forget(&mut self, blocks: usize) {
         self.minima.clear();
+        // Room for a race, also where most draws need none: a later step must not allocate. They may begin in the middle of a group.
+        let groups = blocks.div_ceil(BLOCK) + 1;
+        self.minima.reserve(groups * BLOCK);
+        self.arrivals.reserve((groups * BLOCK).saturating_sub(self.arrivals.len()));
+        self.groups.reserve(groups.saturating_sub(self.groups.len()));
     }
 
     /// The winner. Every race starts over: what a former race pruned may win this one.

@@ -4,6 +4,7 @@
 
 use crate::census::{between, only, up_to};
 use crate::edited::Edited;
+use crate::head::{Half, mass};
 use crate::inquiry::Inquiry;
 use crate::kernels::logit::{Logit, at_least};
 use crate::kernels::passes::vectorized;
@@ -17,15 +18,11 @@ use crate::sketch::{Bracket, Sketch};
 /// A sketch that leaves more tokens than this is no help.
 const LISTED: usize = 16_384;
 
+/// A list that grew too long ends with the block in which it did, and is written four keys at a time.
+const ROOM: usize = LISTED + BLOCK + 4;
+
 /// A sketch is believed first, and if it was wrong, doubted.
 pub(crate) const CAUTIONS: [f64; 2] = [1.0, 4.0];
-
-/// Where a listed number keeps the order of the logit; the value is how far up it must be shifted.
-#[derive(Clone, Copy)]
-pub(crate) enum Half {
-    Upper = 0,
-    Lower = 32,
-}
 
 /// Tokens up to `last`, and their mass.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +47,7 @@ impl Inquiry<'_> {
         let sketch = self.sketch(of);
         CAUTIONS.iter().find_map(|&caution| {
             let unit = self.beyond(of, sketch.bracket(0.0, unit, caution), from, unit)?;
-            select(self.keys(), unit, |keys| listed_mass(keys, Half::Upper, of.softmax))
+            self.select_listed(unit, Half::Upper, of.softmax)
         })
     }
 
@@ -77,9 +74,18 @@ impl Inquiry<'_> {
         // Room for the longest list at once: a later step with a longer one must not allocate.
         let keys = self.keys();
         keys.clear();
-        keys.reserve(LISTED);
+        keys.reserve(ROOM);
         let nearer = self.band(of, bracket.nearer.and_then(&within), within(bracket.farther)?);
+        if self.keys().len() > LISTED {
+            return None;
+        }
         unit.checked_sub(nearer)
+    }
+
+    /// The place among the listed keys in which unit number `unit` of their mass lies; `None` if there is less.
+    pub(crate) fn select_listed(&mut self, unit: u64, half: Half, softmax: Softmax) -> Option<Key> {
+        let passes = self.passes;
+        select(self.keys(), unit, |keys| vectorized!(passes, simd => mass(simd, keys, half, softmax)))
     }
 
     /// The mass of the inner stretch. The keys of the outer one that the inner has not are listed.
@@ -92,24 +98,8 @@ impl Inquiry<'_> {
     }
 }
 
-/// The mass of listed tokens, the logits of which are kept in the upper or the lower half of a number.
-pub(crate) fn listed_mass(keys: &[Key], half: Half, softmax: Softmax) -> u64 {
-    let shift = half as u32;
-    vectorized!(Passes::default(), simd => {
-        let mut masses = Masses::new(simd, softmax);
-        for keys in keys.chunks(BLOCK) {
-            let mut lanes = [f32::NEG_INFINITY; BLOCK];
-            for (lane, key) in lanes.iter_mut().zip(keys) {
-                *lane = Key::from_number(key.number() << shift).logit();
-            }
-            masses.add(&lanes, softmax.x_max);
-        }
-        masses.mass()
-    })
-}
-
 /// The place in which unit number `unit` of the listed mass lies; `None` if there is less.
-pub(crate) fn select(keys: &mut [Key], mut unit: u64, mass: impl Fn(&[Key]) -> u64) -> Option<Key> {
+fn select(keys: &mut [Key], mut unit: u64, mass: impl Fn(&[Key]) -> u64) -> Option<Key> {
     let mut keys = keys;
     while keys.len() > 1 {
         let middle = keys.len() / 2;
@@ -142,7 +132,7 @@ fn list(keys: &mut Vec<Key>, lanes: &[f32; BLOCK], first: u32, mut bits: u64) {
 }
 
 impl Edited<'_> {
-    /// The mass of the inner stretch up to `last`. The keys of the outer one that the inner has not are listed.
+    /// The mass of the inner stretch up to `last`. The keys of the outer one that the inner has not are listed, unless they are too many.
     pub(crate) fn band(
         &self,
         (inner, outer): (Option<Stretch>, Stretch),
@@ -150,7 +140,7 @@ impl Edited<'_> {
         softmax: Softmax,
         keys: &mut Vec<Key>,
     ) -> u64 {
-        keys.reserve(LISTED.min(self.span.row.len()));
+        keys.reserve(ROOM.min(self.span.row.len() + 4));
         let last = last.min(Key::last_of(outer.lowest));
         // No logit is in a stretch from infinity on.
         let inner = inner.unwrap_or(Stretch { highest: outer.highest, lowest: f32::INFINITY });
@@ -162,9 +152,9 @@ impl Edited<'_> {
                     continue;
                 }
                 let lanes = self.lanes_by(simd, block, &mut buffer);
+                // Where only the logit tells, what an earlier cut dropped lies below its last logit, and so below the stretch.
                 let mut weighed = lanes;
                 let mut around = between(simd, lanes, last.logit(), inner.lowest);
-                // Where only the logit tells, one look is enough.
                 if maximum > inner.highest || last.token() != u32::MAX {
                     let listed = up_to(simd, lanes, self.span.token(block, 0), last);
                     let above = at_least(f32::load(simd, lanes), outer.highest.next_up());
@@ -172,8 +162,10 @@ impl Edited<'_> {
                     around = listed & !above & !within;
                     weighed = only(simd, lanes, within, &mut copy);
                 }
-                list(keys, lanes, self.span.token(block, 0), around);
-                masses.add_from(weighed, maximum, inner.lowest);
+                if keys.len() <= LISTED {
+                    list(keys, lanes, self.span.token(block, 0), around);
+                }
+                masses.add_from(weighed, maximum, inner.lowest.max(last.logit()));
             }
             masses.mass()
         })
@@ -248,7 +240,7 @@ mod tests {
                 });
                 let mut reply = crate::question::Reply::default();
                 parts.others = 0;
-                let located = Inquiry::new(&mut parts, &mut reply).locate_mass(of, unit);
+                let located = Inquiry::new(&mut parts, &mut reply, passes).locate_mass(of, unit);
                 assert_eq!(Some(located), crossing.map(|place| order[place]), "{share} of {kept}");
                 // Near the end of the mass too many tokens are left to be listed.
                 missed += usize::from(parts.others > 0 && share < 0.99);
@@ -286,7 +278,8 @@ mod tests {
         for distinct in [1, 2, 50, 1000] {
             let row = rows::ties(distinct as u64, 777, distinct);
             let mut keys: Vec<Key> = (0..).zip(&row).map(|(token, &x)| Key::new(x.min(4.0), token)).collect();
-            let mass = |keys: &[Key]| listed_mass(keys, Half::Upper, softmax);
+            let mass =
+                |keys: &[Key]| vectorized!(Passes::default(), simd => mass(simd, keys, Half::Upper, softmax));
             let total = mass(&keys);
             for step in 0..100 {
                 let unit = total / 100 * step;

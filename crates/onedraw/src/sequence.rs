@@ -221,12 +221,12 @@ impl Sequence {
         let _mode = Standard::enter();
         let context = self.context(mask, position);
         let noise = self.noise(position);
-        let Workspace { shards, slices, draw, partial, traffic, passes } = workspace;
+        let Workspace { shards, slices, draw, partial, traffic } = workspace;
         slices.resize_with(shards.ranks(), SliceMemory::default);
         if let [whole] = &mut slices[..] {
-            return use_row(&mut Slice::load(row, 0, segments, context, noise, *passes, whole), draw);
+            return use_row(&mut Slice::load(row, 0, segments, context, noise, draw.passes, whole), draw);
         }
-        let mut ranks = Ranks::load(row, shards, segments, context, noise, *passes, slices, partial);
+        let mut ranks = Ranks::load(row, shards, segments, context, noise, draw.passes, slices, partial);
         let result = use_row(&mut ranks, draw);
         *traffic = ranks.traffic;
         result
@@ -382,7 +382,7 @@ impl Sequence {
         let noise = self.noise(self.position());
         workspace.slices.resize_with(workspace.shards.ranks(), SliceMemory::default);
         let memory = &mut workspace.slices[0];
-        Ok(Rank::new(Slice::load(part, start, segments, context, noise, workspace.passes, memory)))
+        Ok(Rank::new(Slice::load(part, start, segments, context, noise, workspace.draw.passes, memory)))
     }
 
     /// Draws the next token of a row that others hold.

@@ -12,11 +12,13 @@
 //! | top-k above | its rank; if it is rejected, the k best keys, once | 13, 5, then 5, 1 + 8·k |
 //! | top-p | intervals of the mass before it and of the total, once or twice | 21, 33 |
 //! | top-p, if the intervals cannot tell, and after another truncation | both masses | 2 · 17, 2 · 9 |
-//! | a cut by mass, or a k above 1,024 | five histograms | 5 · 19, up to 3 · 16,385 + 2 · 8,193 |
+//! | a cut by mass | a sketch, then one or two bands of n keys | 9, 22,529, then 33, 9 + 8·n |
+//! | a cut by mass that no band holds, or a k above 1,024 | five histograms | 5 · 19, up to 3 · 16,385 + 2 · 8,193 |
 //! | epsilon, top-a, mirostat 2 | an interval of the total, and if it cannot tell, the total | 21, 33, then 17, 9 |
 //! | eta (if the interval cannot tell), dynatemp | count, mass and entropy | 17, 21 |
 //! | top-n-sigma | the last token, then sums of deviations | 9, 9, then 17, 29 |
-//! | typical | the entropy, three histograms of distances, then what goes, if anything does | 17, 21, then 3 · 43, 2 · 16,385 + 8,193, then 17, 14 |
+//! | typical | the entropy, a sketch and bands, then what goes, if anything does | 17, 21, then as above, then 17, 14 |
+//! | typical, if no band holds its end | three histograms of distances | 3 · 43, 2 · 16,385 + 8,193 |
 //! | XTC, if its coin says yes | the total, the last top choice, then what goes | 17, 9, then 9, 9, then 17, 14 |
 //! | mirostat 1 | the hundred best keys | 5, 801 |
 //! | mirostat, after the draw | what was kept, and its mass | as for top-k or for epsilon |

@@ -6,7 +6,7 @@
 use crate::error::RowError;
 use crate::kernels::lanes::Lanes;
 use crate::kernels::passes::{Passes, vectorized};
-use crate::kernels::skyline::{Scanned, maximum};
+use crate::kernels::skyline::maximum;
 use crate::noise::BLOCK;
 use crate::row::{Overlay, Span};
 
@@ -32,7 +32,7 @@ impl Skyline {
         self.maxima.resize(span.blocks(), f32::NEG_INFINITY);
         let (whole, first) = span.whole_blocks();
         let blocks = first..first + whole.len() / BLOCK;
-        let Scanned { is_sound, .. } = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
+        let is_sound = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
         let scan_again = |maxima: &mut [f32], block: usize| vectorized!(passes, simd => scan_block(simd, span, overlay, block, &mut maxima[block]));
         if is_sound && overlay.is_clean() {
             // Only what was not scanned yet: blocks that are not whole.

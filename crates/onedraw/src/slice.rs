@@ -4,7 +4,7 @@ use crate::edit::Context;
 use crate::edit::temperature::Temperature;
 use crate::edited::{Edited, EditedMemory};
 use crate::error::RowError;
-use crate::head::{self, Head};
+use crate::head::{self, Half, Head};
 use crate::kernels::passes::{Passes, vectorized};
 use crate::mass::Softmax;
 use crate::noise::Noise;
@@ -53,7 +53,7 @@ impl<'a> Slice<'a> {
         let SliceMemory { edited, race, head } = memory;
         let edited = Edited { span: Span { row, start }, passes, memory: edited };
         let mut slice = Self { edited, segments, context, noise, race, head, bad: None, emptied_by: None };
-        slice.race.forget();
+        slice.race.forget(slice.edited.span.blocks());
         slice.head.forget();
         slice.begin(slice.segments[0].edits.len());
         slice
@@ -129,7 +129,9 @@ impl<'a> Slice<'a> {
 
     fn total(&self, last: Key, softmax: Softmax) -> u64 {
         match self.head.up_to(last) {
-            Some(keys) => vectorized!(self.edited.passes, simd => head::mass(simd, keys, softmax)),
+            Some(keys) => {
+                vectorized!(self.edited.passes, simd => head::mass(simd, keys, Half::Upper, softmax))
+            }
             None => self.edited.total(last, softmax),
         }
     }

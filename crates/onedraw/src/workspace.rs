@@ -19,27 +19,30 @@ pub(crate) struct Workspace {
     pub partial: Reply,
     /// What the last draw over several ranks sent.
     pub traffic: Traffic,
-    pub passes: Passes,
 }
 
 impl Workspace {
     pub(crate) fn new(shards: Shards, kernel: Kernel) -> Self {
-        let passes = Passes::of(kernel).unwrap_or_default();
-        Self { slices: vec![SliceMemory::default(); shards.ranks()], shards, passes, ..Self::default() }
+        let mut workspace =
+            Self { slices: vec![SliceMemory::default(); shards.ranks()], shards, ..Self::default() };
+        workspace.use_kernel(kernel);
+        workspace
     }
 
     /// Fresh memory for another split, with the same passes.
     pub(crate) fn split(&self, shards: Shards) -> Self {
-        Self { passes: self.passes, ..Self::new(shards, Kernel::Auto) }
+        let mut workspace = Self::new(shards, Kernel::Auto);
+        workspace.draw.passes = self.draw.passes;
+        workspace
     }
 
     /// The first token of an unsplit row as it came, where one look can tell.
     pub(crate) fn first(&self, row: Row<'_>) -> Option<u32> {
         let _mode = Standard::enter();
-        if self.shards.ranks() > 1 { None } else { self.passes.first(row).map(|place| place as u32) }
+        if self.shards.ranks() > 1 { None } else { self.draw.passes.first(row).map(|place| place as u32) }
     }
 
     pub(crate) fn use_kernel(&mut self, kernel: Kernel) {
-        self.passes = Passes::of(kernel).unwrap_or_default();
+        self.draw.passes = Passes::of(kernel).unwrap_or_default();
     }
 }

@@ -118,6 +118,57 @@ proptest! {
     }
 }
 
+/// Truncations as people set them.
+const CUTS: [(&str, &str); 11] = [
+    ("min_p", r#""min_p": 0.03"#),
+    ("min_p", r#""min_p": 0.1"#),
+    ("top_k", r#""top_k": 400"#),
+    ("top_p", r#""top_p": 0.9"#),
+    ("typical", r#""typical_p": 0.9"#),
+    ("typical", r#""typical_p": 0.6"#),
+    ("top_n_sigma", r#""top_n_sigma": 1.5"#),
+    ("epsilon", r#""epsilon_cutoff": 0.0005"#),
+    ("eta", r#""eta_cutoff": 0.001"#),
+    ("top_a", r#""top_a": 0.2"#),
+    ("xtc", r#""xtc_probability": 1, "xtc_threshold": 0.002"#),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// One cut after another: the second counts what the first one left, whether that ends at a logit or at a token.
+    #[test]
+    fn cuts_after_cuts_equal_the_reference(
+        (first, second) in (0..CUTS.len(), 0..CUTS.len()).prop_filter("two stages", |&(a, b)| CUTS[a].0 != CUTS[b].0),
+        kind in 0..4,
+        length in 300..3000usize,
+        seed in any::<u64>(),
+    ) {
+        let ((first, a), (second, b)) = (CUTS[first], CUTS[second]);
+        let json = format!(r#"{{"order": "temperature,{first},{second}", "temperature": 0.9, {a}, {b}}}"#);
+        let row = match kind {
+            0 => rows::gaussian(seed, length, 1.0),
+            1 => rows::gaussian(seed, length, 2.5),
+            2 => rows::ties(seed, length, 40),
+            _ => rows::peaked(seed, length),
+        };
+        check(&row, SamplingParams::from_json(&json).expect("valid parameters"))?;
+    }
+}
+
+/// What min-p dropped has no mass for typical, although typical's window reaches below it.
+#[test]
+fn a_window_ends_where_an_earlier_cut_does() {
+    let likely = (0..64).map(|i| -0.005 * i as f32);
+    let row: Vec<f32> = likely.chain((0..2240).map(|i| if i % 64 == 0 { -3.2 } else { -3.0 })).collect();
+    for (typical_p, kept) in [(0.8, 2234), (0.85, 2243), (0.9, 2252), (0.95, 2261)] {
+        let params = SamplingParams { min_p: 0.048, typical_p, seed: Some(1), ..SamplingParams::default() };
+        let distribution = Sampler::new(params.clone()).expect("valid parameters").distribution(&row);
+        assert_eq!(distribution.map(|distribution| distribution.tokens.len()), Ok(kept), "{typical_p}");
+        check(&row, params).expect("the reference's answer");
+    }
+}
+
 /// Thirty-one rows of all kinds, some bad, each with parameters of its own.
 fn mixed_batch() -> Vec<(Vec<f32>, SamplingParams)> {
     let mut runner = proptest::test_runner::TestRunner::deterministic();

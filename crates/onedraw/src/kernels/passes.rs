@@ -8,7 +8,7 @@
 use fearless_simd::{Avx2, Avx512, Level};
 
 use crate::kernels::lanes::{self, Baseline};
-use crate::kernels::skyline::{self, Scanned};
+use crate::kernels::skyline;
 use crate::kernels::{Kernel, arrival};
 use crate::noise::{BLOCK, Noise};
 use crate::row::Row;
@@ -72,8 +72,8 @@ impl Passes {
         }
     }
 
-    /// The maxima of whole blocks.
-    pub(crate) fn maxima(self, row: Row<'_>, maxima: &mut [f32]) -> Scanned {
+    /// The maxima of whole blocks, and whether no logit is NaN or +inf; see [`skyline::maxima`].
+    pub(crate) fn maxima(self, row: Row<'_>, maxima: &mut [f32]) -> bool {
         vectorized!(self, simd => match row {
             Row::F32(values) => skyline::maxima(simd, values.as_chunks().0, maxima),
             Row::F16(values) => skyline::maxima(simd, values.as_chunks().0, maxima),

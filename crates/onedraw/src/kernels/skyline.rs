@@ -8,40 +8,32 @@ use crate::kernels::logit::Logit;
 use crate::kernels::sound::{Check, Sums};
 use crate::noise::BLOCK;
 
-/// What a pass over whole blocks found.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Scanned {
-    /// The largest logit; −inf if there is none.
-    pub highest: f32,
-    /// Whether no logit is NaN or +inf. A row with logits near ±f32::MAX may be called unsound though it is not.
-    pub is_sound: bool,
-}
-
-/// The maxima of whole blocks. +inf shows in a maximum, NaN in a check.
+/// The maxima of whole blocks, and whether no logit is NaN, which shows in a check, or +inf, which shows in a maximum. A row with logits
+/// near ±f32::MAX may be called unsound though it is not.
 #[inline(always)]
-pub(super) fn maxima<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
+pub(super) fn maxima<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     if !S::IS_WIDE {
         return one_by_one(simd, blocks, maxima);
     }
-    let scanned = scan::<S, T, S::Check>(simd, blocks, maxima);
-    if scanned.is_sound || S::Check::IS_EXACT { scanned } else { scan::<S, T, Sums<S>>(simd, blocks, maxima) }
+    let is_sound = scan::<S, T, S::Check>(simd, blocks, maxima);
+    is_sound || (!S::Check::IS_EXACT && scan::<S, T, Sums<S>>(simd, blocks, maxima))
 }
 
 #[inline(always)]
-fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
+fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     let mut check = Sums::new(simd);
     let mut highest = f32::NEG_INFINITY;
     for (lanes, maximum) in blocks.iter().zip(maxima) {
         *maximum = block(simd, lanes, &mut check).reduce_max();
         highest = if *maximum > highest { *maximum } else { highest };
     }
-    Scanned { highest, is_sound: check.is_sound() && highest < f32::INFINITY }
+    check.is_sound() && highest < f32::INFINITY
 }
 
 /// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a tree of shuffles that hides behind
 /// the loads.
 #[inline(always)]
-fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> Scanned {
+fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     let (groups, rest) = blocks.as_chunks::<16>();
     let (whole, tail) = maxima.split_at_mut(groups.len() * 16);
     let mut highest = f32x16::splat(simd, f32::NEG_INFINITY);
@@ -72,7 +64,7 @@ fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima:
         highest = if *maximum > highest { *maximum } else { highest };
     }
     let is_number = p.is_sound() && q.is_sound() && r.is_sound() && s.is_sound();
-    Scanned { highest, is_sound: is_number && highest < f32::INFINITY }
+    is_number && highest < f32::INFINITY
 }
 
 /// Where the largest logit stands first, without a skyline; `None` if a logit is NaN or +inf, or if any may be −inf, and of no blocks.
@@ -198,25 +190,23 @@ mod tests {
             let expected = maxima_of(&row);
             for passes in Passes::supported() {
                 let mut maxima = vec![0.0; blocks];
-                let highest = expected.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
-                let sound = Scanned { highest, is_sound: true };
-                assert_eq!(passes.maxima(Row::from(&row), &mut maxima), sound, "{passes:?}");
+                assert!(passes.maxima(Row::from(&row), &mut maxima), "{passes:?}");
                 assert_eq!(maxima, expected, "{passes:?}");
                 for place in (0..row.len()).step_by(37) {
                     for bad in [f32::NAN, -f32::NAN, f32::INFINITY] {
                         let mut row = row.clone();
                         row[place] = bad;
                         let found = passes.maxima(Row::from(&row), &mut maxima);
-                        assert!(!found.is_sound, "{bad} at {place} of {blocks}: {passes:?}");
+                        assert!(!found, "{bad} at {place} of {blocks}: {passes:?}");
                         // Beside −inf, too.
                         row[place ^ 16] = f32::NEG_INFINITY;
                         let found = passes.maxima(Row::from(&row), &mut maxima);
-                        assert!(!found.is_sound, "{bad} at {place} of {blocks}, −inf: {passes:?}");
+                        assert!(!found, "{bad} at {place} of {blocks}, −inf: {passes:?}");
                     }
                     let mut row = row.clone();
                     row[place] = f32::NEG_INFINITY;
                     row[place ^ 16] = 0.0;
-                    assert!(passes.maxima(Row::from(&row), &mut maxima).is_sound, "−inf: {passes:?}");
+                    assert!(passes.maxima(Row::from(&row), &mut maxima), "−inf: {passes:?}");
                     assert_eq!(maxima, maxima_of(&row), "{passes:?}");
                 }
             }
@@ -225,7 +215,7 @@ mod tests {
         for passes in Passes::supported() {
             let mut maxima = vec![0.0; 17];
             let row = [f32::NEG_INFINITY; 17 * BLOCK];
-            assert!(passes.maxima(Row::from(&row), &mut maxima).is_sound, "{passes:?}");
+            assert!(passes.maxima(Row::from(&row), &mut maxima), "{passes:?}");
             assert_eq!(maxima, [f32::NEG_INFINITY; 17]);
         }
     }

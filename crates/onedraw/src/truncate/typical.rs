@@ -5,10 +5,11 @@
 //! once, which makes them 31-bit keys; d* is selected among those that a sketch leaves, or by a radix select in three passes.
 
 use crate::edit::temperature::Temperature;
+use crate::head::Half;
 use crate::inquiry::Inquiry;
 use crate::order::{Key, lowest_where};
 use crate::question::{Question, Stretch};
-use crate::selection::{CAUTIONS, Half, Weighed, listed_mass, select};
+use crate::selection::{CAUTIONS, Weighed};
 use crate::truncate::top_p::Share;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +103,7 @@ fn farthest_listed(row: &mut Inquiry<'_>, centre: Centre, of: Weighed, unit: u64
         let unit = row.beyond(of, bracket, within, unit)?;
         let places = row.keys();
         places.iter_mut().for_each(|key| *key = Key::from_number(place(*key)));
-        let place = select(places, unit, |places| listed_mass(places, Half::Lower, of.softmax))?;
+        let place = row.select_listed(unit, Half::Lower, of.softmax)?;
         Some(f32::from_bits((place.number() >> 32) as u32))
     })
 }
