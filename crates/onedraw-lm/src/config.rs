@@ -1,0 +1,266 @@
+//! config.json of a Hugging Face folder, for the architectures that are known here.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::error::ModelError;
+
+/// The shape of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Tokens of the vocabulary.
+    pub vocabulary: usize,
+    /// Numbers of a state.
+    pub width: usize,
+    /// Layers.
+    pub layers: usize,
+    /// Heads of queries.
+    pub heads: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Numbers of a head.
+    pub head_size: usize,
+    /// Numbers between the two halves of a perceptron.
+    pub hidden: usize,
+    /// Positions of a sequence.
+    pub context: usize,
+    /// Added to a mean square before its root.
+    pub epsilon: f32,
+    /// How positions turn queries and keys.
+    pub rope: Rope,
+    /// Whether the head is the embedding.
+    pub is_tied: bool,
+    /// Whether queries, keys and values have biases (qwen2), and what they mix into (llama with `attention_bias`).
+    pub attention_bias: AttentionBias,
+    /// Whether the perceptrons have biases.
+    pub mlp_bias: bool,
+    /// Whether queries and keys are normed head by head (qwen3).
+    pub head_norms: bool,
+    /// For each layer, how many positions it looks back, itself among them; `None`: all.
+    pub windows: Vec<Option<usize>>,
+}
+
+/// Which products of an attention have biases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionBias {
+    /// None.
+    None,
+    /// Queries, keys and values.
+    Inputs,
+    /// These and the output.
+    All,
+}
+
+/// Rotary positions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rope {
+    /// The base of the wave lengths.
+    pub theta: f64,
+    /// How wave lengths are stretched for longer texts than were trained on.
+    pub scaling: Scaling,
+}
+
+/// A stretching of wave lengths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scaling {
+    /// None.
+    None,
+    /// All by the same factor.
+    Linear(f64),
+    /// Llama 3's: long waves by a factor, short ones not at all, those between by parts of it.
+    Llama3 {
+        /// The factor of long waves.
+        factor: f64,
+        /// Waves longer than the trained context divided by this are long.
+        low: f64,
+        /// Waves shorter than the trained context divided by this are short.
+        high: f64,
+        /// The trained context.
+        original: f64,
+    },
+}
+
+#[derive(Deserialize)]
+struct File {
+    model_type: String,
+    vocab_size: usize,
+    hidden_size: usize,
+    num_hidden_layers: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: Option<usize>,
+    head_dim: Option<usize>,
+    intermediate_size: usize,
+    max_position_embeddings: usize,
+    rms_norm_eps: f64,
+    #[serde(default = "silu")]
+    hidden_act: String,
+    #[serde(default)]
+    tie_word_embeddings: bool,
+    #[serde(default)]
+    attention_bias: bool,
+    #[serde(default)]
+    mlp_bias: bool,
+    rope_theta: Option<f64>,
+    rope_scaling: Option<RopeFile>,
+    rope_parameters: Option<RopeFile>,
+    sliding_window: Option<usize>,
+    #[serde(default)]
+    use_sliding_window: bool,
+    max_window_layers: Option<usize>,
+    layer_types: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct RopeFile {
+    rope_theta: Option<f64>,
+    #[serde(alias = "type")]
+    rope_type: Option<String>,
+    factor: Option<f64>,
+    low_freq_factor: Option<f64>,
+    high_freq_factor: Option<f64>,
+    original_max_position_embeddings: Option<f64>,
+}
+
+fn silu() -> String {
+    "silu".to_owned()
+}
+
+/// The architectures that can be run, as `model_type` names them.
+pub const ARCHITECTURES: [&str; 4] = ["llama", "mistral", "qwen2", "qwen3"];
+
+impl Config {
+    /// Reads config.json.
+    pub(crate) fn read(path: &Path) -> Result<Self, ModelError> {
+        let text = std::fs::read_to_string(path).map_err(|cause| ModelError::file(path, cause))?;
+        Self::parse(path, &text)
+    }
+
+    /// `path` is what messages name.
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
+        let malformed = |message: String| ModelError::malformed(path, message);
+        let kind: serde_json::Value =
+            serde_json::from_str(text).map_err(|cause| malformed(cause.to_string()))?;
+        let name = kind.get("model_type").and_then(|name| name.as_str()).unwrap_or("");
+        if !ARCHITECTURES.contains(&name) {
+            return Err(ModelError::Unsupported(format!(
+                "{}: `model_type` is `{name}`; those that can be run are {}",
+                path.display(),
+                ARCHITECTURES.join(", ")
+            )));
+        }
+        let file: File = serde_json::from_str(text).map_err(|cause| malformed(cause.to_string()))?;
+        file.config(path)
+    }
+}
+
+impl File {
+    fn config(self, path: &Path) -> Result<Config, ModelError> {
+        let unsupported = |what: String| Err(ModelError::Unsupported(format!("{}: {what}", path.display())));
+        if !matches!(self.hidden_act.as_str(), "silu" | "swish") {
+            return unsupported(format!("`hidden_act` is `{}`; silu can be run", self.hidden_act));
+        }
+        let heads = self.num_attention_heads;
+        let kv_heads = self.num_key_value_heads.unwrap_or(heads);
+        let head_size = self.head_dim.unwrap_or(self.hidden_size / heads.max(1));
+        let config = Config {
+            vocabulary: self.vocab_size,
+            width: self.hidden_size,
+            layers: self.num_hidden_layers,
+            heads,
+            kv_heads,
+            head_size,
+            hidden: self.intermediate_size,
+            context: self.max_position_embeddings,
+            epsilon: self.rms_norm_eps as f32,
+            rope: match self.rope() {
+                Ok(rope) => rope,
+                Err(message) => return unsupported(message),
+            },
+            is_tied: self.tie_word_embeddings,
+            attention_bias: match (self.model_type.as_str(), self.attention_bias) {
+                ("qwen2", _) => AttentionBias::Inputs,
+                ("llama" | "qwen3", true) => AttentionBias::All,
+                _ => AttentionBias::None,
+            },
+            mlp_bias: self.mlp_bias && self.model_type == "llama",
+            head_norms: self.model_type == "qwen3",
+            windows: self.windows(),
+        };
+        config.check().map_err(|message| ModelError::malformed(path, message))?;
+        Ok(config)
+    }
+
+    fn rope(&self) -> Result<Rope, String> {
+        let given = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref());
+        let theta = given.and_then(|given| given.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
+        let Some(given) = given else { return Ok(Rope { theta, scaling: Scaling::None }) };
+        let field =
+            |name: &str, value: Option<f64>| value.ok_or(format!("the rotary scaling has no `{name}`"));
+        let scaling = match given.rope_type.as_deref() {
+            None | Some("default") => Scaling::None,
+            Some("linear") => Scaling::Linear(field("factor", given.factor)?),
+            Some("llama3") => Scaling::Llama3 {
+                factor: field("factor", given.factor)?,
+                low: field("low_freq_factor", given.low_freq_factor)?,
+                high: field("high_freq_factor", given.high_freq_factor)?,
+                original: field("original_max_position_embeddings", given.original_max_position_embeddings)?,
+            },
+            Some(other) => {
+                return Err(format!(
+                    "the rotary scaling is `{other}`; default, linear and llama3 can be run"
+                ));
+            }
+        };
+        Ok(Rope { theta, scaling })
+    }
+
+    fn windows(&self) -> Vec<Option<usize>> {
+        let slides = |layer: usize| match (&self.layer_types, self.model_type.as_str()) {
+            (Some(types), _) => types.get(layer).is_some_and(|name| name == "sliding_attention"),
+            (None, "mistral") => true,
+            (None, "qwen2" | "qwen3") => {
+                self.use_sliding_window && layer >= self.max_window_layers.unwrap_or(28)
+            }
+            _ => false,
+        };
+        (0..self.num_hidden_layers).map(|layer| self.sliding_window.filter(|_| slides(layer))).collect()
+    }
+}
+
+impl Config {
+    /// Whether a model can have this shape.
+    fn check(&self) -> Result<(), String> {
+        let sizes = [
+            ("vocab_size", self.vocabulary),
+            ("hidden_size", self.width),
+            ("num_hidden_layers", self.layers),
+            ("num_attention_heads", self.heads),
+            ("num_key_value_heads", self.kv_heads),
+            ("head_dim", self.head_size),
+            ("intermediate_size", self.hidden),
+            ("max_position_embeddings", self.context),
+        ];
+        // The library draws from up to 2^20 tokens, and no model known has sizes near this.
+        const MOST: usize = 1 << 24;
+        if let Some((name, size)) = sizes.into_iter().find(|&(_, size)| size == 0 || size > MOST) {
+            return Err(format!("`{name}` is {size}; it must be 1 to {MOST}"));
+        }
+        if self.vocabulary > 1 << 20 {
+            return Err(format!("`vocab_size` is {}; it must be 2^20 at most", self.vocabulary));
+        }
+        if !self.heads.is_multiple_of(self.kv_heads) {
+            return Err(format!("{} heads cannot share {} heads of keys", self.heads, self.kv_heads));
+        }
+        if !self.head_size.is_multiple_of(2) {
+            return Err(format!("`head_dim` is {}; positions need an even one", self.head_size));
+        }
+        if self.windows.contains(&Some(0)) {
+            return Err("`sliding_window` is 0".to_owned());
+        }
+        if !(self.rope.theta > 0.0 && self.rope.theta.is_finite()) {
+            return Err(format!("`rope_theta` is {}", self.rope.theta));
+        }
+        Ok(())
+    }
+}

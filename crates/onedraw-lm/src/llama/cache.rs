@@ -1,0 +1,237 @@
+//! What a model remembers of a sequence: the keys and values of its positions, in pages of sixteen that forks share.
+
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::model::Sequence;
+
+/// Positions of a page: the lanes of a vector.
+pub(crate) const PAGE: usize = 16;
+
+/// The sizes that say where a number lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Layout {
+    pub layers: usize,
+    pub kv_heads: usize,
+    pub head_size: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { layers: config.layers, kv_heads: config.kv_heads, head_size: config.head_size }
+    }
+
+    /// Numbers of the keys, and of the values, of one position in one layer.
+    pub(crate) fn width(&self) -> usize {
+        self.kv_heads * self.head_size
+    }
+}
+
+/// Keys and values of sixteen positions in all layers.
+///
+/// Keys lie number by number, sixteen positions side by side, so that one vector holds a number of all of them; values lie position by position.
+#[derive(Clone)]
+pub(crate) struct Page {
+    layout: Layout,
+    numbers: Vec<f32>,
+}
+
+impl Page {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self { layout, numbers: vec![0.0; layout.layers * 2 * layout.width() * PAGE] }
+    }
+
+    fn part(&self, layer: usize, head: usize) -> usize {
+        (layer * self.layout.kv_heads + head) * 2 * self.layout.head_size * PAGE
+    }
+
+    /// The keys of one head: for every number of it, those of the sixteen positions.
+    pub(crate) fn keys(&self, layer: usize, head: usize) -> &[[f32; PAGE]] {
+        let start = self.part(layer, head);
+        self.numbers[start..start + self.layout.head_size * PAGE].as_chunks().0
+    }
+
+    /// The values of one head: for every position, its numbers.
+    pub(crate) fn values(&self, layer: usize, head: usize) -> &[f32] {
+        let start = self.part(layer, head) + self.layout.head_size * PAGE;
+        &self.numbers[start..start + self.layout.head_size * PAGE]
+    }
+
+    /// Puts the keys and values of a position in one layer.
+    pub(crate) fn put(&mut self, slot: usize, layer: usize, keys: &[f32], values: &[f32]) {
+        let size = self.layout.head_size;
+        for head in 0..self.layout.kv_heads {
+            let start = self.part(layer, head);
+            let (own_keys, own_values) =
+                self.numbers[start..start + 2 * size * PAGE].split_at_mut(size * PAGE);
+            for (i, &key) in keys[head * size..(head + 1) * size].iter().enumerate() {
+                own_keys[i * PAGE + slot] = key;
+            }
+            own_values[slot * size..(slot + 1) * size]
+                .copy_from_slice(&values[head * size..(head + 1) * size]);
+        }
+    }
+
+    /// A page of one layer alone.
+    fn of_layer(&self, layer: usize) -> Self {
+        let layout = Layout { layers: 1, ..self.layout };
+        let (start, end) = (self.part(layer, 0), self.part(layer + 1, 0));
+        Self { layout, numbers: self.numbers[start..end].to_vec() }
+    }
+}
+
+/// Keys and values of a position that is not yet part of the sequence: a node of a tree.
+#[derive(Clone)]
+pub(crate) struct Node {
+    parent: Option<usize>,
+    /// For every layer, the keys and then the values.
+    numbers: Vec<f32>,
+}
+
+/// A sequence of a [`Llama`](crate::llama::Llama).
+#[derive(Clone)]
+pub struct Memory {
+    layout: Layout,
+    pages: Vec<Arc<Page>>,
+    length: usize,
+    /// Positions that went through all layers.
+    whole: usize,
+    /// The fewest layers that one of the others went through.
+    shallowest: usize,
+    /// The nodes of the last run, if that was a tree.
+    nodes: Vec<Node>,
+}
+
+impl Memory {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self { layout, pages: Vec::new(), length: 0, whole: 0, shallowest: layout.layers, nodes: Vec::new() }
+    }
+
+    /// Positions that went through all layers.
+    pub(crate) fn whole(&self) -> usize {
+        self.whole
+    }
+
+    /// How many layers every position went through.
+    pub(crate) fn shallowest(&self) -> usize {
+        self.shallowest
+    }
+
+    /// Whether a tree waits for [`Sequence::keep`].
+    pub(crate) fn has_nodes(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    pub(crate) fn pages(&self) -> &[Arc<Page>] {
+        &self.pages
+    }
+
+    /// Makes room for more positions; those of a page that a fork shares are copied.
+    pub(crate) fn grow(&mut self, positions: usize) {
+        let end = self.length + positions;
+        if let (false, Some(last)) = (self.length.is_multiple_of(PAGE), self.pages.last_mut()) {
+            Arc::make_mut(last);
+        }
+        while self.pages.len() * PAGE < end {
+            self.pages.push(Arc::new(Page::new(self.layout)));
+        }
+    }
+
+    /// Puts keys and values of a position for which there is room.
+    pub(crate) fn put(&mut self, position: usize, layer: usize, keys: &[f32], values: &[f32]) {
+        if let Some(page) = self.pages.get_mut(position / PAGE) {
+            Arc::make_mut(page).put(position % PAGE, layer, keys, values);
+        }
+    }
+
+    /// The positions that were put, in so many layers, are part of the sequence now.
+    pub(crate) fn extend(&mut self, positions: usize, layers: usize) {
+        self.length += positions;
+        self.shallowest = self.shallowest.min(layers);
+        if layers == self.layout.layers {
+            self.whole = self.length;
+        }
+    }
+
+    /// Begins a tree.
+    pub(crate) fn plant(&mut self, parents: &[Option<usize>]) {
+        let numbers = vec![0.0; self.layout.layers * 2 * self.layout.width()];
+        self.nodes = parents.iter().map(|&parent| Node { parent, numbers: numbers.clone() }).collect();
+    }
+
+    /// Puts keys and values of a node.
+    pub(crate) fn put_node(&mut self, node: usize, layer: usize, keys: &[f32], values: &[f32]) {
+        let width = self.layout.width();
+        let own = &mut self.nodes[node].numbers[layer * 2 * width..(layer + 1) * 2 * width];
+        own[..width].copy_from_slice(keys);
+        own[width..].copy_from_slice(values);
+    }
+
+    /// The nodes from the root to this one.
+    fn path(&self, node: usize) -> Vec<usize> {
+        let mut path = vec![node];
+        while let Some(parent) = self.nodes[path[path.len() - 1]].parent {
+            path.push(parent);
+        }
+        path.reverse();
+        path
+    }
+
+    /// The pages that end with the path to a node, each of one layer alone: the sequence's last one, if it is not full, goes on with the
+    /// path, so that the nodes lie as positions of a line would.
+    pub(crate) fn branch(&self, node: usize, layer: usize) -> Vec<Page> {
+        let width = self.layout.width();
+        let mut slot = self.length % PAGE;
+        let mut pages = Vec::new();
+        if slot > 0 {
+            pages.push(self.pages[self.length / PAGE].of_layer(layer));
+        }
+        for node in self.path(node) {
+            if slot == 0 {
+                pages.push(Page::new(Layout { layers: 1, ..self.layout }));
+            }
+            let (keys, values) =
+                self.nodes[node].numbers[layer * 2 * width..(layer + 1) * 2 * width].split_at(width);
+            if let Some(page) = pages.last_mut() {
+                page.put(slot, 0, keys, values);
+            }
+            slot = (slot + 1) % PAGE;
+        }
+        pages
+    }
+
+    /// How deep a node lies; the root's children 1.
+    pub(crate) fn depth(&self, node: usize) -> usize {
+        self.path(node).len()
+    }
+}
+
+impl Sequence for Memory {
+    fn len(&self) -> usize {
+        self.length
+    }
+
+    fn cut(&mut self, length: usize) {
+        self.nodes.clear();
+        self.length = self.length.min(length);
+        self.whole = self.whole.min(self.length);
+        if self.whole == self.length {
+            self.shallowest = self.layout.layers;
+        }
+        self.pages.truncate(self.length.div_ceil(PAGE));
+    }
+
+    fn keep(&mut self, path: &[usize]) {
+        let nodes = std::mem::take(&mut self.nodes);
+        let width = self.layout.width();
+        let path: Vec<&Node> = path.iter().filter_map(|&node| nodes.get(node)).collect();
+        self.grow(path.len());
+        for (i, node) in path.iter().enumerate() {
+            for (layer, numbers) in node.numbers.chunks_exact(2 * width).enumerate() {
+                let (keys, values) = numbers.split_at(width);
+                self.put(self.length + i, layer, keys, values);
+            }
+        }
+        self.extend(path.len(), self.layout.layers);
+    }
+}

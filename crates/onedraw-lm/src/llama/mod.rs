@@ -1,0 +1,124 @@
+//! Llama and its family: llama, mistral, qwen2, qwen3, smollm.
+//!
+//! Every number of a position comes from dot products and sums whose order only the model and the position decide, so it is the same bits
+//! alone or among others, in any cut of the prompt, along a branch of a tree, on any thread count and instruction set.
+
+mod attention;
+mod cache;
+mod forward;
+mod layer;
+mod rope;
+
+pub use cache::Memory;
+
+use std::path::Path;
+
+use onedraw::Kernel;
+
+use crate::config::Config;
+use crate::error::ModelError;
+use crate::kernels::dot::Arranged;
+use crate::llama::cache::Layout;
+use crate::llama::layer::{Layer, norm};
+use crate::llama::rope::Turns;
+use crate::matrix::{Matrix, Team};
+use crate::model::{Answer, LanguageModel, Run};
+use crate::weights::Weights;
+
+/// A model of the Llama family.
+pub struct Llama {
+    config: Config,
+    team: Team,
+    turns: Turns,
+    embedding: Matrix,
+    layers: Vec<Layer>,
+    last_norm: Vec<f32>,
+    /// `None`: the embedding is the head.
+    head: Option<Matrix>,
+}
+
+impl Llama {
+    /// Opens a Hugging Face folder, to run on all cores with the best instruction set there is.
+    pub fn open(folder: &Path) -> Result<Self, ModelError> {
+        let config = Config::read(&folder.join("config.json"))?;
+        Self::new(config, &Weights::open(folder)?)
+    }
+
+    /// A model that is part of the program: its config.json and its model.safetensors. Errors call it `name`.
+    pub fn embedded(name: &str, config: &str, weights: &'static [u8]) -> Result<Self, ModelError> {
+        let folder = Path::new(name);
+        let config = Config::parse(&folder.join("config.json"), config)?;
+        Self::new(config, &Weights::embedded(&folder.join("model.safetensors"), weights)?)
+    }
+
+    fn new(config: Config, weights: &Weights) -> Result<Self, ModelError> {
+        let (vocabulary, width) = (config.vocabulary, config.width);
+        let layers =
+            (0..config.layers).map(|layer| Layer::new(&config, weights, layer)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            team: Team::new(Kernel::Auto, 0)?,
+            turns: Turns::new(config.rope, config.head_size),
+            embedding: weights.matrix("model.embed_tokens.weight", vocabulary, width)?,
+            layers,
+            last_norm: weights.vector("model.norm.weight", width)?,
+            head: match config.is_tied {
+                true => None,
+                false => Some(weights.matrix("lm_head.weight", vocabulary, width)?),
+            },
+            config,
+        })
+    }
+
+    /// Runs with this instruction set on so many threads (0: all cores). Neither changes a bit of the logits.
+    pub fn on(mut self, kernel: Kernel, threads: usize) -> Result<Self, ModelError> {
+        self.team = Team::new(kernel, threads)?;
+        Ok(self)
+    }
+
+    /// The shape.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Bytes of weights that a step reads.
+    pub fn size(&self) -> usize {
+        let layers: usize = self.layers.iter().map(Layer::size).sum();
+        layers + self.head.as_ref().unwrap_or(&self.embedding).size()
+    }
+
+    /// What the last norm makes of states, which are given one after the other.
+    pub fn normed(&self, states: &[f32]) -> Vec<f32> {
+        norm(&self.team, states, &self.last_norm, self.config.epsilon)
+    }
+
+    /// The logits of states, whichever layer they come from: the last norm and the head.
+    pub fn logits(&self, states: &[f32]) -> Vec<f32> {
+        let mut logits = Vec::new();
+        let normed = Arranged::rows(&self.normed(states), self.config.width);
+        self.head.as_ref().unwrap_or(&self.embedding).times(&self.team, &normed, &mut logits);
+        logits
+    }
+}
+
+impl LanguageModel for Llama {
+    type Sequence = Memory;
+
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
+    }
+
+    fn context(&self) -> usize {
+        self.config.context
+    }
+
+    fn start(&self) -> Memory {
+        Memory::new(Layout::new(&self.config))
+    }
+
+    fn forward(&self, runs: &mut [Run<'_, Memory>]) -> Result<Vec<Answer>, ModelError> {
+        for run in runs.iter() {
+            self.check(run)?;
+        }
+        Ok(self.run(runs))
+    }
+}

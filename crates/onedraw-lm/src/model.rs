@@ -1,0 +1,95 @@
+//! What a language model is to the decode loops: logits for positions of sequences, and a memory that can be cut back and forked.
+
+use crate::error::ModelError;
+
+/// A model that gives logits for the next token.
+///
+/// The logits of a position must depend on the tokens up to it and on nothing else: not on what else is in the call, nor on how the tokens before it were
+/// spread over calls. Then text is the same alone and in any batch.
+pub trait LanguageModel {
+    /// What the model remembers of one sequence. A clone is a fork.
+    type Sequence: Sequence;
+
+    /// How many tokens there are: the length of a row of logits.
+    fn vocabulary(&self) -> usize;
+
+    /// How many positions a sequence can have.
+    fn context(&self) -> usize;
+
+    /// An empty sequence.
+    fn start(&self) -> Self::Sequence;
+
+    /// Appends tokens to sequences, all in one pass, and gives what was asked of their positions. On an error no sequence has changed.
+    fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError>;
+}
+
+/// What a model remembers of one sequence.
+pub trait Sequence: Clone {
+    /// How many positions it has.
+    fn len(&self) -> usize;
+
+    /// Whether it has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets all positions from `length` on.
+    fn cut(&mut self, length: usize);
+
+    /// Of the last run, which was a tree, keeps the tokens at these places: a path from the root. The others are forgotten.
+    fn keep(&mut self, path: &[usize]);
+}
+
+/// Tokens for one sequence.
+#[derive(Debug)]
+pub struct Run<'a, S> {
+    /// Whose.
+    pub sequence: &'a mut S,
+    /// The tokens, one position each.
+    pub tokens: &'a [u32],
+    /// Where the tokens are a tree: for each the place of its parent among them, which comes before it; `None` follows the sequence so far. After such a run
+    /// the sequence must be told what to [`keep`](Sequence::keep).
+    pub parents: Option<&'a [Option<usize>]>,
+    /// What is asked.
+    pub asks: Asks<'a>,
+}
+
+/// What is asked of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asks<'a> {
+    /// Of which positions logits are wanted.
+    pub logits: Wanted,
+    /// Leave after this many layers: the norm and the head come right after them. The positions must be [`cut`](Sequence::cut) before the
+    /// sequence goes on through all layers.
+    pub exit: Option<usize>,
+    /// The states after these many layers are wanted too (0: the embeddings), of every position.
+    pub states: &'a [usize],
+}
+
+/// Positions of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Of none: the tokens are only remembered.
+    Nothing,
+    /// Of the last one.
+    #[default]
+    Last,
+    /// Of all.
+    All,
+}
+
+/// What a model says of one run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answer {
+    /// The rows of logits that were wanted, one after the other.
+    pub logits: Vec<f32>,
+    /// The states that were wanted: for each number of layers, those of all positions one after the other.
+    pub states: Vec<Vec<f32>>,
+}
+
+impl<'a, S> Run<'a, S> {
+    /// Tokens in a line, with logits of the last.
+    pub fn line(sequence: &'a mut S, tokens: &'a [u32]) -> Self {
+        Self { sequence, tokens, parents: None, asks: Asks::default() }
+    }
+}

@@ -1,0 +1,87 @@
+"""A one-layer head that guesses ahead from the target's own features (Li, Wei, Zhang, Zhang, EAGLE, 2024).
+
+At position t it is given the target's state after the last norm, f(t), and the embedding of token t + 1, which was drawn from it; both become one
+vector, one layer attends to all earlier ones, and what comes out stands for f(t + 1): the target's own head turns it into logits for token t + 2. Its own output
+is its next feature where the target has not been asked yet, and it is trained on that too (training-time test, as in EAGLE-3, 2025).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from llama import Layer, Norm, rotation
+
+
+class Eagle(nn.Module):
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+        self.fc = nn.Linear(2 * shape.width, shape.width, bias=False)
+        self.layer = Layer(shape)
+        self.norm = Norm(shape.width, shape.epsilon)
+        for weight in self.parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(weight, std=0.02)
+
+    def forward(self, features, embeddings, depth, earlier):
+        """Features for the next position. `earlier` holds the keys and values of the depths before: at depth d, position t sees the
+        true past up to t - d, and after that its own guesses, one a depth."""
+        cosines, sines = rotation(self.shape, features.shape[1] + depth, features.device)
+        cosines, sines = cosines[depth:], sines[depth:]
+        x = self.fc(torch.cat([features, embeddings], dim=-1))
+        attention = self.layer.self_attn
+        q, k, v = attention.heads(self.layer.input_layernorm(x), cosines, sines)
+        earlier = earlier + [(k, v)]
+        x = x + attention.o_proj(self.attend(q, earlier).transpose(1, 2).flatten(-2))
+        x = x + self.layer.mlp(self.layer.post_attention_layernorm(x))
+        return self.norm(x), earlier
+
+    @staticmethod
+    def attend(q, earlier):
+        """Position t attends to the true positions up to t, and to its own line of guesses: the same place of every later depth."""
+        (k, v), guesses = earlier[0], earlier[1:]
+        groups = q.shape[1] // k.shape[1]
+        widen = lambda x: x.repeat_interleave(groups, dim=1)
+        length, scale = q.shape[2], q.shape[3] ** -0.5
+        scores = (q @ widen(k).transpose(-1, -2)).float() * scale
+        causal = torch.ones(length, length, dtype=torch.bool, device=q.device).tril()
+        scores = scores.masked_fill(~causal, float("-inf"))
+        own = [((q * widen(key)).sum(-1, keepdim=True)).float() * scale for key, _ in guesses]
+        shares = torch.cat([scores, *own], dim=-1).softmax(-1).to(q.dtype)
+        mixed = shares[..., :length] @ widen(v)
+        for i, (_, value) in enumerate(guesses):
+            mixed = mixed + shares[..., length + i : length + i + 1] * widen(value)
+        return mixed
+
+    def loss(self, target, tokens, features, depths):
+        """How far its guesses are from the target's own distributions, over several depths."""
+        embeddings = target.model.embed_tokens(tokens)
+        with torch.no_grad():
+            truth = F.log_softmax(target.logits(features).float(), dim=-1)
+        total, given, earlier = 0.0, features, []
+        for depth in range(depths):
+            # Position t of this depth began at t: it has seen token t + 1 + depth and guesses token t + 2 + depth.
+            length = tokens.shape[1] - depth - 1
+            earlier = [(k[:, :, :length], v[:, :, :length]) for k, v in earlier]
+            given, earlier = self(given[:, :length], embeddings[:, depth + 1 :], depth, earlier)
+            guess = F.log_softmax(target.logits(given).float(), dim=-1)
+            total = total + F.kl_div(guess, truth[:, depth + 1 :], log_target=True, reduction="sum") / guess[..., 0].numel()
+        return total / depths
+
+    def config(self):
+        return {
+            "architectures": ["EagleHead"],
+            "model_type": "eagle",
+            "hidden_size": self.shape.width,
+            "intermediate_size": self.shape.hidden,
+            "num_attention_heads": self.shape.heads,
+            "num_key_value_heads": self.shape.kv_heads,
+            "num_hidden_layers": 1,
+            "rms_norm_eps": self.shape.epsilon,
+            "rope_theta": self.shape.theta,
+            "max_position_embeddings": self.shape.context,
+            "torch_dtype": "bfloat16",
+        }
+
+    def weights(self):
+        return {name: weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in self.state_dict().items()}
