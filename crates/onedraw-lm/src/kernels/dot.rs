@@ -64,9 +64,9 @@ fn arranged(step: &[f32; STEP]) -> [f32; STEP] {
 /// The sum of the lanes, in halves.
 #[inline(always)]
 pub(crate) fn folded<S: Simd>(lanes: f32x16<S>) -> f32 {
-    let lanes: [f32; 16] = lanes.into();
-    let eight: [f32; 8] = std::array::from_fn(|i| lanes[i] + lanes[i + 8]);
-    let four: [f32; 4] = std::array::from_fn(|i| eight[i] + eight[i + 4]);
+    let (low, high) = lanes.split();
+    let (low, high) = (low + high).split();
+    let four: [f32; 4] = (low + high).into();
     (four[0] + four[2]) + (four[1] + four[3])
 }
 

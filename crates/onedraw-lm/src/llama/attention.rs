@@ -70,28 +70,51 @@ impl Look<'_> {
     /// The values, each by its share.
     #[inline(always)]
     fn gather<S: Simd>(&self, simd: S, shares: &[f32], total: f32, mixed: &mut [f32]) {
-        let size = self.head_size;
         let (whole, rest) = mixed.as_chunks_mut::<PAGE>();
-        let sum = |column: usize, load: &dyn Fn(&[f32]) -> [f32; PAGE]| -> [f32; PAGE] {
-            let mut sum = f32x16::splat(simd, 0.0);
-            for (page, shares) in self.pages().zip(shares.chunks_exact(PAGE)) {
-                let values = self.leaves[page].values;
-                for (slot, &share) in shares.iter().enumerate() {
-                    let numbers = load(&values[slot * size + column..(slot + 1) * size]);
-                    sum = f32x16::load_array(simd, numbers).mul_add_precise(f32x16::splat(simd, share), sum);
-                }
-            }
-            (sum / total).into()
-        };
         for (i, mixed) in whole.iter_mut().enumerate() {
-            *mixed = sum(i * PAGE, &|values| std::array::from_fn(|lane| values[lane]));
+            let sum = self.column(
+                simd,
+                shares,
+                i * PAGE,
+                #[inline(always)]
+                |values| f32x16::from_slice(simd, &values[..PAGE]),
+            );
+            *mixed = (sum / total).into();
         }
         if !rest.is_empty() {
-            let start = size - rest.len();
-            let last =
-                sum(start, &|values| std::array::from_fn(|lane| values.get(lane).copied().unwrap_or(0.0)));
-            rest.copy_from_slice(&last[..rest.len()]);
+            let sum = self.column(
+                simd,
+                shares,
+                self.head_size - rest.len(),
+                #[inline(always)]
+                |values| {
+                    let mut padded = [0.0; PAGE];
+                    padded[..rest.len()].copy_from_slice(&values[..rest.len()]);
+                    f32x16::load_array(simd, padded)
+                },
+            );
+            let sum: [f32; PAGE] = (sum / total).into();
+            rest.copy_from_slice(&sum[..rest.len()]);
         }
+    }
+
+    /// Sixteen numbers of the values, from `column` on, summed over the positions in their order.
+    #[inline(always)]
+    fn column<S: Simd>(
+        &self,
+        simd: S,
+        shares: &[f32],
+        column: usize,
+        load: impl Fn(&[f32]) -> f32x16<S>,
+    ) -> f32x16<S> {
+        let mut sum = f32x16::splat(simd, 0.0);
+        for (page, shares) in self.pages().zip(shares.as_chunks::<PAGE>().0) {
+            let values = self.leaves[page].values.chunks_exact(self.head_size);
+            for (values, &share) in values.zip(shares) {
+                sum = load(&values[column..]).mul_add_precise(f32x16::splat(simd, share), sum);
+            }
+        }
+        sum
     }
 }
 
