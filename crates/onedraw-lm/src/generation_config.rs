@@ -1,0 +1,81 @@
+//! What a model's makers say on how to draw from it: generation_config.json.
+
+use std::path::Path;
+
+use onedraw::import::{Imported, Source, import};
+use serde_json::{Map, Value, json};
+
+use crate::error::ModelError;
+use crate::folder::read_if_there;
+
+/// Which tokens end a text, and the parameters that a model comes with.
+///
+/// These are what the file says. Hugging Face's defaults for what it does not say are left out where they are not about the
+/// model: 20 new tokens, and greedy decoding where the file has no setting of sampling at all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GenerationConfig {
+    /// The tokens that end a text. Empty: none is named.
+    pub eos_token_ids: Vec<u32>,
+    /// Parameters by onedraw's names, as [`SamplingParams::from_json`](onedraw::SamplingParams::from_json) reads them, without
+    /// `eos_token_id`: that is [`eos_token_ids`](Self::eos_token_ids).
+    pub params: Map<String, Value>,
+    /// What is not the same here as in the file, and why.
+    pub notes: Vec<String>,
+}
+
+/// What shapes the draws in Hugging Face's terms, if `do_sample` is true. With one of these and no `do_sample`, greedy decoding
+/// is what the file says, if not what was meant, and a note tells.
+const SHAPES: [&str; 8] =
+    ["temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"];
+
+const LENGTHS: [&str; 2] = ["max_new_tokens", "max_length"];
+
+impl GenerationConfig {
+    /// Reads generation_config.json of a folder. If it is not there, or names no token that ends a text, config.json may name
+    /// them. Empty if there is neither.
+    pub fn open(folder: &Path) -> Result<Self, ModelError> {
+        let path = folder.join("generation_config.json");
+        let mut config = match read_if_there(&path)? {
+            Some(text) => Self::parse(&path, &text)?,
+            None => Self::default(),
+        };
+        let path = folder.join("config.json");
+        if config.eos_token_ids.is_empty()
+            && let Some(text) = read_if_there(&path)?
+            && let Some(eos) = fields(&path, &text)?.get("eos_token_id")
+        {
+            let alone = json!({ "eos_token_id": eos }).to_string();
+            config.eos_token_ids = imported(&path, &alone)?.params.eos_token_id;
+        }
+        Ok(config)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
+        let (fields, imported) = (fields(path, text)?, imported(path, text)?);
+        let mut params = imported.changed();
+        params.remove("eos_token_id");
+        let says =
+            |names: &[&str]| names.iter().any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
+        let mut defaults = Vec::new();
+        if !says(&LENGTHS) {
+            params.remove("max_tokens");
+            defaults.push("max_new_tokens");
+        }
+        if !says(&["do_sample"]) && !says(&SHAPES) {
+            params.remove("temperature");
+            params.remove("order");
+            defaults.push("do_sample");
+        }
+        let notes = imported.notes.iter().filter(|note| !defaults.contains(&note.field.as_str()));
+        let notes = notes.map(ToString::to_string).collect();
+        Ok(Self { eos_token_ids: imported.params.eos_token_id, params, notes })
+    }
+}
+
+fn fields(path: &Path, text: &str) -> Result<Map<String, Value>, ModelError> {
+    serde_json::from_str(text).map_err(|cause| ModelError::malformed(path, cause))
+}
+
+fn imported(path: &Path, text: &str) -> Result<Imported, ModelError> {
+    import(text, Some(Source::HuggingFace)).map_err(|cause| ModelError::malformed(path, cause))
+}

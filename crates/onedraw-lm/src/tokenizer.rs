@@ -1,0 +1,204 @@
+//! Text to tokens and back: tokenizer.json of a Hugging Face folder.
+//!
+//! Text becomes tokens as the `tokenizers` library has it. The way back is a table of bytes made once, because generated text
+//! comes token by token: a token may end within a character, and what it adds must not depend on the tokens beside it.
+
+mod spelling;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokenizers::ModelWrapper;
+
+use crate::error::ModelError;
+use spelling::Spelling;
+
+/// The tokens of a model: how text is cut into them, and the bytes of each.
+///
+/// The same text always gives the same tokens: a `dropout` in the file, which would cut at random, is switched off. So are
+/// `truncation` and `padding`, which are about batches in training.
+pub struct Tokenizer {
+    path: PathBuf,
+    inner: tokenizers::Tokenizer,
+    /// The bytes of all tokens, one after the other.
+    bytes: Vec<u8>,
+    /// Where those of each token end.
+    ends: Vec<usize>,
+    /// Special tokens, and how they are written.
+    specials: BTreeMap<u32, String>,
+}
+
+/// The parts of tokenizer.json that are looked at here, before the library reads it.
+#[derive(Deserialize)]
+struct File {
+    model: Model,
+    decoder: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+/// The kinds of models that are known, as `model.type` names them.
+const MODELS: [&str; 4] = ["BPE", "Unigram", "WordLevel", "WordPiece"];
+
+/// The library draws from up to this many tokens. A higher id would make a table of any size.
+const MOST: u32 = 1 << 20;
+
+impl Tokenizer {
+    /// Reads tokenizer.json of a folder.
+    pub fn open(folder: &Path) -> Result<Self, ModelError> {
+        let path = folder.join("tokenizer.json");
+        let json = std::fs::read(&path).map_err(|cause| ModelError::file(&path, cause))?;
+        Self::parse(path, &json)
+    }
+
+    /// A tokenizer that is part of the program: its tokenizer.json. Errors call it `name`.
+    pub fn embedded(name: &str, json: &[u8]) -> Result<Self, ModelError> {
+        Self::parse(Path::new(name).join("tokenizer.json"), json)
+    }
+
+    fn parse(path: PathBuf, json: &[u8]) -> Result<Self, ModelError> {
+        let unsupported = |what: String| ModelError::Unsupported(format!("{}: {what}", path.display()));
+        let file: File = serde_json::from_slice(json).map_err(|cause| ModelError::malformed(&path, cause))?;
+        if let Some(kind) = file.model.kind.filter(|kind| !MODELS.contains(&kind.as_str())) {
+            let known = MODELS.join(", ");
+            return Err(unsupported(format!("`model.type` is `{kind}`; those that can be read are {known}")));
+        }
+        let decoder =
+            file.decoder.ok_or_else(|| unsupported("`decoder` is absent: tokens have no text".into()))?;
+        let spelling = Spelling::read(decoder).map_err(|what| unsupported(format!("`decoder`: {what}")))?;
+        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(json))
+            .map_err(|cause| ModelError::malformed(&path, cause))?;
+        make_steady(&mut inner).map_err(|cause| ModelError::malformed(&path, cause))?;
+        let count = count(&inner).map_err(|message| ModelError::malformed(&path, message))?;
+        let mut tokenizer =
+            Self { path, inner, bytes: Vec::new(), ends: Vec::new(), specials: BTreeMap::new() };
+        tokenizer.spell(count, &spelling);
+        // What a post-processor asks for is only found missing when it runs.
+        guarded(|| tokenizer.inner.encode_fast("", true))
+            .map_err(|cause| ModelError::malformed(&tokenizer.path, cause))?;
+        Ok(tokenizer)
+    }
+
+    /// Makes the table of bytes.
+    fn spell(&mut self, count: u32, spelling: &Spelling) {
+        let added = self.inner.get_added_tokens_decoder();
+        self.ends.reserve_exact(count as usize);
+        for id in 0..count {
+            match added.get(&id) {
+                Some(token) if token.special => _ = self.specials.insert(id, token.content.clone()),
+                Some(token) => self.bytes.extend(spelling.added(&token.content)),
+                None => self
+                    .bytes
+                    .extend(self.inner.id_to_token(id).iter().flat_map(|piece| spelling.bytes(piece))),
+            }
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// The tokens of a text, with those that the model expects around it, such as the one of a beginning.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, ModelError> {
+        self.tokens(text, true)
+    }
+
+    /// The tokens of a text and no others. Special tokens that are written out in it are recognised: this is for what a chat
+    /// template renders, which has those of the beginning too.
+    pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, ModelError> {
+        self.tokens(text, false)
+    }
+
+    fn tokens(&self, text: &str, with_special: bool) -> Result<Vec<u32>, ModelError> {
+        // Without offsets, which take as long as the rest.
+        let encoding = guarded(|| self.inner.encode_fast(text, with_special));
+        let encoding = encoding.map_err(|cause| {
+            ModelError::Request(format!(
+                "{}: the text cannot be cut into tokens: {cause}",
+                self.path.display()
+            ))
+        })?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// The bytes that a token stands for in running text: where the file's decoder drops a space at the start of a text, it is
+    /// here. Empty for special tokens, which are not text, and for ids that no token has.
+    pub fn bytes(&self, token: u32) -> &[u8] {
+        let token = token as usize;
+        let start = token.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+        let range = start.zip(self.ends.get(token).copied());
+        range.and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
+    }
+
+    /// Whether a token is special: a mark, not text.
+    pub fn is_special(&self, token: u32) -> bool {
+        self.specials.contains_key(&token)
+    }
+
+    /// The token with this content, as tokenizer.json writes it.
+    pub fn id(&self, content: &str) -> Option<u32> {
+        self.inner.token_to_id(content)
+    }
+
+    /// The highest id, and one.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no tokens.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The text of tokens: their bytes, joined. What is not UTF-8 becomes U+FFFD.
+    pub fn text(&self, tokens: &[u32]) -> String {
+        let bytes: Vec<u8> = tokens.iter().flat_map(|&token| self.bytes(token)).copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// A token to look at: its text, or how it is written if it is special.
+    pub fn piece(&self, token: u32) -> String {
+        self.specials.get(&token).cloned().unwrap_or_else(|| self.text(&[token]))
+    }
+}
+
+/// Switches off what makes tokens depend on anything but the text.
+fn make_steady(inner: &mut tokenizers::Tokenizer) -> tokenizers::Result<()> {
+    inner.with_padding(None);
+    inner.with_truncation(None)?;
+    if let ModelWrapper::BPE(model) = inner.get_model()
+        && model.dropout.is_some()
+    {
+        let mut model = model.clone();
+        model.dropout = None;
+        inner.with_model(model);
+    }
+    Ok(())
+}
+
+/// The highest id, and one.
+fn count(inner: &tokenizers::Tokenizer) -> Result<u32, String> {
+    let mut ids: Vec<u32> = inner.get_vocab(false).into_values().collect();
+    ids.sort_unstable();
+    // Which of the two the library would show changes from run to run.
+    if let Some([id, _]) = ids.array_windows().find(|[one, next]| one == next) {
+        return Err(format!("two tokens of `model.vocab` have the id {id}"));
+    }
+    let highest = inner.get_vocab(true).into_values().max();
+    match highest {
+        Some(id) if id >= MOST => Err(format!("a token has the id {id}; ids must be below {MOST}")),
+        highest => Ok(highest.map_or(0, |id| id + 1)),
+    }
+}
+
+/// Runs the library, which panics on some files that are JSON but make no sense.
+fn guarded<T>(run: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(result) => result.map_err(|cause| cause.to_string()),
+        Err(_) => Err("the parts of the file do not fit together".to_owned()),
+    }
+}
