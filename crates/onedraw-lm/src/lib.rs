@@ -4,6 +4,7 @@ mod chat;
 pub mod config;
 mod error;
 mod folder;
+pub mod generate;
 mod generation_config;
 mod kernels;
 pub mod llama;
@@ -14,6 +15,7 @@ mod weights;
 
 pub use chat::{ChatTemplate, Message};
 pub use error::ModelError;
+pub use generate::{Event, GenerateError, Generated, Generator, RequestId};
 pub use generation_config::GenerationConfig;
 pub use llama::Llama;
 pub use model::{Answer, Asks, LanguageModel, Run, Sequence, Wanted};

@@ -1,0 +1,348 @@
+//! The decode loop: prompts in, text out as it comes, any number of texts at a time.
+//!
+//! Texts join and leave between two passes. A text depends on its prompt, its parameters and its seed alone: who else is in a pass, and how long a
+//! part of a prompt one takes, changes no token.
+
+mod text;
+mod writer;
+
+use std::time::{Duration, Instant};
+
+use onedraw::{Batch, Finish, Kernel, ParamError, RowError, Sampled, SamplingParams, SequenceId, Step};
+
+pub use text::{Generated, Texts};
+
+use crate::error::ModelError;
+use crate::generate::writer::{Branch, Writer};
+use crate::model::{Asks, LanguageModel, Run, Wanted};
+use crate::tokenizer::Tokenizer;
+
+/// One request: a prompt, and the `n` texts that follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u64);
+
+/// Why a request cannot be taken, or a pass not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// A parameter is wrong.
+    Param(ParamError),
+    /// A parameter names a token that the model does not have.
+    Row(RowError),
+    /// The model cannot do it.
+    Model(ModelError),
+}
+
+impl std::fmt::Display for GenerateError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Param(error) => error.fmt(f),
+            Self::Row(error) => error.fmt(f),
+            Self::Model(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for GenerateError {}
+
+impl From<ParamError> for GenerateError {
+    fn from(error: ParamError) -> Self {
+        Self::Param(error)
+    }
+}
+
+impl From<ModelError> for GenerateError {
+    fn from(error: ModelError) -> Self {
+        Self::Model(error)
+    }
+}
+
+/// What one token of one text did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Whose.
+    pub request: RequestId,
+    /// Which of its `n` texts.
+    pub sample: usize,
+    /// The token, with its logprobs where they are asked for; `None` if none could be drawn.
+    pub sampled: Option<Sampled>,
+    /// How many of the last tokens were taken back, this one among them, for a banned phrase.
+    pub taken_back: usize,
+    /// The text to show now, after that shown before: whole characters, and never any that is taken back later.
+    pub text: String,
+    /// Set if the text has ended.
+    pub finish: Option<Finish>,
+    /// Set if no token could be drawn: the text has ended too.
+    pub error: Option<RowError>,
+}
+
+impl Event {
+    /// Whether nothing follows.
+    pub fn is_last(&self) -> bool {
+        self.finish.is_some() || self.error.is_some()
+    }
+}
+
+/// Where the time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timings {
+    /// Positions of prompts that went through the model.
+    pub prompt_tokens: usize,
+    /// The time that took; of a pass that did both, the part by positions.
+    pub prompt_time: Duration,
+    /// Drawn tokens that went through the model.
+    pub output_tokens: usize,
+    /// The time that took.
+    pub output_time: Duration,
+    /// The time the draws took.
+    pub sampling_time: Duration,
+}
+
+/// Writes texts.
+pub struct Generator<'a, M: LanguageModel> {
+    model: &'a M,
+    tokenizer: &'a Tokenizer,
+    batch: Batch,
+    writers: Vec<Writer<M::Sequence>>,
+    next: u64,
+    /// Positions of prompts that a pass takes at most.
+    chunk: usize,
+    timings: Timings,
+}
+
+impl<'a, M: LanguageModel> Generator<'a, M> {
+    /// Nothing to write yet.
+    pub fn new(model: &'a M, tokenizer: &'a Tokenizer) -> Self {
+        Self {
+            model,
+            tokenizer,
+            batch: Batch::new().threads(1),
+            writers: Vec::new(),
+            next: 0,
+            chunk: 128,
+            timings: Timings::default(),
+        }
+    }
+
+    /// A pass takes so many positions of prompts at most: smaller parts keep the others' waits short. Tokens do not depend on it.
+    pub fn chunk(mut self, positions: usize) -> Self {
+        self.chunk = positions.max(1);
+        self
+    }
+
+    /// Draws with this instruction set. Tokens do not depend on it.
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.batch = self.batch.kernel(kernel);
+        self
+    }
+
+    /// Takes a request for `params.n` texts after a prompt of at least one token. The prompt counts as the parameters' `prompt_token_ids`.
+    pub fn add(&mut self, prompt: &[u32], mut params: SamplingParams) -> Result<RequestId, GenerateError> {
+        let wrong = |message: String| Err(GenerateError::Model(ModelError::Request(message)));
+        if prompt.is_empty() {
+            return wrong("the prompt has no token".to_owned());
+        }
+        let context = self.model.context();
+        let length = prompt.len() + params.output_token_ids.len();
+        if length > context {
+            return wrong(format!(
+                "the prompt has {length} tokens, more than the model's context of {context}"
+            ));
+        }
+        let vocabulary = self.model.vocabulary();
+        if let Some(token) = prompt.iter().find(|&&token| token as usize >= vocabulary) {
+            return wrong(format!("token {token} of the prompt is outside the vocabulary of {vocabulary}"));
+        }
+        params.prompt_token_ids = prompt.to_vec();
+        let pending = [prompt, &params.output_token_ids].concat();
+        let given = params.output_token_ids.len();
+        let conditions = std::sync::Arc::new(onedraw::StopConditions::new(&params)?);
+        let ids = self.batch.add_all(params)?;
+        if let Err(error) = ids.iter().try_for_each(|&id| self.batch.check_vocabulary(id, vocabulary)) {
+            for id in ids {
+                self.batch.remove(id);
+            }
+            return Err(GenerateError::Row(error));
+        }
+        let request = RequestId(self.next);
+        self.next += 1;
+        let branches =
+            ids.into_iter().enumerate().map(|(sample, id)| Branch::new(sample, id, conditions.clone()));
+        self.writers.push(Writer::new(request, self.model.start(), pending, given, branches.collect()));
+        Ok(request)
+    }
+
+    /// Ends a request; whether it was there. Its texts get no more events.
+    pub fn cancel(&mut self, request: RequestId) -> bool {
+        let before = self.writers.len();
+        let batch = &mut self.batch;
+        self.writers.retain(|writer| {
+            let stays = writer.request != request;
+            if !stays {
+                for branch in &writer.branches {
+                    batch.remove(branch.sampler);
+                }
+            }
+            stays
+        });
+        self.writers.len() < before
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_done(&self) -> bool {
+        self.writers.is_empty()
+    }
+
+    /// Positions of prompts that have still to go through the model.
+    pub fn waiting(&self) -> usize {
+        self.writers.iter().map(|writer| writer.unread()).sum()
+    }
+
+    /// Where the time went so far.
+    pub fn timings(&self) -> Timings {
+        self.timings
+    }
+
+    /// The seed of a request's texts.
+    pub fn seed(&self, request: RequestId) -> Option<u64> {
+        let writer = self.writers.iter().find(|writer| writer.request == request)?;
+        self.batch.seed(writer.branches.first()?.sampler)
+    }
+
+    /// One pass: every text that has read its prompt goes on by a token, the others read on. On an error nothing has changed.
+    pub fn step(&mut self) -> Result<Vec<Event>, GenerateError> {
+        let begun = Instant::now();
+        // Texts that are being written come first, then prompts, as much of them as one pass takes.
+        let mut room = self.chunk;
+        let mut takes = Vec::with_capacity(self.writers.len());
+        for writer in &self.writers {
+            let take = if writer.is_writing() { 1 } else { writer.pending.len().min(room) };
+            room -= if writer.is_writing() { 0 } else { take };
+            takes.push(take);
+        }
+        let mut runs = Vec::new();
+        for (writer, &take) in self.writers.iter_mut().zip(&takes).filter(|&(_, &take)| take > 0) {
+            let logits = if take == writer.pending.len() { Wanted::Last } else { Wanted::Nothing };
+            runs.push(Run {
+                sequence: &mut writer.memory,
+                tokens: &writer.pending[..take],
+                parents: None,
+                asks: Asks { logits, ..Asks::default() },
+            });
+        }
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut answers = self.model.forward(&mut runs)?.into_iter();
+        drop(runs);
+        self.timings.count(begun.elapsed(), &self.writers, &takes);
+        let mut rows = Vec::new();
+        let mut ready = Vec::new();
+        let mut still = Vec::new();
+        for (mut writer, take) in std::mem::take(&mut self.writers).into_iter().zip(takes) {
+            if take > 0 {
+                let answer = answers.next().unwrap_or_default();
+                writer.read(take);
+                if writer.pending.is_empty() {
+                    rows.push(answer.logits);
+                    ready.push(writer);
+                    continue;
+                }
+            }
+            still.push(writer);
+        }
+        let mut ready: Vec<(usize, Writer<M::Sequence>)> = ready
+            .into_iter()
+            .enumerate()
+            .flat_map(|(row, writer)| writer.split().map(move |writer| (row, writer)))
+            .collect();
+        let begun = Instant::now();
+        let steps: Vec<Step<'_>> =
+            ready.iter().map(|(row, writer)| Step::new(writer.sampler(), &rows[*row])).collect();
+        let drawn = self.batch.sample(&steps);
+        self.timings.sampling_time += begun.elapsed();
+        let mut events = Vec::with_capacity(drawn.len());
+        for ((_, writer), drawn) in ready.iter_mut().zip(drawn) {
+            let event = writer.take(drawn, self.tokenizer, &mut self.batch, self.model.context());
+            if event.is_last() {
+                self.batch.remove(writer.sampler());
+            }
+            events.push(event);
+        }
+        let going = ready.into_iter().zip(&events).filter(|(_, event)| !event.is_last());
+        self.writers = going.map(|((_, writer), _)| writer).chain(still).collect();
+        // The order of requests, whoever was ready first: what a pass takes of prompts goes by it.
+        self.writers.sort_by_key(|writer| {
+            (writer.request, writer.branches.first().map_or(0, |branch| branch.sample))
+        });
+        Ok(events)
+    }
+
+    /// Writes everything there is to the end: the texts of each request, in the order in which they were added.
+    pub fn finish(&mut self) -> Result<Vec<Generated>, GenerateError> {
+        let mut texts = Texts::default();
+        while !self.is_done() {
+            self.step()?.into_iter().for_each(|event| texts.push(event));
+        }
+        Ok(texts.into_generated())
+    }
+
+    /// One request's events as they come. Other requests go on beside it, and their events are dropped.
+    pub fn stream(mut self, prompt: &[u32], params: SamplingParams) -> Result<Stream<'a, M>, GenerateError> {
+        let request = self.add(prompt, params)?;
+        Ok(Stream { generator: self, request, events: Vec::new().into_iter() })
+    }
+}
+
+impl Timings {
+    fn count<S: crate::model::Sequence>(&mut self, time: Duration, writers: &[Writer<S>], takes: &[usize]) {
+        let (mut prompt, mut output) = (0, 0);
+        for (writer, take) in writers.iter().zip(takes) {
+            *(if writer.is_writing() { &mut output } else { &mut prompt }) += take;
+        }
+        let share = time.mul_f64(prompt as f64 / (prompt + output).max(1) as f64);
+        self.prompt_tokens += prompt;
+        self.output_tokens += output;
+        self.prompt_time += share;
+        self.output_time += time.saturating_sub(share);
+    }
+}
+
+/// The events of one request.
+pub struct Stream<'a, M: LanguageModel> {
+    generator: Generator<'a, M>,
+    request: RequestId,
+    events: std::vec::IntoIter<Event>,
+}
+
+impl<'a, M: LanguageModel> Stream<'a, M> {
+    /// The generator: its timings, and what it still has to read.
+    pub fn generator(&self) -> &Generator<'a, M> {
+        &self.generator
+    }
+}
+
+impl<M: LanguageModel> Iterator for Stream<'_, M> {
+    type Item = Result<Event, GenerateError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(event) = self.events.find(|event| event.request == self.request) {
+                return Some(Ok(event));
+            }
+            if self.generator.is_done() {
+                return None;
+            }
+            match self.generator.step() {
+                Ok(events) => self.events = events.into_iter(),
+                Err(error) => {
+                    self.generator.cancel(self.request);
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// The key of a sampler in the batch.
+type SamplerId = SequenceId;

@@ -1,0 +1,55 @@
+//! Whole texts, put together from their events.
+
+use std::collections::BTreeMap;
+
+use onedraw::{FinishReason, RowError, Sampled};
+
+use crate::generate::{Event, RequestId};
+
+/// A text that has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    /// Whose.
+    pub request: RequestId,
+    /// Which of its `n` texts.
+    pub sample: usize,
+    /// The text, without the prompt.
+    pub text: String,
+    /// Its tokens, with their logprobs where these were asked for.
+    pub tokens: Vec<Sampled>,
+    /// Why it ended; `None` if it did not, or no token could be drawn.
+    pub finish: Option<FinishReason>,
+    /// Why no token could be drawn.
+    pub error: Option<RowError>,
+}
+
+/// Texts on their way.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    texts: BTreeMap<(RequestId, usize), Generated>,
+}
+
+impl Texts {
+    /// Takes the next event.
+    pub fn push(&mut self, event: Event) {
+        let Event { request, sample, sampled, taken_back, text: piece, finish, error } = event;
+        let text = self.texts.entry((request, sample)).or_insert_with(|| Generated {
+            request,
+            sample,
+            text: String::new(),
+            tokens: Vec::new(),
+            finish: None,
+            error: None,
+        });
+        text.text += &piece;
+        text.tokens.extend(sampled);
+        text.tokens.truncate(text.tokens.len().saturating_sub(taken_back));
+        text.finish = finish.map(|finish| finish.reason());
+        text.error = error;
+    }
+
+    /// The texts so far, by request and number.
+    pub fn into_generated(self) -> Vec<Generated> {
+        self.texts.into_values().collect()
+    }
+}

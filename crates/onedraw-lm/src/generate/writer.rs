@@ -1,0 +1,150 @@
+//! One text on its way: what the model has read of it, and what of it was shown.
+
+use std::sync::Arc;
+
+use onedraw::{Batch, Finish, RowError, Sampled, StopConditions, StopMatcher, Utf8Stream};
+
+use crate::generate::{Event, RequestId, SamplerId};
+use crate::model::Sequence;
+use crate::tokenizer::Tokenizer;
+
+/// A text and its sampler. Until the prompt is read, the texts of a request are branches of one writer.
+pub(super) struct Branch {
+    pub sample: usize,
+    pub sampler: SamplerId,
+    matcher: StopMatcher,
+    utf8: Utf8Stream,
+}
+
+impl Branch {
+    pub(super) fn new(sample: usize, sampler: SamplerId, conditions: Arc<StopConditions>) -> Self {
+        Self { sample, sampler, matcher: StopMatcher::new(conditions), utf8: Utf8Stream::default() }
+    }
+}
+
+/// What the model remembers, and the texts that go on from there.
+pub(super) struct Writer<S> {
+    pub request: RequestId,
+    pub memory: S,
+    /// Tokens that have not been through the model: what is left of the prompt, or the token drawn last.
+    pub pending: Vec<u32>,
+    /// All tokens up to here, those that are pending too: what a rewind goes back over.
+    tokens: Vec<u32>,
+    /// How many of them were there before the first draw, and how many of these count as output.
+    start: usize,
+    given: usize,
+    pub branches: Vec<Branch>,
+}
+
+impl<S: Sequence> Writer<S> {
+    pub(super) fn new(
+        request: RequestId,
+        memory: S,
+        pending: Vec<u32>,
+        given: usize,
+        branches: Vec<Branch>,
+    ) -> Self {
+        let (tokens, start) = (pending.clone(), pending.len());
+        Self { request, memory, pending, tokens, start, given, branches }
+    }
+
+    /// Whether the prompt has been read.
+    pub(super) fn is_writing(&self) -> bool {
+        self.memory.len() >= self.start || self.tokens.len() > self.start
+    }
+
+    /// Tokens of the prompt that the model has not read.
+    pub(super) fn unread(&self) -> usize {
+        self.start.saturating_sub(self.memory.len())
+    }
+
+    /// The model has read so many of the pending tokens.
+    pub(super) fn read(&mut self, tokens: usize) {
+        self.pending.drain(..tokens.min(self.pending.len()));
+    }
+
+    /// A writer for each branch.
+    pub(super) fn split(mut self) -> impl Iterator<Item = Self> {
+        let branches = std::mem::take(&mut self.branches);
+        let memories = std::iter::repeat_with({
+            let memory = self.memory.clone();
+            move || memory.clone()
+        });
+        branches.into_iter().zip(memories).map(move |(branch, memory)| Self {
+            request: self.request,
+            memory,
+            pending: Vec::new(),
+            tokens: self.tokens.clone(),
+            start: self.start,
+            given: self.given,
+            branches: vec![branch],
+        })
+    }
+
+    /// The sampler of the only branch.
+    pub(super) fn sampler(&self) -> SamplerId {
+        self.branches[0].sampler
+    }
+
+    /// Takes the token that was drawn.
+    pub(super) fn take(
+        &mut self,
+        drawn: Result<Sampled, RowError>,
+        tokenizer: &Tokenizer,
+        batch: &mut Batch,
+        context: usize,
+    ) -> Event {
+        let branch = &mut self.branches[0];
+        let mut event = Event {
+            request: self.request,
+            sample: branch.sample,
+            sampled: None,
+            taken_back: 0,
+            text: String::new(),
+            finish: None,
+            error: None,
+        };
+        let sampled = match drawn {
+            Ok(sampled) => sampled,
+            Err(error) => {
+                event.text = branch.rest();
+                event.error = Some(error);
+                return event;
+            }
+        };
+        let progress = branch.matcher.push(sampled.token, tokenizer.bytes(sampled.token));
+        event.text = branch.utf8.push(progress.text).to_owned();
+        event.finish = progress.finish;
+        self.tokens.push(sampled.token);
+        match progress.rewind {
+            Some(rewind) => {
+                batch.take_back(branch.sampler, &rewind);
+                // The tokens of the output that were given came with the prompt.
+                let length = self.start - self.given + rewind.length;
+                event.taken_back = self.tokens.len() - length;
+                self.tokens.truncate(length);
+                // The model reads the last token again, for the logits after it.
+                self.memory.cut(length - 1);
+                self.pending = self.tokens[length - 1..].to_vec();
+            }
+            None => self.pending = vec![sampled.token],
+        }
+        event.sampled = Some(sampled);
+        if event.finish.is_none() && self.memory.len() + self.pending.len() > context {
+            event.finish = Some(Finish::Length);
+            event.text += &branch.rest();
+        } else if event.finish.is_some() {
+            event.text += branch.utf8.finish();
+        }
+        event
+    }
+}
+
+impl Branch {
+    /// What was held back, when the text ends from outside.
+    fn rest(&mut self) -> String {
+        let mut rest = self.utf8.push(self.matcher.finish()).to_owned();
+        rest += self.utf8.finish();
+        rest
+    }
+}

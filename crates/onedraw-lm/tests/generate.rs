@@ -1,0 +1,170 @@
+//! The decode loop, on a model small enough to look through: the logits after a token are noise of the last tokens.
+
+mod parrot;
+
+use onedraw::{Finish, FinishReason, SamplingParams};
+use onedraw_lm::generate::Texts;
+use onedraw_lm::{Event, GenerateError, Generated, Generator, LanguageModel};
+use parrot::{Parrot, tokenizer};
+
+fn params(json: &str) -> SamplingParams {
+    SamplingParams::from_json(json).expect(json)
+}
+
+/// Texts without what differs from batch to batch: their requests.
+fn texts(generated: Vec<Generated>) -> Vec<(usize, String, Vec<u32>, Option<FinishReason>)> {
+    let tokens = |generated: &Generated| generated.tokens.iter().map(|sampled| sampled.token).collect();
+    generated.iter().map(|text| (text.sample, text.text.clone(), tokens(text), text.finish)).collect()
+}
+
+fn alone(prompt: &str, json: &str, chunk: usize) -> Vec<(usize, String, Vec<u32>, Option<FinishReason>)> {
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    let mut generator = Generator::new(&model, &tokenizer).chunk(chunk);
+    let prompt = tokenizer.encode(prompt).expect("a prompt");
+    generator.add(&prompt, params(json)).expect(json);
+    texts(generator.finish().expect("texts"))
+}
+
+const REQUESTS: [(&str, &str); 6] = [
+    ("Once upon a time", r#"{"seed": 1, "max_tokens": 30}"#),
+    ("a", r#"{"seed": 1, "max_tokens": 7, "n": 3, "temperature": 2}"#),
+    ("the quick brown fox", r#"{"seed": 9, "max_tokens": 50, "eos_token_id": 101}"#),
+    ("some prompt that is longer than the others", r#"{"seed": 4, "max_tokens": 40, "stop": ["q", "zz"]}"#),
+    ("x", r#"{"temperature": 0, "max_tokens": 20, "seed": 0}"#),
+    ("banned", r#"{"seed": 3, "max_tokens": 60, "banned_strings": ["a", "b", "th"], "temperature": 3}"#),
+];
+
+#[test]
+fn a_text_is_the_same_alone_and_in_any_company() {
+    let expected: Vec<_> = REQUESTS.iter().map(|(prompt, json)| alone(prompt, json, 1000)).collect();
+    for (request, (prompt, json)) in REQUESTS.iter().enumerate() {
+        for chunk in [1, 3, 16] {
+            assert_eq!(alone(prompt, json, chunk), expected[request], "{json}, {chunk} positions a pass");
+        }
+    }
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    for first in 0..REQUESTS.len() {
+        // Joining one by one, every third pass.
+        let mut generator = Generator::new(&model, &tokenizer).chunk(5);
+        let mut gathered = Texts::default();
+        let mut order = Vec::new();
+        let mut waiting = (0..REQUESTS.len()).map(|i| (i + first) % REQUESTS.len());
+        for pass in 0.. {
+            if pass % 3 == 0
+                && let Some(request) = waiting.next()
+            {
+                let (prompt, json) = REQUESTS[request];
+                let prompt = tokenizer.encode(prompt).expect("a prompt");
+                order.push((generator.add(&prompt, params(json)).expect(json), request));
+            }
+            if generator.is_done() && order.len() == REQUESTS.len() {
+                break;
+            }
+            generator.step().expect("a pass").into_iter().for_each(|event| gathered.push(event));
+        }
+        let gathered = gathered.into_generated();
+        for (id, request) in order {
+            let own = gathered.iter().filter(|text| text.request == id).cloned().collect();
+            assert_eq!(texts(own), expected[request], "{:?}", REQUESTS[request]);
+        }
+    }
+}
+
+#[test]
+fn events_add_up_to_the_text() {
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    for (prompt, json) in REQUESTS {
+        let prompt_tokens = tokenizer.encode(prompt).expect("a prompt");
+        let stream = Generator::new(&model, &tokenizer).stream(&prompt_tokens, params(json)).expect(json);
+        let mut gathered = Texts::default();
+        let events: Vec<Event> = stream.map(|event| event.expect("a pass")).collect();
+        let samples = events.iter().filter(|event| event.is_last()).count();
+        assert_eq!(samples, params(json).n as usize);
+        events.into_iter().for_each(|event| gathered.push(event));
+        assert_eq!(texts(gathered.into_generated()), alone(prompt, json, 1000));
+    }
+}
+
+#[test]
+fn the_model_reads_what_is_written() {
+    // Greedy, by hand: the loop must give the model every token once, in order.
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    let mut line = tokenizer.encode("hello").expect("a prompt");
+    let mut expected = Vec::new();
+    for _ in 0..12 {
+        let row = model.row(&line);
+        let best =
+            (0..row.len()).max_by(|&a, &b| row[a].total_cmp(&row[b]).then(b.cmp(&a))).expect("a row") as u32;
+        line.push(best);
+        expected.push(best);
+    }
+    let found = alone("hello", r#"{"temperature": 0, "max_tokens": 12}"#, 2);
+    assert_eq!(found[0].2, expected);
+    assert_eq!(found[0].3, Some(FinishReason::Length));
+}
+
+#[test]
+fn no_banned_phrase_is_written_and_nothing_shown_is_taken_back() {
+    let found = alone(REQUESTS[5].0, REQUESTS[5].1, 8);
+    let (_, text, tokens, _) = &found[0];
+    assert!(!text.contains('a') && !text.contains('b') && !text.contains("th"), "{text}");
+    assert_eq!(tokens.len(), 60);
+    // The tokens that are left are those of the text.
+    let bytes: Vec<u8> = tokens.iter().flat_map(|&token| tokenizer().bytes(token).to_vec()).collect();
+    assert_eq!(String::from_utf8_lossy(&bytes), *text);
+}
+
+#[test]
+fn a_text_ends_where_the_context_does() {
+    let (model, tokenizer) = (Parrot::new(20), tokenizer());
+    let mut generator = Generator::new(&model, &tokenizer);
+    let prompt = tokenizer.encode("0123456789").expect("a prompt");
+    assert_eq!(prompt.len(), 10);
+    generator.add(&prompt, params(r#"{"seed": 2, "max_tokens": 100}"#)).expect("a request");
+    let generated = generator.finish().expect("texts");
+    // Eleven: the last is drawn from the last position there is.
+    assert_eq!((generated[0].tokens.len(), generated[0].finish), (11, Some(FinishReason::Length)));
+    let whole = alone("0123456789", r#"{"seed": 2, "max_tokens": 11}"#, 9);
+    assert_eq!(generated[0].text, whole[0].1);
+}
+
+#[test]
+fn requests_that_cannot_be_answered_spoil_nothing() {
+    let (model, tokenizer) = (Parrot::new(20), tokenizer());
+    let mut generator = Generator::new(&model, &tokenizer);
+    let kept = generator.add(&[1, 2, 3], params(r#"{"seed": 1, "max_tokens": 2}"#)).expect("a request");
+    let message =
+        |result: Result<_, GenerateError>| result.map(|_: onedraw_lm::RequestId| ()).unwrap_err().to_string();
+    assert_eq!(message(generator.add(&[], params("{}"))), "the prompt has no token");
+    assert_eq!(
+        message(generator.add(&[1; 21], params("{}"))),
+        "the prompt has 21 tokens, more than the model's context of 20"
+    );
+    let vocabulary = model.vocabulary();
+    assert_eq!(
+        message(generator.add(&[vocabulary as u32], params("{}"))),
+        format!("token {vocabulary} of the prompt is outside the vocabulary of {vocabulary}")
+    );
+    let bias = params(r#"{"logit_bias": {"100000": 1}}"#);
+    assert!(message(generator.add(&[1], bias)).contains("100000"));
+    let cancelled = generator.add(&[5], params(r#"{"n": 2}"#)).expect("a request");
+    assert!(generator.cancel(cancelled) && !generator.cancel(cancelled));
+    let generated = generator.finish().expect("texts");
+    assert_eq!(generated.len(), 1);
+    assert_eq!((generated[0].request, generated[0].tokens.len()), (kept, 2));
+}
+
+#[test]
+fn a_row_that_fails_ends_its_text_alone() {
+    let (model, tokenizer) = (Parrot::new(50), tokenizer());
+    let mut generator = Generator::new(&model, &tokenizer);
+    // Only one token may be drawn, and it is banned after the first.
+    let stuck = r#"{"allowed_token_ids": [66], "bad_words_ids": [[66, 66]], "max_tokens": 5, "seed": 1}"#;
+    let first = generator.add(&[1], params(stuck)).expect("a request");
+    let second = generator.add(&[1], params(r#"{"seed": 1, "max_tokens": 5}"#)).expect("a request");
+    let generated = generator.finish().expect("texts");
+    assert_eq!((generated[0].request, generated[0].tokens.len(), generated[0].finish), (first, 1, None));
+    assert!(generated[0].error.is_some());
+    assert_eq!((generated[1].request, generated[1].tokens.len()), (second, 5));
+    assert_eq!(generated[1].finish, Some(Finish::Length.reason()));
+}
