@@ -104,6 +104,7 @@ struct File {
     rope_theta: Option<f64>,
     rope_scaling: Option<RopeFile>,
     rope_parameters: Option<RopeFile>,
+    #[serde(default = "window")]
     sliding_window: Option<usize>,
     #[serde(default)]
     use_sliding_window: bool,
@@ -114,8 +115,10 @@ struct File {
 #[derive(Deserialize)]
 struct RopeFile {
     rope_theta: Option<f64>,
-    #[serde(alias = "type")]
     rope_type: Option<String>,
+    /// The older name, which some files have beside the newer.
+    #[serde(rename = "type")]
+    old_type: Option<String>,
     factor: Option<f64>,
     low_freq_factor: Option<f64>,
     high_freq_factor: Option<f64>,
@@ -124,6 +127,11 @@ struct RopeFile {
 
 fn silu() -> String {
     "silu".to_owned()
+}
+
+/// What a file means that says nothing of a window, where its layers have one.
+fn window() -> Option<usize> {
+    Some(4096)
 }
 
 /// The architectures that can be run, as `model_type` names them.
@@ -143,11 +151,9 @@ impl Config {
             serde_json::from_str(text).map_err(|cause| malformed(cause.to_string()))?;
         let name = kind.get("model_type").and_then(|name| name.as_str()).unwrap_or("");
         if !ARCHITECTURES.contains(&name) {
-            return Err(ModelError::Unsupported(format!(
-                "{}: `model_type` is `{name}`; those that can be run are {}",
-                path.display(),
-                ARCHITECTURES.join(", ")
-            )));
+            let known = ARCHITECTURES.join(", ");
+            let message = format!("`model_type` is `{name}`; those that can be run are {known}");
+            return Err(ModelError::unsupported(path, message));
         }
         let file: File = serde_json::from_str(text).map_err(|cause| malformed(cause.to_string()))?;
         file.config(path)
@@ -156,27 +162,25 @@ impl Config {
 
 impl File {
     fn config(self, path: &Path) -> Result<Config, ModelError> {
-        let unsupported = |what: String| Err(ModelError::Unsupported(format!("{}: {what}", path.display())));
         if !matches!(self.hidden_act.as_str(), "silu" | "swish") {
-            return unsupported(format!("`hidden_act` is `{}`; silu can be run", self.hidden_act));
+            let message = format!("`hidden_act` is `{}`; silu can be run", self.hidden_act);
+            return Err(ModelError::unsupported(path, message));
         }
         let heads = self.num_attention_heads;
-        let kv_heads = self.num_key_value_heads.unwrap_or(heads);
-        let head_size = self.head_dim.unwrap_or(self.hidden_size / heads.max(1));
         let config = Config {
             vocabulary: self.vocab_size,
             width: self.hidden_size,
             layers: self.num_hidden_layers,
             heads,
-            kv_heads,
-            head_size,
+            kv_heads: self.num_key_value_heads.unwrap_or(heads),
+            head_size: self.head_dim.unwrap_or(match self.model_type.as_str() {
+                "qwen3" => 128,
+                _ => self.hidden_size / heads.max(1),
+            }),
             hidden: self.intermediate_size,
             context: self.max_position_embeddings,
             epsilon: self.rms_norm_eps as f32,
-            rope: match self.rope() {
-                Ok(rope) => rope,
-                Err(message) => return unsupported(message),
-            },
+            rope: self.rope(path)?,
             is_tied: self.tie_word_embeddings,
             attention_bias: match (self.model_type.as_str(), self.attention_bias) {
                 ("qwen2", _) => AttentionBias::Inputs,
@@ -185,19 +189,25 @@ impl File {
             },
             mlp_bias: self.mlp_bias && self.model_type == "llama",
             head_norms: self.model_type == "qwen3",
-            windows: self.windows(),
+            windows: Vec::new(),
         };
+        // Before anything is made for every layer: a file can claim any number of them.
         config.check().map_err(|message| ModelError::malformed(path, message))?;
-        Ok(config)
+        Ok(Config { windows: self.windows(path)?, ..config })
     }
 
-    fn rope(&self) -> Result<Rope, String> {
-        let given = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref());
+    fn rope(&self, path: &Path) -> Result<Rope, ModelError> {
+        let given = self.rope_scaling.as_ref().or(self.rope_parameters.as_ref());
         let theta = given.and_then(|given| given.rope_theta).or(self.rope_theta).unwrap_or(10_000.0);
         let Some(given) = given else { return Ok(Rope { theta, scaling: Scaling::None }) };
-        let field =
-            |name: &str, value: Option<f64>| value.ok_or(format!("the rotary scaling has no `{name}`"));
-        let scaling = match given.rope_type.as_deref() {
+        let field = |name: &str, value: Option<f64>| match value {
+            Some(value) if value > 0.0 && value.is_finite() => Ok(value),
+            Some(value) => {
+                Err(ModelError::malformed(path, format!("`{name}` of the rotary scaling is {value}")))
+            }
+            None => Err(ModelError::malformed(path, format!("the rotary scaling has no `{name}`"))),
+        };
+        let scaling = match given.rope_type.as_deref().or(given.old_type.as_deref()) {
             None | Some("default") => Scaling::None,
             Some("linear") => Scaling::Linear(field("factor", given.factor)?),
             Some("llama3") => Scaling::Llama3 {
@@ -207,24 +217,42 @@ impl File {
                 original: field("original_max_position_embeddings", given.original_max_position_embeddings)?,
             },
             Some(other) => {
-                return Err(format!(
-                    "the rotary scaling is `{other}`; default, linear and llama3 can be run"
-                ));
+                let message =
+                    format!("the rotary scaling is `{other}`; default, linear and llama3 can be run");
+                return Err(ModelError::unsupported(path, message));
             }
         };
         Ok(Rope { theta, scaling })
     }
 
-    fn windows(&self) -> Vec<Option<usize>> {
-        let slides = |layer: usize| match (&self.layer_types, self.model_type.as_str()) {
-            (Some(types), _) => types.get(layer).is_some_and(|name| name == "sliding_attention"),
-            (None, "mistral") => true,
-            (None, "qwen2" | "qwen3") => {
-                self.use_sliding_window && layer >= self.max_window_layers.unwrap_or(28)
+    fn windows(&self, path: &Path) -> Result<Vec<Option<usize>>, ModelError> {
+        let count = self.num_hidden_layers;
+        let slides: Vec<bool> = match (self.model_type.as_str(), &self.layer_types) {
+            ("qwen2" | "qwen3", Some(types)) => {
+                if types.len() != count {
+                    let message = format!("`layer_types` names {} layers of {count}", types.len());
+                    return Err(ModelError::malformed(path, message));
+                }
+                let known = ["full_attention", "sliding_attention"];
+                if let Some(other) = types.iter().find(|name| !known.contains(&name.as_str())) {
+                    let message = format!("a layer is `{other}`; {} can be run", known.join(" and "));
+                    return Err(ModelError::unsupported(path, message));
+                }
+                types.iter().map(|name| name == "sliding_attention").collect()
             }
-            _ => false,
+            ("qwen2" | "qwen3", None) => {
+                let first = self.max_window_layers.unwrap_or(28);
+                (0..count).map(|layer| self.use_sliding_window && layer >= first).collect()
+            }
+            // Of these two, `layer_types` says nothing.
+            (kind, _) => vec![kind == "mistral"; count],
         };
-        (0..self.num_hidden_layers).map(|layer| self.sliding_window.filter(|_| slides(layer))).collect()
+        let windows: Vec<_> =
+            slides.into_iter().map(|slides| self.sliding_window.filter(|_| slides)).collect();
+        match windows.contains(&Some(0)) {
+            true => Err(ModelError::malformed(path, "`sliding_window` is 0")),
+            false => Ok(windows),
+        }
     }
 }
 
@@ -255,12 +283,81 @@ impl Config {
         if !self.head_size.is_multiple_of(2) {
             return Err(format!("`head_dim` is {}; positions need an even one", self.head_size));
         }
-        if self.windows.contains(&Some(0)) {
-            return Err("`sliding_window` is 0".to_owned());
+        if !(self.epsilon >= 0.0 && self.epsilon.is_finite()) {
+            return Err(format!("`rms_norm_eps` is {}", self.epsilon));
         }
         if !(self.rope.theta > 0.0 && self.rope.theta.is_finite()) {
             return Err(format!("`rope_theta` is {}", self.rope.theta));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parsed(kind: &str, more: Value) -> Config {
+        let mut file = json!({
+            "model_type": kind,
+            "vocab_size": 100,
+            "hidden_size": 64,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "intermediate_size": 96,
+            "max_position_embeddings": 8192,
+            "rms_norm_eps": 1e-6,
+        });
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Config::parse(Path::new("config.json"), &file.to_string()).unwrap()
+    }
+
+    #[test]
+    fn what_a_file_leaves_out() {
+        let config = parsed("llama", json!({}));
+        assert_eq!((config.kv_heads, config.head_size, config.is_tied), (4, 16, false));
+        assert_eq!(config.rope, Rope { theta: 10_000.0, scaling: Scaling::None });
+        assert_eq!(parsed("qwen2", json!({})).head_size, 16);
+        assert_eq!(parsed("qwen3", json!({})).head_size, 128);
+        assert_eq!(parsed("qwen3", json!({ "head_dim": 32 })).head_size, 32);
+    }
+
+    #[test]
+    fn windows_of_layers() {
+        let windows = |kind, more| parsed(kind, more).windows;
+        let types = json!(["sliding_attention", "full_attention", "sliding_attention"]);
+        let (all, none) = (vec![Some(8); 3], vec![None; 3]);
+        assert_eq!(windows("mistral", json!({ "sliding_window": 8 })), all);
+        assert_eq!(windows("mistral", json!({ "sliding_window": null })), none);
+        // Not the same as null.
+        assert_eq!(windows("mistral", json!({})), vec![Some(4096); 3]);
+        assert_eq!(windows("mistral", json!({ "sliding_window": 8, "layer_types": types })), all);
+        assert_eq!(windows("llama", json!({ "sliding_window": 8, "layer_types": types })), none);
+        assert_eq!(windows("qwen2", json!({ "sliding_window": 8, "max_window_layers": 1 })), none);
+        let slides = json!({ "sliding_window": 8, "max_window_layers": 1, "use_sliding_window": true });
+        assert_eq!(windows("qwen3", slides), [None, Some(8), Some(8)]);
+        let slides = json!({ "sliding_window": 8, "use_sliding_window": true, "layer_types": types });
+        assert_eq!(windows("qwen2", slides), [Some(8), None, Some(8)]);
+    }
+
+    #[test]
+    fn rotary_scaling_in_older_and_newer_files() {
+        let rope = |more| parsed("llama", more).rope;
+        let linear = Rope { theta: 5.0, scaling: Scaling::Linear(2.0) };
+        assert_eq!(
+            rope(json!({ "rope_theta": 5.0, "rope_scaling": { "type": "linear", "factor": 2.0 } })),
+            linear
+        );
+        let both = json!({ "type": "linear", "rope_type": "linear", "factor": 2.0 });
+        assert_eq!(rope(json!({ "rope_theta": 5.0, "rope_scaling": both })), linear);
+        let newer = json!({ "rope_theta": 5.0, "rope_type": "linear", "factor": 2.0 });
+        assert_eq!(rope(json!({ "rope_parameters": newer })), linear);
+        // As transformers reads a file that has both.
+        let older = json!({ "rope_type": "linear", "factor": 3.0, "rope_theta": 7.0 });
+        let both = rope(json!({ "rope_parameters": newer, "rope_scaling": older }));
+        assert_eq!(both, Rope { theta: 7.0, scaling: Scaling::Linear(3.0) });
+        assert_eq!(rope(json!({ "rope_theta": 5.0, "rope_scaling": null })).theta, 5.0);
     }
 }

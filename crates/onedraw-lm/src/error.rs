@@ -40,14 +40,21 @@ impl ModelError {
     }
 
     pub(crate) fn malformed(path: &Path, message: impl fmt::Display) -> Self {
-        // One line, whatever the cause had to say.
-        let message = message.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        Self::Malformed { path: path.to_owned(), message }
+        Self::Malformed { path: path.to_owned(), message: one_line(message) }
+    }
+
+    pub(crate) fn unsupported(path: &Path, message: impl fmt::Display) -> Self {
+        Self::Unsupported(format!("{}: {}", path.display(), one_line(message)))
     }
 
     pub(crate) fn tensor(name: &str, message: impl Into<String>) -> Self {
         Self::Tensor { name: name.to_owned(), message: message.into() }
     }
+}
+
+/// One line, whatever a cause or a file had to say.
+fn one_line(message: impl fmt::Display) -> String {
+    message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl fmt::Display for ModelError {

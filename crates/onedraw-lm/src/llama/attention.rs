@@ -109,7 +109,8 @@ impl Look<'_> {
     ) -> f32x16<S> {
         let mut sum = f32x16::splat(simd, 0.0);
         for (page, shares) in self.pages().zip(shares.as_chunks::<PAGE>().0) {
-            let values = self.leaves[page].values.chunks_exact(self.head_size);
+            // What lies behind the last position seen is another's, or was cut: no number of it may come in, were it times 0.
+            let values = self.leaves[page].values.chunks_exact(self.head_size).take(self.to - page * PAGE);
             for (values, &share) in values.zip(shares) {
                 sum = load(&values[column..]).mul_add_precise(f32x16::splat(simd, share), sum);
             }

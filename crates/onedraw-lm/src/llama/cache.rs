@@ -107,6 +107,11 @@ impl Memory {
         Self { layout, pages: Vec::new(), length: 0, whole: 0, shallowest: layout.layers, nodes: Vec::new() }
     }
 
+    /// Whether a model of these sizes began it.
+    pub(crate) fn is_of(&self, layout: Layout) -> bool {
+        self.layout == layout
+    }
+
     /// Positions that went through all layers.
     pub(crate) fn whole(&self) -> usize {
         self.whole
@@ -223,6 +228,10 @@ impl Sequence for Memory {
 
     fn keep(&mut self, path: &[usize]) {
         let nodes = std::mem::take(&mut self.nodes);
+        if nodes.is_empty() {
+            // The last run was no tree: it may have left early, and what is said below is not true of it.
+            return;
+        }
         let width = self.layout.width();
         let path: Vec<&Node> = path.iter().filter_map(|&node| nodes.get(node)).collect();
         self.grow(path.len());

@@ -3,7 +3,7 @@
 use crate::error::ModelError;
 use crate::llama::Llama;
 use crate::llama::attention::{Leaf, Look};
-use crate::llama::cache::{Memory, PAGE, Page};
+use crate::llama::cache::{Layout, Memory, PAGE, Page};
 use crate::llama::layer::Heads;
 use crate::model::{Answer, Run, Sequence, Wanted};
 
@@ -32,16 +32,24 @@ impl Llama {
         if run.sequence.has_nodes() {
             return wrong("the last run was a tree: say first what to keep of it".to_owned());
         }
+        if !run.sequence.is_of(Layout::new(&self.config)) {
+            return wrong("the sequence was started by a model of another shape".to_owned());
+        }
+        if let Some(&layer) = run.asks.exit.iter().chain(run.asks.states).find(|&&layer| layer > layers) {
+            return wrong(format!("there is no layer {layer}: the model has {layers}"));
+        }
         let length = run.sequence.len();
         let through = run.asks.exit.unwrap_or(layers);
+        if let Some(layer) = run.asks.states.iter().find(|&&layer| layer > through) {
+            return wrong(format!(
+                "states after {layer} layers are asked of a run that leaves after {through}"
+            ));
+        }
         if through > run.sequence.shallowest() {
             let (whole, fewest) = (run.sequence.whole(), run.sequence.shallowest());
             return wrong(format!(
                 "only {whole} of {length} positions went through more than {fewest} layers: cut the others first"
             ));
-        }
-        if let Some(&layer) = run.asks.exit.iter().chain(run.asks.states).find(|&&layer| layer > layers) {
-            return wrong(format!("there is no layer {layer}: the model has {layers}"));
         }
         let mut longest = run.tokens.len();
         if let Some(parents) = run.parents {
