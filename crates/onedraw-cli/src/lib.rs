@@ -4,7 +4,7 @@
 //! ([`npy`], [`safetensors`]), which gives a [`matrix::Matrix`]; [`request`] turns `--params` and the flags
 //! that override it into one checked set of parameters a row; [`sample`] draws; [`output`] writes JSON lines
 //! and [`table`] and [`explanation`] their readable form. [`presets`] and [`import`] print parameters; [`mod@bench`]
-//! measures. [`command`] holds the command line itself, [`exit`] the exit codes.
+//! measures, [`generate`] writes text. [`command`] holds the command line itself, [`exit`] the exit codes.
 //!
 //! The readers take any `Read`, never panic, and allocate no more than what the reader delivers:
 //!
@@ -17,6 +17,7 @@ pub mod bench;
 pub mod command;
 pub mod exit;
 pub mod explanation;
+pub mod generate;
 pub mod import;
 mod kernel;
 pub mod logits;

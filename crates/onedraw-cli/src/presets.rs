@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
 }
 
 /// The parameters that are not at their default.
-fn changed(params: &SamplingParams) -> Result<Map<String, Value>> {
+pub(crate) fn changed(params: &SamplingParams) -> Result<Map<String, Value>> {
     let default = serde_json::to_value(SamplingParams::default())?;
     let mut changed = Map::new();
     if let Value::Object(fields) = serde_json::to_value(params)? {

@@ -68,11 +68,5 @@ impl fmt::Display for ModelError {
     }
 }
 
-impl std::error::Error for ModelError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File { cause, .. } => Some(cause),
-            _ => None,
-        }
-    }
-}
+// Messages hold their causes: whoever prints a chain of errors would print them twice.
+impl std::error::Error for ModelError {}

@@ -104,6 +104,18 @@ fn the_model_reads_what_is_written() {
 }
 
 #[test]
+fn time_is_counted_where_it_was_spent() {
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    let mut generator = Generator::new(&model, &tokenizer).chunk(3);
+    generator.add(&[1; 10], params(r#"{"seed": 1, "max_tokens": 6, "n": 2}"#)).expect("a request");
+    assert_eq!(generator.waiting(), 10);
+    generator.finish().expect("texts");
+    let timings = generator.timings();
+    // The prompt is read once for both; the last token of a text needs no logits after it.
+    assert_eq!((timings.prompt_tokens, timings.output_tokens, generator.waiting()), (10, 10, 0));
+}
+
+#[test]
 fn no_banned_phrase_is_written_and_nothing_shown_is_taken_back() {
     let found = alone(REQUESTS[5].0, REQUESTS[5].1, 8);
     let (_, text, tokens, _) = &found[0];

@@ -213,12 +213,17 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     pub fn step(&mut self) -> Result<Vec<Event>, GenerateError> {
         let begun = Instant::now();
         // Texts that are being written come first, then prompts, as much of them as one pass takes.
-        let mut room = self.chunk;
+        let (mut read, mut written) = (0, 0);
         let mut takes = Vec::with_capacity(self.writers.len());
         for writer in &self.writers {
-            let take = if writer.is_writing() { 1 } else { writer.pending.len().min(room) };
-            room -= if writer.is_writing() { 0 } else { take };
-            takes.push(take);
+            if writer.is_writing() {
+                written += 1;
+                takes.push(1);
+            } else {
+                let take = writer.pending.len().min(self.chunk - read);
+                read += take;
+                takes.push(take);
+            }
         }
         let mut runs = Vec::new();
         for (writer, &take) in self.writers.iter_mut().zip(&takes).filter(|&(_, &take)| take > 0) {
@@ -235,7 +240,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         }
         let mut answers = self.model.forward(&mut runs)?.into_iter();
         drop(runs);
-        self.timings.count(begun.elapsed(), &self.writers, &takes);
+        self.timings.count(begun.elapsed(), read, written);
         let mut rows = Vec::new();
         let mut ready = Vec::new();
         let mut still = Vec::new();
@@ -295,14 +300,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
 }
 
 impl Timings {
-    fn count<S: crate::model::Sequence>(&mut self, time: Duration, writers: &[Writer<S>], takes: &[usize]) {
-        let (mut prompt, mut output) = (0, 0);
-        for (writer, take) in writers.iter().zip(takes) {
-            *(if writer.is_writing() { &mut output } else { &mut prompt }) += take;
-        }
-        let share = time.mul_f64(prompt as f64 / (prompt + output).max(1) as f64);
-        self.prompt_tokens += prompt;
-        self.output_tokens += output;
+    /// A pass that read and wrote so many positions.
+    fn count(&mut self, time: Duration, read: usize, written: usize) {
+        let share = time.mul_f64(read as f64 / (read + written).max(1) as f64);
+        self.prompt_tokens += read;
+        self.output_tokens += written;
         self.prompt_time += share;
         self.output_time += time.saturating_sub(share);
     }

@@ -1,0 +1,188 @@
+//! `onedraw generate`: text from a prompt.
+
+mod parameters;
+mod show;
+
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use onedraw::{Kernel, presets};
+use onedraw_lm::generate::Texts;
+use onedraw_lm::{ChatTemplate, GenerationConfig, Generator, LanguageModel, Llama, Message, Tokenizer};
+
+use crate::exit::{DONE, ROW_FAILED};
+use crate::generate::parameters::ParameterFlags;
+use crate::kernel::check_kernel;
+
+/// How texts are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// The prompt and what follows it, as it comes
+    Text,
+    /// A line of JSON for each text
+    Json,
+}
+
+/// The arguments of `onedraw generate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Parameters: a flag goes before a preset, that before the model's generation_config.json, that before the defaults.
+JSON output is a line a text:
+  {\"text\":…,\"tokens\":[…],\"finish_reason\":\"stop|length|eos\",\"seed\":…,\"logprobs\":[…],\"timings\":{…}}
+Ctrl-C ends with what there is.
+
+Example:
+  onedraw generate --model DIR \"Once upon a time\" --preset creative --seed 7 --max-tokens 100")]
+pub struct Arguments {
+    /// The beginning of the text; without it, standard input
+    #[arg(value_name = "PROMPT")]
+    prompt: Option<String>,
+    /// A Hugging Face folder: llama, mistral, qwen2 or qwen3
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// Settings with a name; see onedraw presets
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(presets::NAMES))]
+    preset: Option<String>,
+    /// The prompt is a message to the model, written as its chat template says
+    #[arg(long)]
+    chat: bool,
+    /// What the system says first in a chat
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    system: Option<String>,
+    /// Say at the end, on standard error, how fast it was
+    #[arg(long)]
+    stats: bool,
+    /// Threads of the model; 0: one for each core. Changes no token
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u16).range(..=1024))]
+    threads: u16,
+    /// Instruction set: auto, scalar, sse, avx2, avx512 or neon. Changes no token
+    #[arg(long, value_name = "KERNEL", default_value = "auto")]
+    kernel: Kernel,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    parameters: ParameterFlags,
+}
+
+/// Writes texts and gives the exit code.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
+    check_kernel(arguments.kernel)?;
+    let folder = &arguments.model;
+    let generation = GenerationConfig::open(folder)?;
+    let mut params = arguments.parameters.params(arguments.preset.as_deref(), &generation.params)?;
+    if params.eos_token_id.is_empty() {
+        params.eos_token_id = generation.eos_token_ids;
+    }
+    let model = Llama::open(folder)?.on(arguments.kernel, arguments.threads.into())?;
+    let tokenizer = Tokenizer::open(folder)?;
+    if tokenizer.len() > model.vocabulary() {
+        let (tokens, vocabulary) = (tokenizer.len(), model.vocabulary());
+        bail!("{}: the tokenizer has {tokens} tokens, the model {vocabulary}", folder.display());
+    }
+    let text = prompt(arguments)?;
+    let prompt = match arguments.chat {
+        true => tokenizer.encode_plain(&chat(arguments, &text)?)?,
+        false => tokenizer.encode(&text)?,
+    };
+    if prompt.is_empty() {
+        bail!("the prompt is empty, and the model has no token that begins a text");
+    }
+    let mut generator = Generator::new(&model, &tokenizer).kernel(arguments.kernel);
+    let request = generator.add(&prompt, params.clone())?;
+    let seed = generator.seed(request);
+    let streams = arguments.format == Format::Text && params.n == 1;
+    if streams && !arguments.chat {
+        write!(out, "{text}")?;
+        out.flush()?;
+    }
+    let interrupted = interruption()?;
+    let bar = progress(prompt.len());
+    let mut texts = Texts::default();
+    while !generator.is_done() && !interrupted.load(Ordering::Relaxed) {
+        for event in generator.step()? {
+            if streams && !event.text.is_empty() {
+                write!(out, "{}", event.text)?;
+                out.flush()?;
+            }
+            texts.push(event);
+        }
+        bar.set_position((prompt.len() - generator.waiting().min(prompt.len())) as u64);
+        if generator.waiting() == 0 {
+            bar.finish_and_clear();
+        }
+    }
+    bar.finish_and_clear();
+    let timings = generator.timings();
+    let texts = texts.into_generated();
+    let mut code = DONE;
+    for text in &texts {
+        if let Some(error) = &text.error {
+            writeln!(std::io::stderr(), "error: text {}: {error}", text.sample)?;
+            code = ROW_FAILED;
+        }
+    }
+    match arguments.format {
+        Format::Text if streams => writeln!(out)?,
+        Format::Text => show::texts(out, if arguments.chat { "" } else { &text }, &texts)?,
+        Format::Json => show::lines(out, &texts, seed, &timings)?,
+    }
+    if arguments.stats {
+        out.flush()?;
+        writeln!(std::io::stderr(), "{}", show::stats(&timings))?;
+    }
+    Ok(code)
+}
+
+/// The prompt as it was given. What a shell appends to standard input, one line end, is not part of it.
+fn prompt(arguments: &Arguments) -> Result<String> {
+    if let Some(prompt) = &arguments.prompt {
+        return Ok(prompt.clone());
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| anyhow!("standard input cannot be read: {error}"))?;
+    let end = text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).map(str::len);
+    text.truncate(end.unwrap_or(text.len()));
+    Ok(text)
+}
+
+/// The prompt as a chat.
+fn chat(arguments: &Arguments, text: &str) -> Result<String> {
+    let folder = &arguments.model;
+    let template = ChatTemplate::open(folder)?
+        .ok_or_else(|| anyhow!("--chat: the model in {} has no chat template", folder.display()))?;
+    let mut messages = Vec::new();
+    messages.extend(arguments.system.as_ref().map(|system| Message::new("system", system)));
+    messages.push(Message::new("user", text));
+    Ok(template.render(&messages, true)?)
+}
+
+/// Set once Ctrl-C was pressed.
+fn interruption() -> Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = interrupted.clone();
+    match ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)) {
+        // Several runs in one process share the first one's handler, as tests do.
+        Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(interrupted),
+        Err(error) => Err(anyhow!("Ctrl-C cannot be watched: {error}")),
+    }
+}
+
+/// A bar while a long prompt is read, on a terminal.
+fn progress(positions: usize) -> ProgressBar {
+    const LONG: usize = 256;
+    if positions < LONG || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("reading the prompt {bar:40} {pos}/{len}");
+    ProgressBar::new(positions as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,169 @@
+//! Every sampling parameter as a flag: `--top-p 0.9`. The flags are made from the parameters themselves, so none can be missing.
+
+use anyhow::{Result, anyhow};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use onedraw::{SamplingParams, presets};
+use serde_json::{Map, Value};
+
+/// What the program sets itself.
+const NOT_FLAGS: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
+
+/// The parameters that were given as flags.
+#[derive(Clone, Debug, Default)]
+pub struct ParameterFlags {
+    given: Map<String, Value>,
+}
+
+/// The names of all parameters, with their defaults.
+fn defaults() -> Map<String, Value> {
+    let mut fields = match serde_json::to_value(SamplingParams::default()) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    // Not written where it is unset.
+    fields.insert("order".to_owned(), Value::Null);
+    fields.retain(|name, _| !NOT_FLAGS.contains(&name.as_str()));
+    fields
+}
+
+impl Args for ParameterFlags {
+    fn augment_args(command: Command) -> Command {
+        let mut command = command.next_help_heading("Sampling parameters");
+        for (name, default) in defaults() {
+            let flag = name.replace('_', "-");
+            let mut arg = Arg::new(&name).long(flag).value_name("VALUE").allow_negative_numbers(true);
+            arg = match &default {
+                Value::Bool(_) => arg.num_args(0..=1).default_missing_value("true").require_equals(true),
+                Value::Array(_) => {
+                    arg.action(clap::ArgAction::Append).help("A value, several times; or a JSON list")
+                }
+                Value::Null => arg,
+                other => arg.help(format!("[default: {other}]")),
+            };
+            if name == "n" {
+                arg = arg.short('n').help("How many texts to write");
+            }
+            command = command.arg(arg);
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ParameterFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Map::new();
+        for (name, default) in defaults() {
+            let Some(values) = matches.get_many::<String>(&name) else { continue };
+            let values: Vec<Value> = values.map(|text| read(text, &default)).collect();
+            let value = match (values.len(), default) {
+                (1, Value::Array(_)) if values[0].is_array() => values.into_iter().next(),
+                (_, Value::Array(_)) => Some(Value::Array(values)),
+                _ => values.into_iter().next_back(),
+            };
+            given.extend(value.map(|value| (name, value)));
+        }
+        Ok(Self { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A value as JSON, or else as the text it is.
+fn read(text: &str, default: &Value) -> Value {
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    match (&value, default) {
+        // `--stop 7` stops at the text "7"; only a list is a list.
+        (Value::Number(_) | Value::Bool(_) | Value::Null, Value::String(_)) => Value::String(text.to_owned()),
+        _ => value,
+    }
+}
+
+impl ParameterFlags {
+    /// The parameters: flags before the preset, that before what the model comes with, that before the defaults.
+    pub fn params(&self, preset: Option<&str>, model: &Map<String, Value>) -> Result<SamplingParams> {
+        /// The library's default is 16, which is no story.
+        const MAX_TOKENS: u32 = 256;
+        let mut fields = Map::from_iter([("max_tokens".to_owned(), Value::from(MAX_TOKENS))]);
+        fields.extend(model.clone());
+        if let Some(name) = preset {
+            let preset = presets::by_name(name).ok_or_else(|| anyhow!("preset: `{name}` is not a preset"))?;
+            fields.extend(crate::presets::changed(&preset)?);
+        }
+        fields.extend(self.given.clone());
+        // Strings are text here, whatever they look like.
+        for name in ["stop", "banned_strings"] {
+            if let Some(Value::Array(values)) = fields.get_mut(name) {
+                for value in values.iter_mut().filter(|value| !value.is_string()) {
+                    *value = Value::String(value.to_string());
+                }
+            }
+        }
+        SamplingParams::from_value(Value::Object(fields))
+            .map_err(|error| anyhow!("--{}: {}", error.field().replace('_', "-"), error.message()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: ParameterFlags,
+    }
+
+    fn params(line: &str, preset: Option<&str>, model: &str) -> Result<SamplingParams, String> {
+        let line = Line::try_parse_from(std::iter::once("x").chain(line.split_whitespace())).expect(line);
+        let model = serde_json::from_str(model).expect(model);
+        line.flags.params(preset, &model).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_parameter_is_a_flag() {
+        for name in defaults().keys() {
+            let flag = format!("--{}=1", name.replace('_', "-"));
+            assert!(Line::try_parse_from(["x", &flag]).is_ok(), "{flag}");
+        }
+        assert!(Line::try_parse_from(["x", "--prompt-token-ids", "1"]).is_err());
+    }
+
+    #[test]
+    fn values_are_what_they_say() {
+        let line = "--temperature 0.5 --top-k -1 --seed 18446744073709551615 -n 3 --ignore-eos --stop 7 --stop ab \
+                    --logit-bias {\"5\":-2.5} --stop-token-ids [1,2] --bad-words-ids [[1,2],[3]] --order vllm \
+                    --penalty-scope all --eos-token-id 4 --logprobs 2";
+        let params = params(line, None, "{}").expect("parameters");
+        let text = r#"{"temperature": 0.5, "top_k": -1, "seed": 18446744073709551615, "n": 3, "ignore_eos": true, "stop": ["7", "ab"],
+            "logit_bias": {"5": -2.5}, "stop_token_ids": [1, 2], "bad_words_ids": [[1, 2], [3]], "order": "vllm",
+            "penalty_scope": "all", "eos_token_id": 4, "logprobs": 2, "max_tokens": 256}"#;
+        assert_eq!(Ok(params), SamplingParams::from_json(text));
+    }
+
+    #[test]
+    fn flags_go_before_presets_and_presets_before_the_model() {
+        let model = r#"{"temperature": 0.1, "top_p": 0.2, "top_k": 3, "max_tokens": 9}"#;
+        let found = params("--top-p 0.8", Some("creative"), model).expect("parameters");
+        assert_eq!((found.temperature, found.top_p, found.top_k, found.max_tokens), (1.2, 0.8, 100, 9));
+        let found = params("", None, model).expect("parameters");
+        assert_eq!((found.temperature, found.top_p, found.top_k), (0.1, 0.2, 3));
+        assert_eq!(params("", None, "{}").map(|found| found.max_tokens), Ok(256));
+    }
+
+    #[test]
+    fn errors_name_the_flag() {
+        assert_eq!(params("--top-p 2", None, "{}"), Err("--top-p: must be in (0, 1], not 2".to_owned()));
+        let message = params("--temperature warm", None, "{}").expect_err("an error");
+        assert!(message.starts_with("--temperature: "), "{message}");
+        assert_eq!(params("", Some("wild"), "{}"), Err("preset: `wild` is not a preset".to_owned()));
+    }
+}

@@ -1,0 +1,108 @@
+//! Texts as a person reads them, and as JSON.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use onedraw::{Sampled, TokenLogprob};
+use onedraw_lm::Generated;
+use onedraw_lm::generate::Timings;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Several texts, each after a line with its number.
+pub(super) fn texts(out: &mut impl Write, prompt: &str, texts: &[Generated]) -> io::Result<()> {
+    for text in texts {
+        writeln!(out, "--- {} ---\n{prompt}{}", text.sample + 1, text.text)?;
+    }
+    Ok(())
+}
+
+/// The logprobs of one token.
+#[derive(Serialize)]
+struct Logprobs<'a> {
+    token: u32,
+    logprob: Option<f64>,
+    rank: Option<u32>,
+    logprobs: &'a [TokenLogprob],
+}
+
+/// A line of JSON for each text.
+pub(super) fn lines(
+    out: &mut impl Write,
+    texts: &[Generated],
+    seed: Option<u64>,
+    timings: &Timings,
+) -> io::Result<()> {
+    for text in texts {
+        let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
+        let mut line = json!({
+            "text": text.text,
+            "tokens": tokens,
+            "finish_reason": text.finish,
+            "seed": seed,
+        });
+        if texts.len() > 1 {
+            line["sample"] = text.sample.into();
+        }
+        let logprobs: Vec<Logprobs<'_>> = text.tokens.iter().filter_map(logprobs).collect();
+        if !logprobs.is_empty() {
+            line["logprobs"] = serde_json::to_value(logprobs)?;
+        }
+        if let Some(error) = &text.error {
+            line["error"] = Value::String(error.to_string());
+        }
+        line["timings"] = json!({
+            "prompt_tokens": timings.prompt_tokens,
+            "prompt_seconds": timings.prompt_time.as_secs_f64(),
+            "output_tokens": timings.output_tokens,
+            "output_seconds": timings.output_time.as_secs_f64(),
+            "sampling_seconds": timings.sampling_time.as_secs_f64(),
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn logprobs(sampled: &Sampled) -> Option<Logprobs<'_>> {
+    sampled.logprob?;
+    Some(Logprobs {
+        token: sampled.token,
+        logprob: sampled.logprob,
+        rank: sampled.rank,
+        logprobs: &sampled.logprobs,
+    })
+}
+
+/// How fast it was, in one line.
+pub(super) fn stats(timings: &Timings) -> String {
+    let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
+    let step = timings.output_time + timings.sampling_time;
+    let share = 100.0 * timings.sampling_time.as_secs_f64() / step.as_secs_f64().max(1e-9);
+    format!(
+        "prompt {} tokens, {:.0} a second; output {} tokens, {:.0} a second; sampling {share:.1} % of the output's time",
+        timings.prompt_tokens,
+        rate(timings.prompt_tokens, timings.prompt_time),
+        timings.output_tokens,
+        rate(timings.output_tokens, step),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stats_are_rates() {
+        let timings = Timings {
+            prompt_tokens: 100,
+            prompt_time: Duration::from_millis(50),
+            output_tokens: 99,
+            output_time: Duration::from_millis(980),
+            sampling_time: Duration::from_millis(20),
+        };
+        assert_eq!(
+            stats(&timings),
+            "prompt 100 tokens, 2000 a second; output 99 tokens, 99 a second; sampling 2.0 % of the output's time"
+        );
+    }
+}
