@@ -1,4 +1,4 @@
-"""Trains the story model, its drafter and its EAGLE head, and writes them as folders. README.md beside the model has the command that was run.
+"""Trains the story model, its drafter and its EAGLE head, and writes them as folders.
 
 The early layers are trained to exit (Elhoushi and others, LayerSkip, 2024): besides the last layer's loss, in turn, that of layer 2 and of layer 3 under
 the same norm and head.
