@@ -42,5 +42,5 @@ pub use error::ModelError;
 pub use generate::{Event, GenerateError, Generated, Generator, RequestId};
 pub use generation_config::GenerationConfig;
 pub use llama::Llama;
-pub use model::{Answer, Asks, LanguageModel, Run, Sequence, Wanted};
+pub use model::{Answer, Asks, LanguageModel, Run, Sequence, Vocabulary, Wanted};
 pub use tokenizer::Tokenizer;

@@ -40,6 +40,12 @@ pub trait Sequence: Clone {
     fn keep(&mut self, path: &[usize]);
 }
 
+/// What tokens stand for in running text: all that the decode loop asks of a [`Tokenizer`](crate::Tokenizer).
+pub trait Vocabulary {
+    /// The bytes of a token; none for one that is no text, such as the end of one. They may end within a character.
+    fn bytes(&self, token: u32) -> &[u8];
+}
+
 /// Tokens for one sequence.
 #[derive(Debug)]
 pub struct Run<'a, S> {

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokenizers::ModelWrapper;
 
 use crate::error::ModelError;
+use crate::model::Vocabulary;
 use spelling::Spelling;
 
 /// The tokens of a model: how text is cut into them, and the bytes of each.
@@ -163,6 +164,12 @@ impl Tokenizer {
     /// A token to look at: its text, or how it is written if it is special.
     pub fn piece(&self, token: u32) -> String {
         self.specials.get(&token).cloned().unwrap_or_else(|| self.text(&[token]))
+    }
+}
+
+impl Vocabulary for Tokenizer {
+    fn bytes(&self, token: u32) -> &[u8] {
+        Tokenizer::bytes(self, token)
     }
 }
 

@@ -14,8 +14,7 @@ pub use text::{Generated, Texts};
 
 use crate::error::ModelError;
 use crate::generate::writer::{Branch, Writer};
-use crate::model::{Asks, LanguageModel, Run, Wanted};
-use crate::tokenizer::Tokenizer;
+use crate::model::{Asks, LanguageModel, Run, Vocabulary, Wanted};
 
 /// One request: a prompt, and the `n` texts that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +100,7 @@ pub struct Timings {
 /// Writes texts.
 pub struct Generator<'a, M: LanguageModel> {
     model: &'a M,
-    tokenizer: &'a Tokenizer,
+    vocabulary: &'a dyn Vocabulary,
     batch: Batch,
     writers: Vec<Writer<M::Sequence>>,
     next: u64,
@@ -112,10 +111,10 @@ pub struct Generator<'a, M: LanguageModel> {
 
 impl<'a, M: LanguageModel> Generator<'a, M> {
     /// Nothing to write yet.
-    pub fn new(model: &'a M, tokenizer: &'a Tokenizer) -> Self {
+    pub fn new(model: &'a M, vocabulary: &'a dyn Vocabulary) -> Self {
         Self {
             model,
-            tokenizer,
+            vocabulary,
             batch: Batch::new().threads(1),
             writers: Vec::new(),
             next: 0,
@@ -268,7 +267,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.timings.sampling_time += begun.elapsed();
         let mut events = Vec::with_capacity(drawn.len());
         for ((_, writer), drawn) in ready.iter_mut().zip(drawn) {
-            let event = writer.take(drawn, self.tokenizer, &mut self.batch, self.model.context());
+            let event = writer.take(drawn, self.vocabulary, &mut self.batch, self.model.context());
             if event.is_last() {
                 self.batch.remove(writer.sampler());
             }

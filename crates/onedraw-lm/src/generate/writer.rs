@@ -5,8 +5,7 @@ use std::sync::Arc;
 use onedraw::{Batch, Finish, RowError, Sampled, StopConditions, StopMatcher, Utf8Stream};
 
 use crate::generate::{Event, RequestId, SamplerId};
-use crate::model::Sequence;
-use crate::tokenizer::Tokenizer;
+use crate::model::{Sequence, Vocabulary};
 
 /// A text and its sampler. Until the prompt is read, the texts of a request are branches of one writer.
 pub(super) struct Branch {
@@ -90,7 +89,7 @@ impl<S: Sequence> Writer<S> {
     pub(super) fn take(
         &mut self,
         drawn: Result<Sampled, RowError>,
-        tokenizer: &Tokenizer,
+        vocabulary: &dyn Vocabulary,
         batch: &mut Batch,
         context: usize,
     ) -> Event {
@@ -112,7 +111,7 @@ impl<S: Sequence> Writer<S> {
                 return event;
             }
         };
-        let progress = branch.matcher.push(sampled.token, tokenizer.bytes(sampled.token));
+        let progress = branch.matcher.push(sampled.token, vocabulary.bytes(sampled.token));
         event.text = branch.utf8.push(progress.text).to_owned();
         event.finish = progress.finish;
         self.tokens.push(sampled.token);
