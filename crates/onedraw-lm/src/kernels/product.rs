@@ -19,14 +19,14 @@ trait Sums<S: Simd>: Copy {
 
     fn zero(simd: S) -> Self;
 
-    /// One row of weights goes on with the numbers of several positions, from `first` on.
+    /// One row of weights goes on with the numbers of several positions.
     fn across(self, simd: S, weights: Widened<S>, positions: &[&[[f32; STEP]]], step: usize) -> Self;
 
     /// Several rows of weights go on with the numbers of one position.
     fn along(self, simd: S, weights: impl Fn(usize) -> Widened<S>, numbers: &[f32; STEP]) -> Self;
 
-    /// The sums, folded, to every `stride`th place.
-    fn put(self, products: &mut [f32], stride: usize);
+    /// The sums, folded, one after the other.
+    fn put(self, products: &mut [f32]);
 }
 
 macro_rules! sums {
@@ -56,8 +56,8 @@ macro_rules! sums {
             }
 
             #[inline(always)]
-            fn put(self, products: &mut [f32], stride: usize) {
-                $(products[$number * stride] = folded(self.$field);)*
+            fn put(self, products: &mut [f32]) {
+                $(products[$number] = folded(self.$field);)*
             }
         }
     };
@@ -157,7 +157,7 @@ fn column<S: Simd, W: Weight, Q: Sums<S>>(simd: S, rows: &[W], position: &Arrang
             numbers,
         );
     }
-    sums.put(products, 1);
+    sums.put(products);
 }
 
 /// Two rows with as many positions as there are sums.
@@ -183,8 +183,8 @@ fn pair<S: Simd, W: Weight, Q: Sums<S>>(
         a = a.across(simd, W::load(simd, &padded(rest)), numbers, steps.len());
         b = b.across(simd, W::load(simd, &padded(lower_rest)), numbers, steps.len());
     }
-    a.put(upper_products, 1);
-    b.put(lower_products, 1);
+    a.put(upper_products);
+    b.put(lower_products);
 }
 
 /// One row with as many positions as there are sums.
@@ -206,7 +206,7 @@ fn single<S: Simd, W: Weight, Q: Sums<S>>(
     if !rest.is_empty() {
         sums = sums.across(simd, W::load(simd, &padded(rest)), numbers, steps.len());
     }
-    sums.put(products, 1);
+    sums.put(products);
 }
 
 /// The numbers of as many positions as there are sums.
@@ -231,24 +231,19 @@ mod tests {
 
     /// The definition, one number after the other.
     fn dot(weights: &[f32], numbers: &[f32]) -> f32 {
-        let mut lanes = [0.0f64; 16].map(|x| x as f32);
+        let mut lanes = [0.0f32; 16];
         for start in (0..numbers.len()).step_by(STEP) {
             for odd in 0..2 {
                 for (lane, sum) in lanes.iter_mut().enumerate() {
                     let place = start + 2 * lane + odd;
-                    let term = |values: &[f32]| values.get(place).map_or(0.0, |&x| f64::from(x));
-                    // Exact in f64 up to the last rounding, which a double rounding would need a tie to change.
-                    *sum = fma(term(weights), term(numbers), *sum);
+                    let term = |values: &[f32]| values.get(place).copied().unwrap_or(0.0);
+                    *sum = libm::fmaf(term(weights), term(numbers), *sum);
                 }
             }
         }
         let eight: Vec<f32> = (0..8).map(|i| lanes[i] + lanes[i + 8]).collect();
         let four: Vec<f32> = (0..4).map(|i| eight[i] + eight[i + 4]).collect();
         (four[0] + four[2]) + (four[1] + four[3])
-    }
-
-    fn fma(a: f64, b: f64, c: f32) -> f32 {
-        libm::fmaf(a as f32, b as f32, c)
     }
 
     fn number(i: usize) -> f32 {
@@ -287,7 +282,7 @@ mod tests {
 
     #[test]
     fn halves_of_ieee_are_widened_exactly() {
-        // Every half that is a number, in rows of one step against a one in each place in turn.
+        // Every half that is a number, a row each, times one.
         let halves: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).filter(|half| half.is_finite()).collect();
         for kernel in Kernel::ALL {
             let Some(level) = crate::kernels::level(kernel) else { continue };
