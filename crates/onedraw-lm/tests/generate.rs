@@ -2,9 +2,9 @@
 
 mod parrot;
 
-use onedraw::{Finish, FinishReason, SamplingParams};
+use onedraw::{Finish, FinishReason, Rows, Sampler, SamplingParams};
 use onedraw_lm::generate::Texts;
-use onedraw_lm::{Event, GenerateError, Generated, Generator, LanguageModel};
+use onedraw_lm::{Asks, Event, GenerateError, Generated, Generator, LanguageModel, Run, Wanted};
 use parrot::{Parrot, tokenizer};
 
 fn params(json: &str) -> SamplingParams {
@@ -179,4 +179,42 @@ fn a_row_that_fails_ends_its_text_alone() {
     assert!(generated[0].error.is_some());
     assert_eq!((generated[1].request, generated[1].tokens.len()), (second, 5));
     assert_eq!(generated[1].finish, Some(Finish::Length.reason()));
+}
+
+/// They come with the first token of each text, in whatever parts the prompt is read, and are those of the sampler.
+#[test]
+fn a_prompt_has_logprobs_where_they_are_asked_for() {
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    let prompt = tokenizer.encode("Once upon a time").expect("a prompt");
+    let asked = params(r#"{"seed": 1, "max_tokens": 3, "n": 2, "prompt_logprobs": 2}"#);
+    let mut sequence = model.start();
+    let asks = Asks { logits: Wanted::All, ..Asks::default() };
+    let mut run = [Run { asks, ..Run::line(&mut sequence, &prompt) }];
+    let logits = model.forward(&mut run).expect("logits").remove(0).logits;
+    let rows = Rows::new(&logits, prompt.len(), model.vocabulary(), model.vocabulary()).expect("rows");
+    let mut sampler = Sampler::new(SamplingParams { prompt_token_ids: prompt.clone(), ..asked.clone() })
+        .expect("a sampler");
+    let expected = sampler.prompt_logprobs(rows);
+    assert_eq!(expected.len(), prompt.len());
+    for chunk in [1, 5, 16, 100] {
+        let mut generator = Generator::new(&model, &tokenizer).chunk(chunk);
+        // One that is being written, and one that asks for nothing, beside it.
+        generator.add(&prompt[..2], params(r#"{"seed": 2, "max_tokens": 9}"#)).expect("a request");
+        let request = generator.add(&prompt, asked.clone()).expect("a request");
+        let found = generator.finish().expect("texts");
+        assert_eq!(found.len(), 3);
+        for text in found {
+            match text.request == request {
+                true => {
+                    assert_eq!(text.prompt_logprobs.as_deref(), Some(&expected), "{chunk} positions a pass")
+                }
+                false => assert_eq!(text.prompt_logprobs, None),
+            }
+        }
+        // The texts do not depend on it.
+        let json = r#"{"seed": 1, "max_tokens": 3, "n": 2}"#;
+        let plain = alone("Once upon a time", json, chunk);
+        generator.add(&prompt, asked.clone()).expect("a request");
+        assert_eq!(texts(generator.finish().expect("texts")), plain);
+    }
 }

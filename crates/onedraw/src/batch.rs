@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use crate::error::{ParamError, RowError};
 use crate::explain::Explanation;
 use crate::kernels::Kernel;
-use crate::logprobs::Distribution;
+use crate::logprobs::{Distribution, Report};
 use crate::params::SamplingParams;
-use crate::row::Row;
+use crate::row::{Row, Rows};
 use crate::sequence::{Sampled, Saved, Sequence};
 use crate::shard::Shards;
 use crate::stop::Rewind;
@@ -297,14 +297,35 @@ impl Batch {
         results
     }
 
+    /// Logprobs of a part of a sequence's prompt, for a model that reads it in parts: row i of the matrix predicts token
+    /// `first` + i. As [`Sampler::prompt_logprobs`](crate::Sampler::prompt_logprobs); rows after the prompt's end are not read.
+    pub fn prompt_logprobs(
+        &mut self,
+        id: SequenceId,
+        first: usize,
+        rows: Rows<'_>,
+    ) -> Vec<Result<Report, RowError>> {
+        let Ok(sequence) = self.sequence(id) else {
+            return vec![Err(RowError::UnknownSequence); rows.len()];
+        };
+        let tokens = sequence.prompt().get(first..).unwrap_or_default();
+        let steps: Vec<_> =
+            tokens.iter().zip(0..rows.len()).map(|(&token, i)| (rows.row(i), token)).collect();
+        let mut results = Vec::new();
+        self.for_each(&steps, &mut results, |&(row, token), workspace| {
+            sequence.prompt_report(row, token, workspace)
+        });
+        results
+    }
+
     /// Rows are independent, so threads take them in any order. No sum and no choice crosses a row.
-    fn for_each<'s, T: Send>(
+    fn for_each<S: Sync, T: Send>(
         &self,
-        steps: &[Step<'s>],
+        steps: &[S],
         results: &mut Vec<T>,
-        each: impl Fn(&Step<'s>, &mut Workspace) -> T + Sync,
+        each: impl Fn(&S, &mut Workspace) -> T + Sync,
     ) {
-        let on_thread = |step: &Step<'s>| {
+        let on_thread = |step: &S| {
             let thread = rayon::current_thread_index().filter(|_| self.pool.is_some()).unwrap_or(0);
             let workspace = &self.workspaces[thread % self.workspaces.len()];
             // A workspace is overwritten from the start by each draw, so a poisoned one is as good as any.

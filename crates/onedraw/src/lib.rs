@@ -102,7 +102,7 @@ pub use custom::Custom;
 pub use error::{ParamError, RowError};
 pub use explain::Explanation;
 pub use kernels::Kernel;
-pub use logprobs::{Distribution, Report, TokenLogprob};
+pub use logprobs::{Distribution, PromptLogprobs, Report, TokenLogprob};
 pub use params::{LogprobsMode, PenaltyScope, SamplingParams};
 pub use plan::Plan;
 pub use row::{Row, Rows};

@@ -159,6 +159,34 @@ fn a_prompt_has_logprobs_from_its_second_token_on() {
     assert_eq!(reports[4], Err(RowError::EmptyRow));
 }
 
+/// A prompt that is read in parts has the reports of the whole, on any thread count.
+#[test]
+fn a_batch_reports_a_prompt_in_parts() {
+    let matrix = onedraw_testkit::rows::gaussian(22, 5 * 70, 2.0);
+    let rows = |range: std::ops::Range<usize>| {
+        Rows::new(&matrix[range.start * 70..range.end * 70], range.len(), 70, 70).unwrap()
+    };
+    let params = SamplingParams {
+        prompt_token_ids: vec![1, 69, 3, 0],
+        prompt_logprobs: Some(2),
+        ..SamplingParams::default()
+    };
+    let whole = Sampler::new(params.clone()).unwrap().prompt_logprobs(rows(0..5));
+    let whole: Vec<_> = whole.into_iter().filter_map(|report| report.unwrap()).collect();
+    assert_eq!(whole.iter().map(|report| report.token).collect::<Vec<_>>(), [69, 3, 0]);
+    for threads in [1, 2] {
+        let mut batch = Batch::new().threads(threads);
+        let id = batch.add(params.clone()).unwrap();
+        let mut parts = batch.prompt_logprobs(id, 1, rows(0..2));
+        // The last rows predict what follows the prompt.
+        parts.extend(batch.prompt_logprobs(id, 3, rows(2..5)));
+        assert_eq!(parts.into_iter().collect::<Result<Vec<_>, _>>().unwrap(), whole);
+        assert_eq!(batch.prompt_logprobs(id, 9, rows(0..2)), []);
+        batch.remove(id);
+        assert_eq!(batch.prompt_logprobs(id, 1, rows(0..1)), [Err(RowError::UnknownSequence)]);
+    }
+}
+
 /// A masked token, blocks that two ranks share, empty ranks: the split shows in no report.
 #[test]
 fn prompt_logprobs_do_not_depend_on_shards() {

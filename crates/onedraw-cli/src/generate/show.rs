@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use onedraw::{Sampled, TokenLogprob};
+use onedraw::{Report, RowError, Sampled, TokenLogprob};
 use onedraw_lm::Generated;
 use onedraw_lm::generate::Timings;
 use serde::Serialize;
@@ -48,6 +48,10 @@ pub(super) fn lines(
         if !logprobs.is_empty() {
             line["logprobs"] = serde_json::to_value(logprobs)?;
         }
+        if let Some(prompt) = &text.prompt_logprobs {
+            let entries: Vec<Value> = prompt.iter().map(prompt_entry).collect();
+            line["prompt_logprobs"] = Value::Array(entries);
+        }
         if let Some(error) = &text.error {
             line["error"] = Value::String(error.to_string());
         }
@@ -61,6 +65,17 @@ pub(super) fn lines(
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// A token of the prompt: nothing for the first, an error where there are no logprobs.
+fn prompt_entry(report: &Result<Option<Report>, RowError>) -> Value {
+    match report {
+        Ok(None) => Value::Null,
+        Ok(Some(Report { token, logprob, rank, logprobs, .. })) => {
+            json!(Logprobs { token: *token, logprob: Some(*logprob), rank: Some(*rank), logprobs })
+        }
+        Err(error) => json!({ "error": error.to_string() }),
+    }
 }
 
 fn logprobs(sampled: &Sampled) -> Option<Logprobs<'_>> {

@@ -6,9 +6,13 @@
 mod text;
 mod writer;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use onedraw::{Batch, Finish, Kernel, ParamError, RowError, Sampled, SamplingParams, SequenceId, Step};
+use onedraw::{
+    Batch, Finish, Kernel, ParamError, PromptLogprobs, RowError, Sampled, SamplingParams, SequenceId, Step,
+    StopConditions,
+};
 
 pub use text::{Generated, Texts};
 
@@ -73,6 +77,8 @@ pub struct Event {
     pub finish: Option<Finish>,
     /// Set if no token could be drawn: the text has ended too.
     pub error: Option<RowError>,
+    /// With a text's first token, where the parameters ask for it: the logprobs of the prompt.
+    pub prompt_logprobs: Option<Arc<PromptLogprobs>>,
 }
 
 impl Event {
@@ -155,7 +161,8 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         params.prompt_token_ids = prompt.to_vec();
         let pending = [prompt, &params.output_token_ids].concat();
         let given = params.output_token_ids.len();
-        let conditions = std::sync::Arc::new(onedraw::StopConditions::new(&params)?);
+        let reports = params.prompt_logprobs.map(|_| vec![Ok(None)]);
+        let conditions = Arc::new(StopConditions::new(&params)?);
         let ids = self.batch.add_all(params)?;
         if let Err(error) = ids.iter().try_for_each(|&id| self.batch.check_vocabulary(id, vocabulary)) {
             for id in ids {
@@ -167,7 +174,14 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.next += 1;
         let branches =
             ids.into_iter().enumerate().map(|(sample, id)| Branch::new(sample, id, conditions.clone()));
-        self.writers.push(Writer::new(request, self.model.start(), pending, given, branches.collect()));
+        self.writers.push(Writer::new(
+            request,
+            self.model.start(),
+            pending,
+            given,
+            reports,
+            branches.collect(),
+        ));
         Ok(request)
     }
 
@@ -226,7 +240,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         }
         let mut runs = Vec::new();
         for (writer, &take) in self.writers.iter_mut().zip(&takes).filter(|&(_, &take)| take > 0) {
-            let logits = if take == writer.pending.len() { Wanted::Last } else { Wanted::Nothing };
+            let logits = match take == writer.pending.len() {
+                _ if writer.reports_prompt() => Wanted::All,
+                true => Wanted::Last,
+                false => Wanted::Nothing,
+            };
             runs.push(Run {
                 sequence: &mut writer.memory,
                 tokens: &writer.pending[..take],
@@ -246,9 +264,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         for (mut writer, take) in std::mem::take(&mut self.writers).into_iter().zip(takes) {
             if take > 0 {
                 let answer = answers.next().unwrap_or_default();
+                let vocabulary = self.model.vocabulary();
+                let logits = writer.report(answer.logits, vocabulary, &mut self.batch);
                 writer.read(take);
                 if writer.pending.is_empty() {
-                    rows.push(answer.logits);
+                    rows.push(logits);
                     ready.push(writer);
                     continue;
                 }

@@ -1,8 +1,9 @@
 //! Whole texts, put together from their events.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use onedraw::{FinishReason, RowError, Sampled};
+use onedraw::{FinishReason, PromptLogprobs, RowError, Sampled};
 
 use crate::generate::{Event, RequestId};
 
@@ -21,6 +22,8 @@ pub struct Generated {
     pub finish: Option<FinishReason>,
     /// Why no token could be drawn.
     pub error: Option<RowError>,
+    /// The logprobs of the prompt, where these were asked for.
+    pub prompt_logprobs: Option<Arc<PromptLogprobs>>,
 }
 
 /// Texts on their way.
@@ -32,7 +35,8 @@ pub struct Texts {
 impl Texts {
     /// Takes the next event.
     pub fn push(&mut self, event: Event) {
-        let Event { request, sample, sampled, taken_back, text: piece, finish, error } = event;
+        let Event { request, sample, sampled, taken_back, text: piece, finish, error, prompt_logprobs } =
+            event;
         let text = self.texts.entry((request, sample)).or_insert_with(|| Generated {
             request,
             sample,
@@ -40,7 +44,11 @@ impl Texts {
             tokens: Vec::new(),
             finish: None,
             error: None,
+            prompt_logprobs: None,
         });
+        if prompt_logprobs.is_some() {
+            text.prompt_logprobs = prompt_logprobs;
+        }
         text.text += &piece;
         text.tokens.extend(sampled);
         text.tokens.truncate(text.tokens.len().saturating_sub(taken_back));

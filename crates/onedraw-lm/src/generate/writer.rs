@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use onedraw::{Batch, Finish, RowError, Sampled, StopConditions, StopMatcher, Utf8Stream};
+use onedraw::{
+    Batch, Finish, PromptLogprobs, RowError, Rows, Sampled, StopConditions, StopMatcher, Utf8Stream,
+};
 
 use crate::generate::{Event, RequestId, SamplerId};
 use crate::model::{Sequence, Vocabulary};
@@ -13,11 +15,14 @@ pub(super) struct Branch {
     pub sampler: SamplerId,
     matcher: StopMatcher,
     utf8: Utf8Stream,
+    /// The prompt's logprobs, until its first event takes them along.
+    prompt_logprobs: Option<Arc<PromptLogprobs>>,
 }
 
 impl Branch {
     pub(super) fn new(sample: usize, sampler: SamplerId, conditions: Arc<StopConditions>) -> Self {
-        Self { sample, sampler, matcher: StopMatcher::new(conditions), utf8: Utf8Stream::default() }
+        let matcher = StopMatcher::new(conditions);
+        Self { sample, sampler, matcher, utf8: Utf8Stream::default(), prompt_logprobs: None }
     }
 }
 
@@ -32,6 +37,8 @@ pub(super) struct Writer<S> {
     /// How many of them were there before the first draw, and how many of these count as output.
     start: usize,
     given: usize,
+    /// The logprobs of the prompt so far, if they are wanted.
+    reports: Option<PromptLogprobs>,
     pub branches: Vec<Branch>,
 }
 
@@ -41,10 +48,11 @@ impl<S: Sequence> Writer<S> {
         memory: S,
         pending: Vec<u32>,
         given: usize,
+        reports: Option<PromptLogprobs>,
         branches: Vec<Branch>,
     ) -> Self {
         let (tokens, start) = (pending.clone(), pending.len());
-        Self { request, memory, pending, tokens, start, given, branches }
+        Self { request, memory, pending, tokens, start, given, reports, branches }
     }
 
     /// Whether the prompt has been read.
@@ -57,6 +65,23 @@ impl<S: Sequence> Writer<S> {
         self.start.saturating_sub(self.memory.len())
     }
 
+    /// Whether the logits of every position are wanted, for the logprobs of the prompt.
+    pub(super) fn reports_prompt(&self) -> bool {
+        self.reports.is_some()
+    }
+
+    /// Looks at what the model says after the first pending tokens. What comes back is the logits after the last of them.
+    pub(super) fn report(&mut self, mut logits: Vec<f32>, vocabulary: usize, batch: &mut Batch) -> Vec<f32> {
+        let Some(reports) = &mut self.reports else { return logits };
+        let count = logits.len() / vocabulary.max(1);
+        if let Some(rows) = Rows::new(&logits, count, vocabulary, vocabulary) {
+            let next = self.tokens.len() - self.pending.len() + 1;
+            let found = batch.prompt_logprobs(self.branches[0].sampler, next, rows);
+            reports.extend(found.into_iter().map(|report| report.map(Some)));
+        }
+        logits.split_off(logits.len().saturating_sub(vocabulary))
+    }
+
     /// The model has read so many of the pending tokens.
     pub(super) fn read(&mut self, tokens: usize) {
         self.pending.drain(..tokens.min(self.pending.len()));
@@ -64,7 +89,10 @@ impl<S: Sequence> Writer<S> {
 
     /// A writer for each branch.
     pub(super) fn split(mut self) -> impl Iterator<Item = Self> {
-        let branches = std::mem::take(&mut self.branches);
+        let mut branches = std::mem::take(&mut self.branches);
+        if let Some(reports) = self.reports.take().map(Arc::new) {
+            branches.iter_mut().for_each(|branch| branch.prompt_logprobs = Some(reports.clone()));
+        }
         let memories = std::iter::repeat_with({
             let memory = self.memory.clone();
             move || memory.clone()
@@ -76,6 +104,7 @@ impl<S: Sequence> Writer<S> {
             tokens: self.tokens.clone(),
             start: self.start,
             given: self.given,
+            reports: None,
             branches: vec![branch],
         })
     }
@@ -102,6 +131,7 @@ impl<S: Sequence> Writer<S> {
             text: String::new(),
             finish: None,
             error: None,
+            prompt_logprobs: branch.prompt_logprobs.take(),
         };
         let sampled = match drawn {
             Ok(sampled) => sampled,
