@@ -50,6 +50,11 @@ impl GenerationConfig {
         Ok(config)
     }
 
+    /// One that is part of the program: its generation_config.json. Errors call it `name`.
+    pub fn embedded(name: &str, json: &str) -> Result<Self, ModelError> {
+        Self::parse(&Path::new(name).join("generation_config.json"), json)
+    }
+
     fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
         let (fields, imported) = (fields(path, text)?, imported(path, text)?);
         let mut params = imported.changed();

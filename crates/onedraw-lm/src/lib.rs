@@ -22,7 +22,7 @@
 //! A [`Generator`] takes any [`LanguageModel`], and any number of requests: texts join and leave between two passes, and none depends on another.
 //!
 //! Where to look: [`LanguageModel`] is what a decode loop asks of a model; [`llama`] answers, from [`config`] and mapped weights; [`Tokenizer`], [`ChatTemplate`] and [`GenerationConfig`] are the other
-//! files of a folder; [`generate`] is the loop.
+//! files of a folder; [`generate`] is the loop; [`stories`] is a model that needs no folder.
 
 mod chat;
 pub mod config;
@@ -34,6 +34,7 @@ mod kernels;
 pub mod llama;
 mod matrix;
 mod model;
+pub mod stories;
 mod tokenizer;
 mod weights;
 

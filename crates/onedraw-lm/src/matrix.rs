@@ -90,12 +90,8 @@ impl Matrix {
         self.rows
     }
 
-    /// Bytes of weights.
-    pub(crate) fn size(&self) -> usize {
-        self.range.len()
-    }
-
-    fn bytes(&self) -> &[u8] {
+    /// The weights as they lie.
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.storage.bytes()[self.range.clone()]
     }
 

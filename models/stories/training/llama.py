@@ -1,9 +1,11 @@
 """A Llama as Hugging Face writes it down: the same names, shapes and rotation, so that its weights are a standard folder."""
 
+import json
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torch import nn
 
 
@@ -18,8 +20,6 @@ class Shape:
     context: int = 512
     epsilon: float = 1e-5
     theta: float = 10_000.0
-    # Of what a layer adds, while it is trained: the stories are read many times.
-    dropout: float = 0.0
 
     def config(self):
         """config.json of a Hugging Face folder."""
@@ -109,11 +109,10 @@ class Layer(nn.Module):
         self.self_attn = Attention(shape)
         self.post_attention_layernorm = Norm(shape.width, shape.epsilon)
         self.mlp = Perceptron(shape)
-        self.dropout = shape.dropout
 
     def forward(self, x, cosines, sines):
-        x = x + F.dropout(self.self_attn(self.input_layernorm(x), cosines, sines), self.dropout, self.training)
-        return x + F.dropout(self.mlp(self.post_attention_layernorm(x)), self.dropout, self.training)
+        x = x + self.self_attn(self.input_layernorm(x), cosines, sines)
+        return x + self.mlp(self.post_attention_layernorm(x))
 
 
 class Body(nn.Module):
@@ -133,6 +132,17 @@ class Llama(nn.Module):
             if weight.dim() == 2:
                 last = name.endswith(("o_proj.weight", "down_proj.weight"))
                 nn.init.normal_(weight, std=0.02 / ((2 * shape.layers) ** 0.5 if last else 1.0))
+
+    @classmethod
+    def open(cls, folder):
+        """From a folder, to be computed with in f32."""
+        config = json.loads((folder / "config.json").read_text())
+        names = {"width": "hidden_size", "layers": "num_hidden_layers", "heads": "num_attention_heads"}
+        names |= {"kv_heads": "num_key_value_heads", "hidden": "intermediate_size", "vocabulary": "vocab_size"}
+        names |= {"context": "max_position_embeddings", "epsilon": "rms_norm_eps", "theta": "rope_theta"}
+        model = cls(Shape(**{field: config[name] for field, name in names.items()}))
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+        return model.float().eval().requires_grad_(False)
 
     def states(self, tokens, exits=()):
         """The normed states after the last layer, and after the layers named."""

@@ -90,11 +90,11 @@ impl Layer {
         })
     }
 
-    /// Bytes of weights.
-    pub(crate) fn size(&self) -> usize {
+    /// The matrices, in the order in which a pass takes them.
+    pub(crate) fn matrices(&self) -> impl Iterator<Item = &Matrix> {
         let products =
             [&self.queries, &self.keys, &self.values, &self.output, &self.gate, &self.up, &self.down];
-        products.iter().map(|product| product.matrix.size()).sum()
+        products.into_iter().map(|product| &product.matrix)
     }
 
     /// Queries, keys and values of all states, turned by their positions.

@@ -80,10 +80,10 @@ impl Llama {
         &self.config
     }
 
-    /// Bytes of weights that a step reads.
-    pub fn size(&self) -> usize {
-        let layers: usize = self.layers.iter().map(Layer::size).sum();
-        layers + self.head.as_ref().unwrap_or(&self.embedding).size()
+    /// The weights that a step reads, in its order, as they lie: a part of a mapped file is fetched when it is read for the first time.
+    pub fn weights(&self) -> impl Iterator<Item = &[u8]> {
+        let head = self.head.as_ref().unwrap_or(&self.embedding);
+        self.layers.iter().flat_map(Layer::matrices).chain([head]).map(Matrix::bytes)
     }
 
     /// What the last norm makes of states, which are given one after the other.

@@ -2,7 +2,7 @@
 
 use onedraw_lm::LanguageModel;
 
-use crate::folders::{all, append, line};
+use crate::folders::{all, append, line, stories};
 
 /// The first of the highest.
 fn best(logits: &[f32]) -> u32 {
@@ -11,7 +11,7 @@ fn best(logits: &[f32]) -> u32 {
 
 #[test]
 fn logits_are_those_of_transformers() {
-    for folder in all() {
+    for folder in all().into_iter().chain([stories()]) {
         let found = line(&folder.model(), &folder.prompt);
         assert_eq!(found.len(), folder.logits.len(), "{}", folder.name);
         let differences: Vec<f32> = found.iter().zip(&folder.logits).map(|(a, b)| (a - b).abs()).collect();
@@ -24,7 +24,7 @@ fn logits_are_those_of_transformers() {
 
 #[test]
 fn greedy_tokens_are_those_of_transformers() {
-    for folder in all() {
+    for folder in all().into_iter().chain([stories()]) {
         let model = folder.model();
         let mut sequence = model.start();
         let mut logits = append(&model, &mut sequence, &folder.prompt);

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, logging
 
 HERE = Path(__file__).parent
 GREEDY = 64
@@ -171,6 +171,9 @@ MODELS = {
     ),
 }
 
+# The prompt of the embedded model.
+STORY = "Once upon a time, a small fox named Tim lived in the woods."
+
 # Of all models.
 COMMON = dict(
     vocab_size=131,
@@ -287,11 +290,30 @@ def make(name, kind, dtype, prompt, shape, plain=None, parts=None, old=()):
     return size
 
 
+def stories(folder):
+    """The embedded model, as transformers loads its folder: tokens by its tokenizer, settings by its generation config."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.decode(tokenizer(STORY).input_ids, skip_special_tokens=True) == STORY
+    settings = GenerationConfig.from_pretrained(folder)
+    assert (settings.eos_token_id, settings.do_sample, settings.temperature) == (0, True, 0.7)
+    tokens = tokenizer(STORY, return_tensors="pt").input_ids
+    logits, greedy, lead = run(load(folder), tokens)
+    assert lead > 1e-3, lead
+    print(f"stories: lead {lead:.4f}; {tokenizer.decode(greedy)!r}")
+    output = HERE / "stories"
+    output.mkdir(exist_ok=True)
+    save_file(
+        {"prompt": tokens[0].to(torch.int32), "logits": logits.contiguous(), "greedy": greedy.to(torch.int32)},
+        output / "expected.safetensors",
+    )
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     with torch.no_grad():
+        stories(HERE / "../../../../models/stories")
         total = sum(make(name, **model) for name, model in MODELS.items())
     print(f"{total} bytes")
     assert total < 1_500_000

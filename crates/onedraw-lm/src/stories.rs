@@ -1,0 +1,60 @@
+//! The story model that is part of the program: short children's stories in simple English.
+//!
+//! `models/stories` has its card, its files and the scripts that trained it.
+//!
+//! ```
+//! use onedraw::presets;
+//! use onedraw_lm::{Generator, stories};
+//!
+//! let (model, tokenizer) = (stories::model()?, stories::tokenizer()?);
+//! let mut params = presets::balanced();
+//! params.seed = Some(7);
+//! params.eos_token_id = stories::generation_config()?.eos_token_ids;
+//! let prompt = tokenizer.encode("Once upon a time")?;
+//! let mut generator = Generator::new(&model, &tokenizer);
+//! generator.add(&prompt, params)?;
+//! assert_eq!(generator.finish()?[0].tokens.len(), 16);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::error::ModelError;
+use crate::generation_config::GenerationConfig;
+use crate::llama::Llama;
+use crate::tokenizer::Tokenizer;
+
+/// What errors call it.
+const NAME: &str = "stories";
+
+/// Weights are read where they lie, so they must lie as their type asks; a cache line is better still.
+#[repr(C, align(64))]
+struct Aligned<B: ?Sized>(B);
+
+macro_rules! file {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories/", $name))
+    };
+}
+
+static MODEL: &Aligned<[u8]> = &Aligned(*file!("model.safetensors"));
+static DRAFTER: &Aligned<[u8]> = &Aligned(*file!("drafter/model.safetensors"));
+
+/// The model: 5.8 million parameters, 4,096 tokens, a context of 512. Its early layers are trained to exit after layers 2 and 3.
+pub fn model() -> Result<Llama, ModelError> {
+    Llama::embedded(NAME, include_str!("../../../models/stories/config.json"), &MODEL.0)
+}
+
+/// A small model with the same tokens, to draft or to contrast with: half a million parameters.
+pub fn drafter() -> Result<Llama, ModelError> {
+    let config = include_str!("../../../models/stories/drafter/config.json");
+    Llama::embedded("stories/drafter", config, &DRAFTER.0)
+}
+
+/// The tokens of both.
+pub fn tokenizer() -> Result<Tokenizer, ModelError> {
+    Tokenizer::embedded(NAME, file!("tokenizer.json"))
+}
+
+/// The token that ends a story.
+pub fn generation_config() -> Result<GenerationConfig, ModelError> {
+    GenerationConfig::embedded(NAME, include_str!("../../../models/stories/generation_config.json"))
+}
