@@ -4,21 +4,20 @@ mod parameters;
 mod show;
 
 use std::io::{IsTerminal, Read, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
-use onedraw::{Kernel, presets};
+use indicatif::ProgressBar;
+use onedraw::presets;
+use onedraw_lm::Generator;
 use onedraw_lm::generate::Texts;
-use onedraw_lm::{ChatTemplate, GenerationConfig, Generator, LanguageModel, Llama, Message, Tokenizer};
 
 use crate::exit::{DONE, ROW_FAILED};
 use crate::generate::parameters::ParameterFlags;
-use crate::kernel::check_kernel;
+use crate::model::{Model, ModelFlags, bar};
 
 /// How texts are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -38,14 +37,13 @@ JSON output is a line a text:
 Ctrl-C ends with what there is.
 
 Example:
-  onedraw generate --model DIR \"Once upon a time\" --preset creative --seed 7 --max-tokens 100")]
+  onedraw generate \"Once upon a time\" --preset creative --seed 7 --stats")]
 pub struct Arguments {
     /// The beginning of the text; without it, standard input
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
-    /// A Hugging Face folder: llama, mistral, qwen2 or qwen3
-    #[arg(long, value_name = "DIR")]
-    model: PathBuf,
+    #[command(flatten)]
+    model: ModelFlags,
     /// Settings with a name; see onedraw presets
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(presets::NAMES))]
     preset: Option<String>,
@@ -58,13 +56,6 @@ pub struct Arguments {
     /// Say at the end, on standard error, how fast it was
     #[arg(long)]
     stats: bool,
-    /// Threads of the model; 0: one for each core. Changes no token
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    #[arg(value_parser = clap::value_parser!(u16).range(..=1024))]
-    threads: u16,
-    /// Instruction set: auto, scalar, sse, avx2, avx512 or neon. Changes no token
-    #[arg(long, value_name = "KERNEL", default_value = "auto")]
-    kernel: Kernel,
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -74,28 +65,21 @@ pub struct Arguments {
 
 /// Writes texts and gives the exit code.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
-    check_kernel(arguments.kernel)?;
-    let folder = &arguments.model;
-    let generation = GenerationConfig::open(folder)?;
+    let model = Model::open(&arguments.model)?;
+    let Model { llama, tokenizer, generation, .. } = &model;
     let mut params = arguments.parameters.params(arguments.preset.as_deref(), &generation.params)?;
     if params.eos_token_id.is_empty() {
-        params.eos_token_id = generation.eos_token_ids;
-    }
-    let model = Llama::open(folder)?.on(arguments.kernel, arguments.threads.into())?;
-    let tokenizer = Tokenizer::open(folder)?;
-    if tokenizer.len() > model.vocabulary() {
-        let (tokens, vocabulary) = (tokenizer.len(), model.vocabulary());
-        bail!("{}: the tokenizer has {tokens} tokens, the model {vocabulary}", folder.display());
+        params.eos_token_id = generation.eos_token_ids.clone();
     }
     let text = prompt(arguments)?;
     let prompt = match arguments.chat {
-        true => tokenizer.encode_plain(&chat(arguments, &text)?)?,
+        true => tokenizer.encode_plain(&model.chat(arguments.system.as_deref(), &text)?)?,
         false => tokenizer.encode(&text)?,
     };
     if prompt.is_empty() {
         bail!("the prompt is empty, and the model has no token that begins a text");
     }
-    let mut generator = Generator::new(&model, &tokenizer).kernel(arguments.kernel);
+    let mut generator = Generator::new(llama, tokenizer).kernel(arguments.model.kernel);
     let request = generator.add(&prompt, params.clone())?;
     let seed = generator.seed(request);
     let streams = arguments.format == Format::Text && params.n == 1;
@@ -155,17 +139,6 @@ fn prompt(arguments: &Arguments) -> Result<String> {
     Ok(text)
 }
 
-/// The prompt as a chat.
-fn chat(arguments: &Arguments, text: &str) -> Result<String> {
-    let folder = &arguments.model;
-    let template = ChatTemplate::open(folder)?
-        .ok_or_else(|| anyhow!("--chat: the model in {} has no chat template", folder.display()))?;
-    let mut messages = Vec::new();
-    messages.extend(arguments.system.as_ref().map(|system| Message::new("system", system)));
-    messages.push(Message::new("user", text));
-    Ok(template.render(&messages, true)?)
-}
-
 /// Set once Ctrl-C was pressed.
 fn interruption() -> Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
@@ -183,6 +156,5 @@ fn progress(positions: usize) -> ProgressBar {
     if positions < LONG || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("reading the prompt {bar:40} {pos}/{len}");
-    ProgressBar::new(positions as u64).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    bar(positions, "reading the prompt {bar:40} {pos}/{len}")
 }

@@ -86,7 +86,8 @@ fn read(text: &str, default: &Value) -> Value {
 }
 
 impl ParameterFlags {
-    /// The parameters: flags before the preset, that before what the model comes with, that before the defaults.
+    /// The parameters: flags before the preset, that before what the model comes with, that before the defaults. The model's order
+    /// of stages gives way to the default where a flag or preset needs a stage that it does not have.
     pub fn params(&self, preset: Option<&str>, model: &Map<String, Value>) -> Result<SamplingParams> {
         /// The library's default is 16, which is no story.
         const MAX_TOKENS: u32 = 256;
@@ -105,8 +106,12 @@ impl ParameterFlags {
                 }
             }
         }
-        SamplingParams::from_value(Value::Object(fields))
-            .map_err(|error| anyhow!("--{}: {}", error.field().replace('_', "-"), error.message()))
+        let mut params = SamplingParams::from_value(Value::Object(fields.clone()));
+        if params.is_err() && !self.given.contains_key("order") {
+            fields.remove("order");
+            params = SamplingParams::from_value(Value::Object(fields));
+        }
+        params.map_err(|error| anyhow!("--{}: {}", error.field().replace('_', "-"), error.message()))
     }
 }
 
@@ -157,6 +162,18 @@ mod tests {
         let found = params("", None, model).expect("parameters");
         assert_eq!((found.temperature, found.top_p, found.top_k), (0.1, 0.2, 3));
         assert_eq!(params("", None, "{}").map(|found| found.max_tokens), Ok(256));
+    }
+
+    #[test]
+    fn the_models_order_gives_way_to_what_is_asked_for() {
+        let model = r#"{"temperature": 0.5, "order": "huggingface"}"#;
+        let order = |line: &str| params(line, None, model).map(|found| found.order);
+        assert_eq!(order("--min-p 0.1"), Ok(SamplingParams::from_json(model).expect(model).order));
+        assert_eq!(order("--xtc-probability 0.5"), Ok(SamplingParams::default().order));
+        // What was asked for together stays an error.
+        let message = order("--xtc-probability 0.5 --order huggingface").expect_err("an error");
+        assert!(message.starts_with("--xtc-probability: "), "{message}");
+        assert_eq!(order("--top-p 2"), Err("--top-p: must be in (0, 1], not 2".to_owned()));
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! The model that texts are written with: that of a folder, or the one that is part of the program.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use onedraw::Kernel;
+use onedraw_lm::{ChatTemplate, GenerationConfig, LanguageModel, Llama, Message, Tokenizer, stories};
+
+use crate::kernel::check_kernel;
+
+/// Which model, and on what it runs.
+#[derive(Debug, Args)]
+pub struct ModelFlags {
+    /// A Hugging Face folder: llama, mistral, qwen2 or qwen3 [default: a small model of stories, part of the program]
+    #[arg(long, value_name = "DIR")]
+    model: Option<PathBuf>,
+    /// Threads of the model; 0: one for each core. Changes no token
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u16).range(..=1024))]
+    threads: u16,
+    /// Instruction set: auto, scalar, sse, avx2, avx512 or neon. Changes no token
+    #[arg(long, value_name = "KERNEL", default_value = "auto")]
+    pub kernel: Kernel,
+}
+
+/// A model that is open.
+pub struct Model {
+    pub llama: Llama,
+    pub tokenizer: Tokenizer,
+    pub generation: GenerationConfig,
+    /// `None`: part of the program.
+    folder: Option<PathBuf>,
+}
+
+impl Model {
+    pub fn open(flags: &ModelFlags) -> Result<Self> {
+        check_kernel(flags.kernel)?;
+        let (llama, tokenizer, generation) = match &flags.model {
+            Some(folder) => (Llama::open(folder)?, Tokenizer::open(folder)?, GenerationConfig::open(folder)?),
+            None => (stories::model()?, stories::tokenizer()?, stories::generation_config()?),
+        };
+        let llama = llama.on(flags.kernel, flags.threads.into())?;
+        let model = Self { llama, tokenizer, generation, folder: flags.model.clone() };
+        let (tokens, vocabulary) = (model.tokenizer.len(), model.llama.vocabulary());
+        if tokens > vocabulary {
+            bail!("{}: the tokenizer has {tokens} tokens, the model {vocabulary}", model.name());
+        }
+        model.load();
+        Ok(model)
+    }
+
+    fn name(&self) -> String {
+        self.folder.as_ref().map_or("the model of stories".to_owned(), |folder| folder.display().to_string())
+    }
+
+    /// Fetches weights from the disk under a bar, if somebody watches and there are many. Else the first pass does.
+    fn load(&self) {
+        const MANY: usize = 64 << 20;
+        const PAGE: usize = 4 << 10;
+        let size: usize = self.llama.weights().map(<[u8]>::len).sum();
+        if size < MANY || !std::io::stderr().is_terminal() {
+            return;
+        }
+        let bar = bar(size, "loading the model {bar:40} {bytes}/{total_bytes}");
+        for part in self.llama.weights().flat_map(|weights| weights.chunks(MANY)) {
+            // A byte of each page is enough.
+            std::hint::black_box(part.iter().step_by(PAGE).fold(0, |all, byte| all ^ byte));
+            bar.inc(part.len() as u64);
+        }
+        bar.finish_and_clear();
+    }
+
+    /// A message, and what the system says before it, as the model's template writes a chat.
+    pub fn chat(&self, system: Option<&str>, message: &str) -> Result<String> {
+        let template = self.folder.as_deref().map(ChatTemplate::open).transpose()?.flatten();
+        let template = template.ok_or_else(|| anyhow!("--chat: {} has no chat template", self.name()))?;
+        let mut messages = Vec::new();
+        messages.extend(system.map(|system| Message::new("system", system)));
+        messages.push(Message::new("user", message));
+        Ok(template.render(&messages, true)?)
+    }
+}
+
+/// A bar on standard error, gone when it is done.
+pub fn bar(length: usize, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(length as u64).with_style(style)
+}
