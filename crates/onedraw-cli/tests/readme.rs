@@ -49,6 +49,27 @@ fn every_command_of_the_program_runs() {
     }
 }
 
+/// The story at the top is what the first command writes.
+#[test]
+fn the_first_story_is_the_first_story() {
+    let readme = std::fs::read_to_string(repository().join("README.md")).expect("a README");
+    let quoted: Vec<&str> = readme
+        .lines()
+        .skip_while(|line| !line.starts_with("> Once upon a time"))
+        .map_while(|line| line.strip_prefix("> "))
+        .collect();
+    let beginning = quoted.join("\n");
+    let beginning = beginning.strip_suffix(" …").expect("more follows");
+    let command = readme.lines().find_map(|line| line.strip_prefix("cargo run --release -- generate "));
+    assert_eq!(command, Some("\"Once upon a time\" --seed 7 --stats"));
+    let output = Command::new(env!("CARGO_BIN_EXE_onedraw"))
+        .args(["generate", "Once upon a time", "--seed", "7", "--stats"])
+        .output()
+        .expect("a story");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with(beginning), "{beginning}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains(" a second; "), "{:?}", output.stderr);
+}
+
 /// Every sampling parameter stands in the README's tables.
 #[test]
 fn every_parameter_is_listed() {
