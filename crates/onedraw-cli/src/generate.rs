@@ -79,31 +79,40 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     if prompt.is_empty() {
         bail!("the prompt is empty, and the model has no token that begins a text");
     }
+    if let Some(length) = generation.max_length.filter(|_| !arguments.parameters.has("max_tokens")) {
+        let room = (length as usize).saturating_sub(prompt.len()).max(1);
+        params.max_tokens = params.max_tokens.min(u32::try_from(room).unwrap_or(u32::MAX));
+        params.min_tokens = params.min_tokens.min(params.max_tokens);
+    }
+    for note in &generation.notes {
+        writeln!(std::io::stderr(), "note: generation_config.json: {note}")?;
+    }
     let mut generator = Generator::new(llama, tokenizer).kernel(arguments.model.kernel);
     let request = generator.add(&prompt, params.clone())?;
     let seed = generator.seed(request);
     let streams = arguments.format == Format::Text && params.n == 1;
-    if streams && !arguments.chat {
-        write!(out, "{text}")?;
-        out.flush()?;
-    }
     let interrupted = interruption()?;
     let bar = progress(prompt.len());
+    // What comes before the first token. The bar is gone by then: it would be written over.
+    let mut heading = (streams && !arguments.chat).then_some(text.as_str());
     let mut texts = Texts::default();
-    while !generator.is_done() && !interrupted.load(Ordering::Relaxed) {
-        for event in generator.step()? {
-            if streams && !event.text.is_empty() {
-                write!(out, "{}", event.text)?;
+    while !generator.is_done() {
+        let events = match interrupted.load(Ordering::Relaxed) {
+            true => generator.cancel_all(),
+            false => generator.step()?,
+        };
+        bar.set_position((prompt.len() - generator.waiting().min(prompt.len())) as u64);
+        if !events.is_empty() {
+            bar.finish_and_clear();
+        }
+        for event in events {
+            if streams {
+                write!(out, "{}{}", heading.take().unwrap_or_default(), event.text)?;
                 out.flush()?;
             }
             texts.push(event);
         }
-        bar.set_position((prompt.len() - generator.waiting().min(prompt.len())) as u64);
-        if generator.waiting() == 0 {
-            bar.finish_and_clear();
-        }
     }
-    bar.finish_and_clear();
     let timings = generator.timings();
     let texts = texts.into_generated();
     let mut code = DONE;
@@ -139,11 +148,18 @@ fn prompt(arguments: &Arguments) -> Result<String> {
     Ok(text)
 }
 
-/// Set once Ctrl-C was pressed.
+/// Set once Ctrl-C was pressed. Pressed again, while a long pass is still on its way, it ends the program at once.
 fn interruption() -> Result<Arc<AtomicBool>> {
+    /// What a shell says of a program that an interrupt ended.
+    const INTERRUPTED: i32 = 130;
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
-    match ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed)) {
+    let handler = move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    };
+    match ctrlc::set_handler(handler) {
         // Several runs in one process share the first one's handler, as tests do.
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(interrupted),
         Err(error) => Err(anyhow!("Ctrl-C cannot be watched: {error}")),

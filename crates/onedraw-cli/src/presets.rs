@@ -51,8 +51,17 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     Ok(DONE)
 }
 
+/// What a preset sets, whether that is the default or not.
+pub(crate) fn settings(preset: &SamplingParams) -> Result<Map<String, Value>> {
+    let mut settings = Map::new();
+    if let Value::Object(fields) = serde_json::to_value(preset)? {
+        settings.extend(fields.into_iter().filter(|(name, _)| COLUMNS.contains(&name.as_str())));
+    }
+    Ok(settings)
+}
+
 /// The parameters that are not at their default.
-pub(crate) fn changed(params: &SamplingParams) -> Result<Map<String, Value>> {
+fn changed(params: &SamplingParams) -> Result<Map<String, Value>> {
     let default = serde_json::to_value(SamplingParams::default())?;
     let mut changed = Map::new();
     if let Value::Object(fields) = serde_json::to_value(params)? {

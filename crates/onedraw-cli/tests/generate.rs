@@ -39,7 +39,7 @@ fn model() -> TempDir {
     write("tokenizer_config.json", json!({"chat_template": template}).to_string());
     write(
         "generation_config.json",
-        r#"{"eos_token_id": 130, "do_sample": true, "temperature": 0.5}"#.to_owned(),
+        r#"{"eos_token_id": 130, "do_sample": true, "temperature": 0.5, "top_k": 0}"#.to_owned(),
     );
     folder
 }
@@ -133,4 +133,31 @@ fn what_cannot_be_done_is_said_in_one_line() {
     fails(&["x"], "tokenizer.json");
     fs::remove_file(folder.path().join("config.json")).expect("the file");
     fails(&["x"], "config.json");
+}
+
+/// What of the model's own settings could not be taken over is told, and a length that counts the prompt is counted so.
+#[test]
+fn the_models_settings_are_told() {
+    let folder = model();
+    let settings =
+        r#"{"eos_token_id": 130, "num_beams": 4, "temperature": 0.6, "top_k": 0, "max_length": 9}"#;
+    fs::write(folder.path().join("generation_config.json"), settings).expect("written");
+    let run = onedraw(&["generate", "--model", name(&folder), "Hello", "--format", "json", "--ignore-eos"]);
+    assert_eq!(run.lines_whatever_happened()[0]["tokens"].as_array().map(Vec::len), Some(4));
+    let notes: Vec<&str> = run.stderr.lines().collect();
+    assert!(notes.iter().all(|note| note.starts_with("note: generation_config.json: ")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("num_beams")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains("do_sample")), "{notes:?}");
+    let longer = [
+        "generate",
+        "--model",
+        name(&folder),
+        "Hello",
+        "--format",
+        "json",
+        "--ignore-eos",
+        "--max-tokens",
+        "7",
+    ];
+    assert_eq!(onedraw(&longer).lines_whatever_happened()[0]["tokens"].as_array().map(Vec::len), Some(7));
 }

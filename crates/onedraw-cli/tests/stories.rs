@@ -103,22 +103,58 @@ fn a_full_disk_is_an_error() {
     assert!(message.starts_with("error: the results cannot be written: "), "{message}");
 }
 
-/// The text so far, a line end, and no error.
+/// Starts the program and interrupts it once `ready` has seen enough of its output; what it wrote. Without an instruction that multiplies and
+/// adds at once it takes many seconds, so it is not at its end before.
 #[cfg(unix)]
-#[test]
-fn an_interrupt_ends_with_what_there_is() {
-    let whole = onedraw(&LONG).stdout;
-    let mut child = command(&LONG).spawn().expect("started");
+fn interrupted(arguments: &[&str], ready: impl FnOnce(&mut std::process::ChildStdout) -> Vec<u8>) -> String {
+    let slow = ["--kernel", "scalar", "--threads", "1"];
+    let mut child = command(&[&LONG[..], &slow, arguments].concat()).spawn().expect("started");
     drop(child.stdin.take());
     let mut stdout = child.stdout.take().expect("piped");
-    let mut text = vec![0; PROMPT.len() + 2];
-    stdout.read_exact(&mut text).expect("the beginning");
+    let mut text = ready(&mut stdout);
     let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.expect("kill").success());
     stdout.read_to_end(&mut text).expect("the rest");
     let end = child.wait_with_output().expect("ended");
     assert_eq!((end.status.code(), String::from_utf8_lossy(&end.stderr).as_ref()), (Some(0), ""));
-    let text = String::from_utf8(text).expect("UTF-8");
+    String::from_utf8(text).expect("UTF-8")
+}
+
+/// The text so far, a line end, and no error.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_with_what_there_is() {
+    let whole = onedraw(&LONG).stdout;
+    let text = interrupted(&[], |stdout| {
+        let mut text = vec![0; PROMPT.len() + 2];
+        stdout.read_exact(&mut text).expect("the beginning");
+        text
+    });
     let text = text.strip_suffix('\n').expect("a line end");
     assert!(whole.starts_with(text) && text.len() > PROMPT.len(), "{text}");
+    assert!(text.len() < whole.len() - 1, "the text was written to its end");
+}
+
+/// JSON is a line a text, with what was held back for a stop string.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_a_line_for_each_text() {
+    let whole = json(&["--ignore-eos", "--max-tokens", "60"])["text"].as_str().expect("a text").to_owned();
+    let stop = format!("{whole}~~~");
+    let arguments = ["--format", "json", "-n", "2", "--stop", &stop];
+    let lines = interrupted(&arguments, |_| {
+        // Nothing is written before the end, so there is nothing to wait for but time: a few tokens, or none.
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        Vec::new()
+    });
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(lines.len(), 2);
+    for line in &lines {
+        assert_eq!((&line["finish_reason"], &line["seed"]), (&Value::Null, &7.into()));
+    }
+    let (text, tokens) =
+        (lines[0]["text"].as_str().expect("a text"), lines[0]["tokens"].as_array().expect("tokens"));
+    assert!(whole.starts_with(text), "{text}");
+    // Every token of these stories has text.
+    assert_eq!(text.is_empty(), tokens.is_empty());
 }

@@ -19,6 +19,8 @@ pub struct GenerationConfig {
     /// Parameters by onedraw's names, as [`SamplingParams::from_json`](onedraw::SamplingParams::from_json) reads them, without
     /// `eos_token_id`: that is [`eos_token_ids`](Self::eos_token_ids).
     pub params: Map<String, Value>,
+    /// The most tokens of prompt and text together, where the file says that and not how many to write.
+    pub max_length: Option<u32>,
     /// What is not the same here as in the file, and why.
     pub notes: Vec<String>,
 }
@@ -27,8 +29,6 @@ pub struct GenerationConfig {
 /// is what the file says, if not what was meant, and a note tells.
 const SHAPES: [&str; 8] =
     ["temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"];
-
-const LENGTHS: [&str; 2] = ["max_new_tokens", "max_length"];
 
 impl GenerationConfig {
     /// Reads generation_config.json of a folder. If it is not there, or names no token that ends a text, config.json may name
@@ -62,9 +62,14 @@ impl GenerationConfig {
         let says =
             |names: &[&str]| names.iter().any(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
         let mut defaults = Vec::new();
-        if !says(&LENGTHS) {
+        let mut max_length = None;
+        if !says(&["max_new_tokens"]) {
             params.remove("max_tokens");
-            defaults.push("max_new_tokens");
+            defaults.extend(["max_new_tokens", "max_length"]);
+            max_length = fields
+                .get("max_length")
+                .and_then(Value::as_u64)
+                .and_then(|length| u32::try_from(length).ok());
         }
         if !says(&["do_sample"]) && !says(&SHAPES) {
             params.remove("temperature");
@@ -73,7 +78,7 @@ impl GenerationConfig {
         }
         let notes = imported.notes.iter().filter(|note| !defaults.contains(&note.field.as_str()));
         let notes = notes.map(ToString::to_string).collect();
-        Ok(Self { eos_token_ids: imported.params.eos_token_id, params, notes })
+        Ok(Self { eos_token_ids: imported.params.eos_token_id, params, max_length, notes })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fearless_simd::Level;
 use half::{bf16, f16};
 use onedraw::Kernel;
+use onedraw::float_mode::Standard;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -66,6 +67,11 @@ impl Team {
     ) {
         /// Below, waking a thread takes longer than the work.
         const SMALL: usize = 100_000;
+        // A thread has the mode of whoever made it.
+        let each = |part: usize, numbers: &mut [f32]| {
+            let _mode = Standard::enter();
+            each(part, numbers);
+        };
         match &self.pool {
             Some(pool) if work >= SMALL => {
                 pool.install(|| parts.par_chunks_mut(length).enumerate().for_each(|(i, part)| each(i, part)));

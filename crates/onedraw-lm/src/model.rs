@@ -41,7 +41,7 @@ pub trait Sequence: Clone {
 }
 
 /// What tokens stand for in running text: all that the decode loop asks of a [`Tokenizer`](crate::Tokenizer).
-pub trait Vocabulary {
+pub trait Vocabulary: Sync {
     /// The bytes of a token; none for one that is no text, such as the end of one. They may end within a character.
     fn bytes(&self, token: u32) -> &[u8];
 }

@@ -160,10 +160,104 @@ fn requests_that_cannot_be_answered_spoil_nothing() {
     let bias = params(r#"{"logit_bias": {"100000": 1}}"#);
     assert!(message(generator.add(&[1], bias)).contains("100000"));
     let cancelled = generator.add(&[5], params(r#"{"n": 2}"#)).expect("a request");
-    assert!(generator.cancel(cancelled) && !generator.cancel(cancelled));
+    let last = generator.cancel(cancelled);
+    assert_eq!(
+        last.iter().map(|event| (event.sample, event.text.as_str())).collect::<Vec<_>>(),
+        [(0, ""), (1, "")]
+    );
+    assert_eq!(generator.cancel(cancelled), []);
     let generated = generator.finish().expect("texts");
     assert_eq!(generated.len(), 1);
     assert_eq!((generated[0].request, generated[0].tokens.len()), (kept, 2));
+}
+
+/// A text that is ended from outside has all that was written of it, what was held back for a stop string too.
+#[test]
+fn a_cancelled_text_shows_what_was_held_back() {
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    let prompt = tokenizer.encode("Once upon a time").expect("a prompt");
+    let letters = SamplingParams {
+        allowed_token_ids: Some((97..123).collect()),
+        ..params(r#"{"seed": 1, "max_tokens": 12}"#)
+    };
+    let mut generator = Generator::new(&model, &tokenizer);
+    generator.add(&prompt, letters.clone()).expect("a request");
+    let written = generator.finish().expect("texts").remove(0).text;
+    // The text so far and more: all of it may be the beginning of this.
+    let asked = SamplingParams { max_tokens: 30, stop: vec![format!("{written}~~~~")], ..letters };
+    let mut generator = Generator::new(&model, &tokenizer);
+    generator.add(&prompt, asked).expect("a request");
+    let mut texts = Texts::default();
+    for _ in 0..12 {
+        for event in generator.step().expect("a pass") {
+            assert_eq!(event.text, "");
+            texts.push(event);
+        }
+    }
+    let last = generator.cancel_all();
+    assert_eq!((last.len(), generator.is_done()), (1, true));
+    assert!(last[0].sampled.is_none() && !last[0].is_last());
+    last.into_iter().for_each(|event| texts.push(event));
+    let text = texts.into_generated().remove(0);
+    assert_eq!((text.text, text.tokens.len(), text.finish), (written, 12, None));
+}
+
+/// A phrase may be taken back up to the first token. The text is then still one that is being written.
+#[test]
+fn taking_back_the_first_token_does_not_make_a_prompt() {
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    let prompt = tokenizer.encode("Once upon a time").expect("a prompt");
+    let json = r#"{"seed": 1, "max_tokens": 12}"#;
+    let first = alone("Once upon a time", json, 9)[0].1.chars().next().expect("a letter");
+    let asked = SamplingParams { banned_strings: vec![first.to_string()], ..params(json) };
+    let mut generator = Generator::new(&model, &tokenizer);
+    generator.add(&prompt, asked).expect("a request");
+    let mut taken_back = 0;
+    while !generator.is_done() {
+        for event in generator.step().expect("a pass") {
+            taken_back += event.taken_back;
+            assert_eq!(generator.waiting(), 0);
+        }
+    }
+    assert!(taken_back > 0);
+    assert_eq!(generator.timings().prompt_tokens, prompt.len());
+}
+
+/// At the end of the context, too: the last position is drawn again until nothing is banned.
+#[test]
+fn a_banned_phrase_can_end_at_the_end_of_the_context() {
+    let tokenizer = tokenizer();
+    let model = Parrot::new(20);
+    let prompt = tokenizer.encode("0123456789").expect("a prompt");
+    let plain = |banned: Vec<String>| {
+        let mut generator = Generator::new(&model, &tokenizer);
+        let asked = SamplingParams { banned_strings: banned, ..params(r#"{"seed": 2, "max_tokens": 100}"#) };
+        generator.add(&prompt, asked).expect("a request");
+        generator.finish().expect("texts").remove(0)
+    };
+    let text = plain(Vec::new());
+    assert_eq!(text.tokens.len(), 11);
+    let last = tokenizer.text(&[text.tokens[10].token]);
+    let again = plain(vec![last.clone()]);
+    assert_eq!((again.tokens.len(), again.finish), (11, Some(FinishReason::Length)));
+    assert!(!again.text.contains(&last), "{}", again.text);
+}
+
+/// A stream ends with its request, whatever else is to be written, and a generator can go to another thread.
+#[test]
+fn a_stream_ends_with_its_request() {
+    fn can_move<T: Send>(_: &T) {}
+    let (model, tokenizer) = (Parrot::new(200), tokenizer());
+    let mut generator = Generator::new(&model, &tokenizer);
+    can_move(&generator);
+    generator.add(&[1, 2], params(r#"{"seed": 1, "max_tokens": 100}"#)).expect("a request");
+    let mut stream = generator.stream(&[5], params(r#"{"seed": 1, "max_tokens": 4}"#)).expect("a stream");
+    assert_eq!(
+        stream.by_ref().map(|event| event.expect("an event").request).collect::<Vec<_>>(),
+        [stream.request(); 4]
+    );
+    assert!(!stream.generator().is_done());
+    assert!(stream.generator().timings().output_tokens < 20);
 }
 
 #[test]

@@ -94,11 +94,10 @@ fn smollm_2_instruct_says_nothing_on_sampling() {
 #[test]
 fn a_length_alone_does_not_say_greedy() {
     let config = read(r#"{"eos_token_id": 2, "max_length": 2048, "repetition_penalty": 1.2}"#);
-    assert_eq!(json!(config.params), json!({"max_tokens": 2048, "repetition_penalty": 1.2}));
-    assert_eq!(
-        config.notes,
-        ["changed: max_length: counts the prompt too: max_tokens is 2048; take the prompt's length off"]
-    );
+    assert_eq!(json!(config.params), json!({"repetition_penalty": 1.2}));
+    assert_eq!((config.max_length, config.notes), (Some(2048), Vec::new()));
+    let config = read(r#"{"max_length": 2048, "max_new_tokens": 7}"#);
+    assert_eq!((json!(config.params), config.max_length), (json!({"max_tokens": 7}), None));
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The floating-point mode: round to nearest, subnormal numbers kept.
 //!
 //! Numeric libraries switch a thread to flush-to-zero, and it stays so for whoever runs there next. Under it two different
-//! subnormal logits are equal and a token changes. Entry points hold a [`Standard`] for as long as they compute.
+//! subnormal logits are equal and a token changes. Entry points hold a [`Standard`] for as long as they compute, and so does whoever computes logits
+//! that must be the same bits everywhere.
 
 /// While it lives, the thread computes in the standard mode; dropped, it gives the caller's mode back.
-pub(crate) struct Standard {
+pub struct Standard {
     /// The control register as the caller had it, if it was not standard.
     caller: Option<u64>,
 }
@@ -12,7 +13,7 @@ pub(crate) struct Standard {
 impl Standard {
     /// Reads the thread's mode and corrects it if need be.
     #[inline]
-    pub(crate) fn enter() -> Self {
+    pub fn enter() -> Self {
         let mode = control::read();
         let standard = mode & !control::DEVIATIONS;
         if mode == standard {

@@ -64,7 +64,7 @@ pub mod edit;
 mod edited;
 pub mod error;
 pub mod explain;
-mod float_mode;
+pub mod float_mode;
 mod head;
 pub mod history;
 pub mod import;

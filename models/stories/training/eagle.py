@@ -24,8 +24,8 @@ class Eagle(nn.Module):
                 nn.init.normal_(weight, std=0.02)
 
     def forward(self, features, embeddings, depth, earlier):
-        """Features for the next position. `earlier` holds the keys and values of the depths before: at depth d, position t sees the
-        true past up to t - d, and after that its own guesses, one a depth."""
+        """Features for the next position. `earlier` holds the keys and values of the depths before: the line that began at position t sees the
+        true features up to t, and after that its own guesses, one a depth."""
         cosines, sines = rotation(self.shape, features.shape[1] + depth, features.device)
         cosines, sines = cosines[depth:], sines[depth:]
         x = self.fc(torch.cat([features, embeddings], dim=-1))
@@ -38,7 +38,7 @@ class Eagle(nn.Module):
 
     @staticmethod
     def attend(q, earlier):
-        """Position t attends to the true positions up to t, and to its own line of guesses: the same place of every later depth."""
+        """The line that began at t attends to the true positions up to t, and to its own guesses: the same place of every later depth."""
         (k, v), guesses = earlier[0], earlier[1:]
         groups = q.shape[1] // k.shape[1]
         widen = lambda x: x.repeat_interleave(groups, dim=1)

@@ -22,6 +22,8 @@ fn defaults() -> Map<String, Value> {
     };
     // Not written where it is unset.
     fields.insert("order".to_owned(), Value::Null);
+    // Unset is not empty, but it is a list.
+    fields.insert("allowed_token_ids".to_owned(), Value::Array(Vec::new()));
     fields.retain(|name, _| !NOT_FLAGS.contains(&name.as_str()));
     fields
 }
@@ -58,7 +60,7 @@ impl FromArgMatches for ParameterFlags {
         let mut given = Map::new();
         for (name, default) in defaults() {
             let Some(values) = matches.get_many::<String>(&name) else { continue };
-            let values: Vec<Value> = values.map(|text| read(text, &default)).collect();
+            let values: Vec<Value> = values.map(|text| read(text, &name)).collect();
             let value = match (values.len(), default) {
                 (1, Value::Array(_)) if values[0].is_array() => values.into_iter().next(),
                 (_, Value::Array(_)) => Some(Value::Array(values)),
@@ -75,43 +77,70 @@ impl FromArgMatches for ParameterFlags {
     }
 }
 
+/// What is text whatever it looks like: `--stop 7` stops at "7". Only a list is read as one.
+const TEXTS: [&str; 2] = ["stop", "banned_strings"];
+
 /// A value as JSON, or else as the text it is.
-fn read(text: &str, default: &Value) -> Value {
-    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-    match (&value, default) {
-        // `--stop 7` stops at the text "7"; only a list is a list.
-        (Value::Number(_) | Value::Bool(_) | Value::Null, Value::String(_)) => Value::String(text.to_owned()),
-        _ => value,
+fn read(text: &str, name: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ Value::Array(_)) => value,
+        Ok(value) if !TEXTS.contains(&name) => value,
+        _ => Value::String(text.to_owned()),
     }
 }
 
+/// What a preset decides, together with its own settings: what else would shape the draw.
+const SHAPES: [&str; 8] = [
+    "order",
+    "min_p",
+    "typical_p",
+    "top_n_sigma",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "frequency_penalty",
+    "presence_penalty",
+];
+
 impl ParameterFlags {
-    /// The parameters: flags before the preset, that before what the model comes with, that before the defaults. The model's order
-    /// of stages gives way to the default where a flag or preset needs a stage that it does not have.
+    /// Whether a parameter was given.
+    pub fn has(&self, name: &str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// The parameters: flags before the preset, that before what the model comes with, that before the defaults. What the model
+    /// comes with gives way where it cannot stand beside what was asked for: its top-k beside mirostat, its order of stages where a
+    /// stage is asked for that it does not have.
     pub fn params(&self, preset: Option<&str>, model: &Map<String, Value>) -> Result<SamplingParams> {
         /// The library's default is 16, which is no story.
         const MAX_TOKENS: u32 = 256;
-        let mut fields = Map::from_iter([("max_tokens".to_owned(), Value::from(MAX_TOKENS))]);
-        fields.extend(model.clone());
+        let mut asked = Map::new();
+        let mut model = model.clone();
         if let Some(name) = preset {
             let preset = presets::by_name(name).ok_or_else(|| anyhow!("preset: `{name}` is not a preset"))?;
-            fields.extend(crate::presets::changed(&preset)?);
+            asked.extend(crate::presets::settings(&preset)?);
+            model.retain(|name, _| !SHAPES.contains(&name.as_str()));
         }
-        fields.extend(self.given.clone());
-        // Strings are text here, whatever they look like.
-        for name in ["stop", "banned_strings"] {
-            if let Some(Value::Array(values)) = fields.get_mut(name) {
-                for value in values.iter_mut().filter(|value| !value.is_string()) {
-                    *value = Value::String(value.to_string());
-                }
-            }
+        asked.extend(self.given.clone());
+        model.retain(|name, _| !asked.contains_key(name));
+        model.entry("max_tokens").or_insert(MAX_TOKENS.into());
+        if asked.contains_key("max_tokens") {
+            model.remove("max_tokens");
         }
-        let mut params = SamplingParams::from_value(Value::Object(fields.clone()));
-        if params.is_err() && !self.given.contains_key("order") {
-            fields.remove("order");
-            params = SamplingParams::from_value(Value::Object(fields));
+        loop {
+            let mut fields = model.clone();
+            fields.extend(asked.clone());
+            let error = match SamplingParams::from_value(Value::Object(fields)) {
+                Ok(params) => return Ok(params),
+                Err(error) => error,
+            };
+            // An error that only what was asked for makes stays when nothing of the model is left.
+            let gives_way = [error.field(), "order"].into_iter().find(|name| model.contains_key(*name));
+            let gives_way = gives_way.map(str::to_owned).or_else(|| model.keys().next().cloned());
+            let Some(name) = gives_way else {
+                return Err(anyhow!("--{}: {}", error.field().replace('_', "-"), error.message()));
+            };
+            model.remove(&name);
         }
-        params.map_err(|error| anyhow!("--{}: {}", error.field().replace('_', "-"), error.message()))
     }
 }
 
@@ -144,11 +173,11 @@ mod tests {
 
     #[test]
     fn values_are_what_they_say() {
-        let line = "--temperature 0.5 --top-k -1 --seed 18446744073709551615 -n 3 --ignore-eos --stop 7 --stop ab \
+        let line = "--temperature 0.5 --top-k -1 --seed 18446744073709551615 -n 3 --ignore-eos --stop 7 --stop ab --stop \"x\" \
                     --logit-bias {\"5\":-2.5} --stop-token-ids [1,2] --bad-words-ids [[1,2],[3]] --order vllm \
-                    --penalty-scope all --eos-token-id 4 --logprobs 2";
+                    --penalty-scope all --eos-token-id 4 --logprobs 2 --allowed-token-ids 4 --allowed-token-ids 5";
         let params = params(line, None, "{}").expect("parameters");
-        let text = r#"{"temperature": 0.5, "top_k": -1, "seed": 18446744073709551615, "n": 3, "ignore_eos": true, "stop": ["7", "ab"],
+        let text = r#"{"temperature": 0.5, "top_k": -1, "seed": 18446744073709551615, "n": 3, "ignore_eos": true, "stop": ["7", "ab", "\"x\""], "allowed_token_ids": [4, 5],
             "logit_bias": {"5": -2.5}, "stop_token_ids": [1, 2], "bad_words_ids": [[1, 2], [3]], "order": "vllm",
             "penalty_scope": "all", "eos_token_id": 4, "logprobs": 2, "max_tokens": 256}"#;
         assert_eq!(Ok(params), SamplingParams::from_json(text));
@@ -162,6 +191,39 @@ mod tests {
         let found = params("", None, model).expect("parameters");
         assert_eq!((found.temperature, found.top_p, found.top_k), (0.1, 0.2, 3));
         assert_eq!(params("", None, "{}").map(|found| found.max_tokens), Ok(256));
+    }
+
+    #[test]
+    fn strings_are_what_was_written() {
+        let stop = |text: &str| {
+            let line = Line::try_parse_from(["x", "--stop", text]).expect(text);
+            line.flags.params(None, &Map::new()).expect(text).stop
+        };
+        for text in [" 7", "1.50", "1e2", "\"the\"", "null", "{}"] {
+            assert_eq!(stop(text), [text]);
+        }
+        assert_eq!(stop(r#"["a", " 7"]"#), ["a", " 7"]);
+    }
+
+    #[test]
+    fn a_preset_decides_what_shapes_the_draw() {
+        let model = r#"{"repetition_penalty": 1.5, "min_p": 0.2, "order": "huggingface", "min_tokens": 3}"#;
+        let found = params("", Some("balanced"), model).expect("parameters");
+        assert_eq!(found, SamplingParams { max_tokens: 256, min_tokens: 3, ..presets::balanced() });
+        let found = params("--min-p 0.1", Some("deterministic"), model).expect("parameters");
+        assert_eq!((found.min_p, found.temperature, found.repetition_penalty), (0.1, 0.0, 1.0));
+    }
+
+    #[test]
+    fn what_the_model_comes_with_gives_way() {
+        let model =
+            r#"{"temperature": 0.7, "top_k": 50, "top_p": 0.9, "order": "huggingface", "min_tokens": 50}"#;
+        let found = params("--mirostat 2", None, model).expect("parameters");
+        assert_eq!((found.mirostat, found.top_k, found.top_p, found.temperature), (2, 0, 1.0, 0.7));
+        let found = params("--max-tokens 10", None, model).expect("parameters");
+        assert_eq!((found.max_tokens, found.min_tokens, found.top_k), (10, 0, 50));
+        let error = params("--mirostat 2 --top-k 3", None, model).expect_err("an error");
+        assert!(error.starts_with("--top-k: "), "{error}");
     }
 
     #[test]

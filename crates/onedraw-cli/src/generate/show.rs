@@ -91,14 +91,20 @@ fn logprobs(sampled: &Sampled) -> Option<Logprobs<'_>> {
 /// How fast it was, in one line.
 pub(super) fn stats(timings: &Timings) -> String {
     let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
+    let prompt = format!(
+        "prompt {} tokens, {:.0} a second",
+        timings.prompt_tokens,
+        rate(timings.prompt_tokens, timings.prompt_time)
+    );
+    // The first token comes with the prompt, so of one token nothing is known.
+    if timings.output_tokens == 0 {
+        return prompt;
+    }
     let step = timings.output_time + timings.sampling_time;
     let share = 100.0 * timings.sampling_time.as_secs_f64() / step.as_secs_f64().max(1e-9);
+    let (output, rate) = (timings.output_tokens, rate(timings.output_tokens, step));
     format!(
-        "prompt {} tokens, {:.0} a second; output {} tokens, {:.0} a second; sampling {share:.1} % of the output's time",
-        timings.prompt_tokens,
-        rate(timings.prompt_tokens, timings.prompt_time),
-        timings.output_tokens,
-        rate(timings.output_tokens, step),
+        "{prompt}; output {output} tokens, {rate:.0} a second; sampling {share:.1} % of the output's time"
     )
 }
 

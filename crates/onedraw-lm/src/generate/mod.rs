@@ -185,20 +185,26 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         Ok(request)
     }
 
-    /// Ends a request; whether it was there. Its texts get no more events.
-    pub fn cancel(&mut self, request: RequestId) -> bool {
-        let before = self.writers.len();
-        let batch = &mut self.batch;
-        self.writers.retain(|writer| {
-            let stays = writer.request != request;
-            if !stays {
-                for branch in &writer.branches {
-                    batch.remove(branch.sampler);
-                }
+    /// Ends a request. Each of its texts that was not yet at its end gets one last event, with the text that was held back and no token;
+    /// none if there is no such request.
+    pub fn cancel(&mut self, request: RequestId) -> Vec<Event> {
+        self.end(|writer| writer.request == request)
+    }
+
+    /// Ends all requests, as [`cancel`](Self::cancel) does.
+    pub fn cancel_all(&mut self) -> Vec<Event> {
+        self.end(|_| true)
+    }
+
+    fn end(&mut self, which: impl Fn(&Writer<M::Sequence>) -> bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        for mut writer in self.writers.extract_if(.., |writer| which(writer)) {
+            events.extend(writer.end());
+            for branch in &writer.branches {
+                self.batch.remove(branch.sampler);
             }
-            stays
-        });
-        self.writers.len() < before
+        }
+        events
     }
 
     /// Whether there is nothing to write.
@@ -311,7 +317,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         Ok(texts.into_generated())
     }
 
-    /// One request's events as they come. Other requests go on beside it, and their events are dropped.
+    /// One request's events as they come. Other requests go on beside it until it ends, and their events are dropped.
     pub fn stream(mut self, prompt: &[u32], params: SamplingParams) -> Result<Stream<'a, M>, GenerateError> {
         let request = self.add(prompt, params)?;
         Ok(Stream { generator: self, request, events: Vec::new().into_iter() })
@@ -337,6 +343,11 @@ pub struct Stream<'a, M: LanguageModel> {
 }
 
 impl<'a, M: LanguageModel> Stream<'a, M> {
+    /// Which request.
+    pub fn request(&self) -> RequestId {
+        self.request
+    }
+
     /// The generator: its timings, and what it still has to read.
     pub fn generator(&self) -> &Generator<'a, M> {
         &self.generator
@@ -351,7 +362,7 @@ impl<M: LanguageModel> Iterator for Stream<'_, M> {
             if let Some(event) = self.events.find(|event| event.request == self.request) {
                 return Some(Ok(event));
             }
-            if self.generator.is_done() {
+            if !self.generator.writers.iter().any(|writer| writer.request == self.request) {
                 return None;
             }
             match self.generator.step() {

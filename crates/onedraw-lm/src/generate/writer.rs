@@ -34,7 +34,9 @@ pub(super) struct Writer<S> {
     pub pending: Vec<u32>,
     /// All tokens up to here, those that are pending too: what a rewind goes back over.
     tokens: Vec<u32>,
-    /// How many of them were there before the first draw, and how many of these count as output.
+    /// Whether the model has read the prompt, once.
+    has_read: bool,
+    /// How many of the tokens were there before the first draw, and how many of these count as output.
     start: usize,
     given: usize,
     /// The logprobs of the prompt so far, if they are wanted.
@@ -52,17 +54,17 @@ impl<S: Sequence> Writer<S> {
         branches: Vec<Branch>,
     ) -> Self {
         let (tokens, start) = (pending.clone(), pending.len());
-        Self { request, memory, pending, tokens, start, given, reports, branches }
+        Self { request, memory, pending, tokens, has_read: false, start, given, reports, branches }
     }
 
     /// Whether the prompt has been read.
     pub(super) fn is_writing(&self) -> bool {
-        self.memory.len() >= self.start || self.tokens.len() > self.start
+        self.has_read
     }
 
     /// Tokens of the prompt that the model has not read.
     pub(super) fn unread(&self) -> usize {
-        self.start.saturating_sub(self.memory.len())
+        if self.has_read { 0 } else { self.pending.len() }
     }
 
     /// Whether the logits of every position are wanted, for the logprobs of the prompt.
@@ -102,11 +104,21 @@ impl<S: Sequence> Writer<S> {
             memory,
             pending: Vec::new(),
             tokens: self.tokens.clone(),
+            has_read: true,
             start: self.start,
             given: self.given,
             reports: None,
             branches: vec![branch],
         })
+    }
+
+    /// The last event of every branch, when the text is ended from outside: what was held back.
+    pub(super) fn end(&mut self) -> Vec<Event> {
+        let request = self.request;
+        self.branches
+            .iter_mut()
+            .map(|branch| Event { text: branch.rest(), ..branch.event(request) })
+            .collect()
     }
 
     /// The sampler of the only branch.
@@ -123,16 +135,7 @@ impl<S: Sequence> Writer<S> {
         context: usize,
     ) -> Event {
         let branch = &mut self.branches[0];
-        let mut event = Event {
-            request: self.request,
-            sample: branch.sample,
-            sampled: None,
-            taken_back: 0,
-            text: String::new(),
-            finish: None,
-            error: None,
-            prompt_logprobs: branch.prompt_logprobs.take(),
-        };
+        let mut event = branch.event(self.request);
         let sampled = match drawn {
             Ok(sampled) => sampled,
             Err(error) => {
@@ -170,6 +173,20 @@ impl<S: Sequence> Writer<S> {
 }
 
 impl Branch {
+    /// An event in which nothing has happened yet.
+    fn event(&mut self, request: RequestId) -> Event {
+        Event {
+            request,
+            sample: self.sample,
+            sampled: None,
+            taken_back: 0,
+            text: String::new(),
+            finish: None,
+            error: None,
+            prompt_logprobs: self.prompt_logprobs.take(),
+        }
+    }
+
     /// What was held back, when the text ends from outside.
     fn rest(&mut self) -> String {
         let mut rest = self.utf8.push(self.matcher.finish()).to_owned();

@@ -14,6 +14,7 @@ pub use cache::Memory;
 use std::path::Path;
 
 use onedraw::Kernel;
+use onedraw::float_mode::Standard;
 
 use crate::config::Config;
 use crate::error::ModelError;
@@ -88,6 +89,7 @@ impl Llama {
 
     /// What the last norm makes of states, which are given one after the other.
     pub fn normed(&self, states: &[f32]) -> Vec<f32> {
+        let _mode = Standard::enter();
         norm(&self.team, states, &self.last_norm, self.config.epsilon)
     }
 
@@ -116,6 +118,7 @@ impl LanguageModel for Llama {
     }
 
     fn forward(&self, runs: &mut [Run<'_, Memory>]) -> Result<Vec<Answer>, ModelError> {
+        let _mode = Standard::enter();
         for run in runs.iter() {
             self.check(run)?;
         }
