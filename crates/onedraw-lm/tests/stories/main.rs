@@ -6,7 +6,7 @@ use cases::{CASES, Story, params, story, write};
 use onedraw::{Kernel, SamplingParams, presets};
 use onedraw_lm::{Asks, Generator, LanguageModel, Llama, Run, stories};
 
-/// The texts of every case. `examples/golden.rs` writes the file.
+/// The texts of every case. `examples/golden_stories.rs` writes the file.
 fn golden() -> Vec<Vec<Story>> {
     serde_json::from_str(include_str!("../../../../golden/stories.json")).expect("the golden file")
 }

@@ -1,4 +1,4 @@
-//! Writes the golden texts anew: `cargo run -p onedraw-lm --example golden`.
+//! Writes the golden texts anew: `cargo run -p onedraw-lm --example golden_stories`.
 
 #[path = "../tests/stories/cases.rs"]
 mod cases;
