@@ -24,8 +24,10 @@
 //! Where to look: [`LanguageModel`] is what a decode loop asks of a model; [`llama`] answers, from [`config`] and mapped weights; [`Tokenizer`], [`ChatTemplate`] and [`GenerationConfig`] are the other
 //! files of a folder; [`generate`] is the loop; [`stories`] is a model that needs no folder.
 
+mod beam;
 mod chat;
 pub mod config;
+pub mod contrast;
 mod error;
 mod folder;
 pub mod generate;
@@ -38,6 +40,7 @@ pub mod stories;
 mod tokenizer;
 mod weights;
 
+pub use beam::{Beams, Found};
 pub use chat::{ChatTemplate, Message};
 pub use error::ModelError;
 pub use generate::{Event, GenerateError, Generated, Generator, RequestId};

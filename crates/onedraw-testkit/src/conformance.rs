@@ -1,5 +1,7 @@
 //! What other systems answered for given logits and parameters. `data/README.md` says where each file is from.
 
+use std::collections::BTreeMap;
+
 use onedraw::{Order, ParamError, SamplingParams};
 use serde::Deserialize;
 use serde_json::Value;
@@ -248,4 +250,44 @@ mod tests {
         assert_eq!(case.check(&[6, 0, 4, 1], &[p[0], p[1], p[2], 1e-9], 2e-6), Ok(()));
         assert!(case.check(&[99], &[1.0], 2e-6).is_err());
     }
+}
+
+/// A beam search of Hugging Face's on a model of the second order.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BeamCase {
+    /// The logits of the model: `table[previous][current][next]`, flat.
+    #[serde(skip)]
+    pub table: Vec<f32>,
+    #[serde(rename = "table")]
+    place: usize,
+    /// Its tokens.
+    pub vocab: usize,
+    /// The width.
+    pub num_beams: usize,
+    /// The power of the length.
+    pub length_penalty: f64,
+    /// `false`, `true` or `"never"`.
+    pub early_stopping: serde_json::Value,
+    /// The most tokens.
+    pub max_new_tokens: u32,
+    /// The prompt.
+    pub prompt: Vec<u32>,
+    /// The id that ends a text.
+    pub eos: u32,
+    /// What was found, the best first.
+    pub sequences: Vec<Vec<u32>>,
+    /// Its scores, to six digits.
+    pub scores: Vec<f64>,
+}
+
+/// Beam searches of transformers 5.22.2.
+pub fn hugging_face_beam() -> Vec<BeamCase> {
+    #[derive(Deserialize)]
+    struct File {
+        tables: BTreeMap<String, Vec<f32>>,
+        cases: Vec<BeamCase>,
+    }
+    let file: File = serde_json::from_str(include_str!("../data/hugging_face_beam.json")).expect("the data");
+    let table = |case: &BeamCase| file.tables[&case.place.to_string()].clone();
+    file.cases.iter().map(|case| BeamCase { table: table(case), ..case.clone() }).collect()
 }

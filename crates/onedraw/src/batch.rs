@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::error::{ParamError, RowError};
 use crate::explain::Explanation;
 use crate::kernels::Kernel;
-use crate::logprobs::{Distribution, Report};
+use crate::logprobs::{Distribution, Report, TokenLogprob};
 use crate::params::SamplingParams;
 use crate::row::{Row, Rows};
 use crate::sequence::{Sampled, Saved, Sequence};
@@ -236,6 +236,21 @@ impl Batch {
     /// A sequence's seed, if it is there: the one given, or the one drawn from the system.
     pub fn seed(&self, id: SequenceId) -> Option<u64> {
         self.sequence(id).ok().map(Sequence::seed)
+    }
+
+    /// A second sequence with the same parameters, seed and history, which goes its own way. The same rows draw the same tokens from both.
+    pub fn fork(&mut self, id: SequenceId) -> Option<SequenceId> {
+        let sequence = self.sequence(id).ok()?.clone();
+        Some(self.insert(sequence))
+    }
+
+    /// The `count` most likely tokens of each step that the chain keeps, in order, with their logprobs after it.
+    pub fn best(&mut self, steps: &[Step<'_>], count: usize) -> Vec<Result<Vec<TokenLogprob>, RowError>> {
+        let mut results = Vec::new();
+        self.for_each(steps, &mut results, |step, workspace| {
+            self.sequence(step.sequence)?.best(step.row, step.mask, count, workspace)
+        });
+        results
     }
 
     /// Draws a token for each step and appends it to that sequence. One bad row is one error.

@@ -60,6 +60,18 @@ pub enum RowError {
     },
     /// The row has no logits at all.
     EmptyRow,
+    /// A constraint cannot go on.
+    Constraint {
+        /// What it says.
+        message: String,
+    },
+    /// Two rows that are to become one are not of the same length.
+    RowsDiffer {
+        /// The logits of the first.
+        first: usize,
+        /// The logits of the second.
+        second: usize,
+    },
     /// Every token is masked. `stage` masked the last one; `None`: the row came with nothing but −inf.
     NothingLeft {
         /// The stage that removed the last token.
@@ -113,6 +125,8 @@ impl RowError {
             Self::NanLogit { .. } => "nan_logit",
             Self::InfiniteLogit { .. } => "infinite_logit",
             Self::EmptyRow => "empty_row",
+            Self::Constraint { .. } => "constraint",
+            Self::RowsDiffer { .. } => "rows_differ",
             Self::NothingLeft { .. } => "nothing_left",
             Self::OutsideVocabulary { .. } => "outside_vocabulary",
             Self::VocabularyTooLarge { .. } => "vocabulary_too_large",
@@ -136,6 +150,10 @@ impl fmt::Display for RowError {
                 write!(f, "the logit of token {token} is +inf; logits are finite or -inf (masked)")
             }
             Self::EmptyRow => write!(f, "the row has no logits; at least one is needed"),
+            Self::Constraint { message } => write!(f, "constraint: {message}"),
+            Self::RowsDiffer { first, second } => {
+                write!(f, "the rows have {first} and {second} logits; two rows of one vocabulary are needed")
+            }
             Self::NothingLeft { stage: Some(stage) } => {
                 write!(f, "no token is left after the stage {}", stage.name())
             }

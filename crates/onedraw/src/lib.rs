@@ -56,8 +56,11 @@
 //!   bit. Below it: [`noise`], [`mass`], [`math`], [`order`].
 
 pub mod batch;
+pub mod beam;
 mod census;
 pub mod chain;
+pub mod constraint;
+pub mod contrast;
 pub mod custom;
 mod draw;
 pub mod edit;
@@ -98,6 +101,8 @@ mod workspace;
 
 pub use batch::{Batch, SequenceId, Step};
 pub use chain::{Order, Stage};
+pub use constraint::{Constraint, ConstraintError};
+pub use contrast::Contrast;
 pub use custom::Custom;
 pub use error::{ParamError, RowError};
 pub use explain::Explanation;

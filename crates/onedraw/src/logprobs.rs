@@ -68,6 +68,17 @@ pub(crate) fn report(draw: &mut Draw<'_>, token: u32, count: i64, mode: Logprobs
     Report { token, logprob, probability, rank, logprobs }
 }
 
+/// The first `count` tokens of the order that the chain keeps.
+pub(crate) fn best(draw: &mut Draw<'_>, count: u32) -> Vec<TokenLogprob> {
+    let keys = draw.best(Some(count)).to_vec();
+    let kept = keys.into_iter().zip(1u32..).map(|(key, rank)| TokenLogprob {
+        token: key.token(),
+        logprob: draw.logprob(key),
+        rank,
+    });
+    kept.take_while(|token| token.logprob > f64::NEG_INFINITY).collect()
+}
+
 pub(crate) fn distribution(draw: &mut Draw<'_>) -> Distribution {
     let keys = draw.support().to_vec();
     let logprobs: Vec<f64> = keys.iter().map(|&key| draw.logprob(key)).collect();

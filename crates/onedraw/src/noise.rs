@@ -23,6 +23,9 @@ pub enum Purpose {
     Token = 2,
     /// XTC's coin; index: how many XTC stages stand before it in the order, word 0.
     Xtc = 3,
+    /// Stochastic beams: a token after a beam; index id/4, word id%4, the sequence being the beam's place. The root has the last word of
+    /// all.
+    Beam = 7,
 }
 
 /// The noise of one draw.

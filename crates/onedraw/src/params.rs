@@ -251,6 +251,42 @@ impl Default for SamplingParams {
 }
 
 impl SamplingParams {
+    /// The same without what shapes a draw: no temperature, no truncation. Edits stay.
+    pub(crate) fn without_draw(self) -> Self {
+        let Self {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            typical_p,
+            top_n_sigma,
+            epsilon_cutoff,
+            eta_cutoff,
+            top_a,
+            xtc_probability,
+            mirostat,
+            mirostat_mu,
+            dynatemp_range,
+            ..
+        } = Self::default();
+        Self {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            typical_p,
+            top_n_sigma,
+            epsilon_cutoff,
+            eta_cutoff,
+            top_a,
+            xtc_probability,
+            mirostat,
+            mirostat_mu,
+            dynatemp_range,
+            ..self
+        }
+    }
+
     /// Starts from the defaults.
     pub fn builder() -> SamplingParamsBuilder {
         SamplingParamsBuilder::default()

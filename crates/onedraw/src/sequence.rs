@@ -328,6 +328,23 @@ impl Sequence {
         })
     }
 
+    /// The `count` most likely tokens that the chain keeps.
+    pub(crate) fn best(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        count: usize,
+        workspace: &mut Workspace,
+    ) -> Result<Vec<TokenLogprob>, RowError> {
+        let position = self.position();
+        let segments = self.chain(row.len(), mask)?;
+        let moment = self.moment(row.len(), position);
+        self.with_row(row, mask, position, segments, workspace, |row, memory| {
+            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
+            Ok(logprobs::best(&mut draw, u32::try_from(count).unwrap_or(u32::MAX)))
+        })
+    }
+
     pub(crate) fn explain(
         &self,
         row: Row<'_>,

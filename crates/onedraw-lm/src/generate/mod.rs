@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onedraw::{
-    Batch, Finish, Kernel, ParamError, PromptLogprobs, RowError, Sampled, SamplingParams, SequenceId, Step,
-    StopConditions,
+    Batch, Constraint, Finish, Kernel, ParamError, PromptLogprobs, RowError, Sampled, SamplingParams,
+    SequenceId, Step, StopConditions,
 };
 
 pub use text::{Generated, Texts};
@@ -142,7 +142,26 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     }
 
     /// Takes a request for `params.n` texts after a prompt of at least one token. The prompt counts as the parameters' `prompt_token_ids`.
-    pub fn add(&mut self, prompt: &[u32], mut params: SamplingParams) -> Result<RequestId, GenerateError> {
+    pub fn add(&mut self, prompt: &[u32], params: SamplingParams) -> Result<RequestId, GenerateError> {
+        self.add_with(prompt, params, None)
+    }
+
+    /// As [`add`](Self::add), for texts that a constraint allows. What it forces is taken without a draw, so it has no logprobs.
+    pub fn add_constrained(
+        &mut self,
+        prompt: &[u32],
+        params: SamplingParams,
+        constraint: &dyn Constraint,
+    ) -> Result<RequestId, GenerateError> {
+        self.add_with(prompt, params, Some(constraint))
+    }
+
+    fn add_with(
+        &mut self,
+        prompt: &[u32],
+        mut params: SamplingParams,
+        constraint: Option<&dyn Constraint>,
+    ) -> Result<RequestId, GenerateError> {
         let wrong = |message: String| Err(GenerateError::Model(ModelError::Request(message)));
         if prompt.is_empty() {
             return wrong("the prompt has no token".to_owned());
@@ -172,8 +191,10 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         }
         let request = RequestId(self.next);
         self.next += 1;
-        let branches =
-            ids.into_iter().enumerate().map(|(sample, id)| Branch::new(sample, id, conditions.clone()));
+        let branches = ids.into_iter().enumerate().map(|(sample, id)| {
+            let constraint = constraint.map(|constraint| constraint.fork());
+            Branch::new(sample, id, conditions.clone(), constraint)
+        });
         self.writers.push(Writer::new(
             request,
             self.model.start(),
@@ -236,8 +257,9 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         let mut takes = Vec::with_capacity(self.writers.len());
         for writer in &self.writers {
             if writer.is_writing() {
-                written += 1;
-                takes.push(1);
+                // More than one where a constraint forced tokens.
+                written += writer.pending.len();
+                takes.push(writer.pending.len());
             } else {
                 let take = writer.pending.len().min(self.chunk - read);
                 read += take;
@@ -281,31 +303,65 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             }
             still.push(writer);
         }
-        let mut ready: Vec<(usize, Writer<M::Sequence>)> = ready
+        let ready = ready
             .into_iter()
             .enumerate()
-            .flat_map(|(row, writer)| writer.split().map(move |writer| (row, writer)))
-            .collect();
-        let begun = Instant::now();
-        let steps: Vec<Step<'_>> =
-            ready.iter().map(|(row, writer)| Step::new(writer.sampler(), &rows[*row])).collect();
-        let drawn = self.batch.sample(&steps);
-        self.timings.sampling_time += begun.elapsed();
-        let mut events = Vec::with_capacity(drawn.len());
-        for ((_, writer), drawn) in ready.iter_mut().zip(drawn) {
-            let event = writer.take(drawn, self.vocabulary, &mut self.batch, self.model.context());
-            if event.is_last() {
-                self.batch.remove(writer.sampler());
-            }
-            events.push(event);
-        }
-        let going = ready.into_iter().zip(&events).filter(|(_, event)| !event.is_last());
-        self.writers = going.map(|((_, writer), _)| writer).chain(still).collect();
+            .flat_map(|(row, writer)| writer.split().map(move |writer| (row, writer)));
+        let (events, going) = self.draw(ready.collect(), &rows);
+        self.writers = going.into_iter().chain(still).collect();
         // The order of requests, whoever was ready first: what a pass takes of prompts goes by it.
         self.writers.sort_by_key(|writer| {
             (writer.request, writer.branches.first().map_or(0, |branch| branch.sample))
         });
         Ok(events)
+    }
+
+    /// A token for each text, and what a constraint forces before or after it; the texts that go on. Each comes with the place of its row.
+    fn draw(&mut self, ready: Vec<(usize, Writer<M::Sequence>)>, rows: &[Vec<f32>]) -> Drawn<M::Sequence> {
+        let begun = Instant::now();
+        let (vocabulary, context) = (self.vocabulary, self.model.context());
+        let (mut events, mut going) = (Vec::new(), Vec::new());
+        let mut drawing = Vec::with_capacity(ready.len());
+        for (row, mut writer) in ready {
+            let forced = match writer.begins() {
+                true => writer.take_forced(vocabulary, &mut self.batch, context),
+                false => Vec::new(),
+            };
+            match forced.last().map(Event::is_last) {
+                None => drawing.push((row, writer)),
+                Some(true) => _ = self.batch.remove(writer.sampler()),
+                Some(false) => going.push(writer),
+            }
+            events.extend(forced);
+        }
+        let steps = drawing.iter_mut().map(|(row, writer)| {
+            let sequence = writer.sampler();
+            Ok(Step { sequence, row: (&rows[*row]).into(), mask: writer.mask()? })
+        });
+        let steps: Vec<Result<Step<'_>, RowError>> = steps.collect();
+        let allowed: Vec<Step<'_>> = steps.iter().filter_map(|step| step.as_ref().ok().copied()).collect();
+        let mut sampled = self.batch.sample(&allowed).into_iter();
+        let drawn = steps
+            .into_iter()
+            .map(|step| step.and_then(|_| sampled.next().unwrap_or(Err(RowError::UnknownSequence))));
+        let drawn: Vec<Result<Sampled, RowError>> = drawn.collect();
+        self.timings.sampling_time += begun.elapsed();
+        for ((_, mut writer), drawn) in drawing.into_iter().zip(drawn) {
+            let event = writer.take(drawn, vocabulary, &mut self.batch, context);
+            let goes_on = !event.is_last() && event.taken_back == 0;
+            let mut ends = event.is_last();
+            events.push(event);
+            if goes_on {
+                let forced = writer.take_forced(vocabulary, &mut self.batch, context);
+                ends = forced.last().is_some_and(Event::is_last);
+                events.extend(forced);
+            }
+            match ends {
+                true => _ = self.batch.remove(writer.sampler()),
+                false => going.push(writer),
+            }
+        }
+        (events, going)
     }
 
     /// Writes everything there is to the end: the texts of each request, in the order in which they were added.
@@ -375,6 +431,9 @@ impl<M: LanguageModel> Iterator for Stream<'_, M> {
         }
     }
 }
+
+/// What happened, and the texts that go on.
+type Drawn<S> = (Vec<Event>, Vec<Writer<S>>);
 
 /// The key of a sampler in the batch.
 type SamplerId = SequenceId;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use onedraw::{
-    Batch, Finish, PromptLogprobs, RowError, Rows, Sampled, StopConditions, StopMatcher, Utf8Stream,
+    Batch, Constraint, ConstraintError, Finish, PromptLogprobs, RowError, Rows, Sampled, StopConditions,
+    StopMatcher, Utf8Stream,
 };
 
 use crate::generate::{Event, RequestId, SamplerId};
@@ -15,14 +16,29 @@ pub(super) struct Branch {
     pub sampler: SamplerId,
     matcher: StopMatcher,
     utf8: Utf8Stream,
+    constraint: Option<Box<dyn Constraint>>,
+    /// Whether what the constraint forces is taken without a draw: not after text was taken back, for it would be written again.
+    forces: bool,
     /// The prompt's logprobs, until its first event takes them along.
     prompt_logprobs: Option<Arc<PromptLogprobs>>,
 }
 
 impl Branch {
-    pub(super) fn new(sample: usize, sampler: SamplerId, conditions: Arc<StopConditions>) -> Self {
-        let matcher = StopMatcher::new(conditions);
-        Self { sample, sampler, matcher, utf8: Utf8Stream::default(), prompt_logprobs: None }
+    pub(super) fn new(
+        sample: usize,
+        sampler: SamplerId,
+        conditions: Arc<StopConditions>,
+        constraint: Option<Box<dyn Constraint>>,
+    ) -> Self {
+        Self {
+            sample,
+            sampler,
+            matcher: StopMatcher::new(conditions),
+            utf8: Utf8Stream::default(),
+            constraint,
+            forces: true,
+            prompt_logprobs: None,
+        }
     }
 }
 
@@ -60,6 +76,11 @@ impl<S: Sequence> Writer<S> {
     /// Whether the prompt has been read.
     pub(super) fn is_writing(&self) -> bool {
         self.has_read
+    }
+
+    /// Whether nothing has been written yet.
+    pub(super) fn begins(&self) -> bool {
+        self.tokens.len() == self.start
     }
 
     /// Tokens of the prompt that the model has not read.
@@ -126,6 +147,60 @@ impl<S: Sequence> Writer<S> {
         self.branches[0].sampler
     }
 
+    /// What the constraint allows next.
+    pub(super) fn mask(&mut self) -> Result<Option<&[u32]>, RowError> {
+        let mask = self.branches[0].constraint.as_mut().map(|constraint| constraint.mask());
+        mask.transpose().map_err(ConstraintError::of_row)
+    }
+
+    /// Takes the tokens that the constraint forces, as far as the text goes on.
+    pub(super) fn take_forced(
+        &mut self,
+        vocabulary: &dyn Vocabulary,
+        batch: &mut Batch,
+        context: usize,
+    ) -> Vec<Event> {
+        let branch = &mut self.branches[0];
+        let sampler = branch.sampler;
+        let forced = match branch
+            .constraint
+            .as_mut()
+            .filter(|_| branch.forces)
+            .map(|constraint| constraint.forced())
+        {
+            None => return Vec::new(),
+            Some(Ok(tokens)) => tokens,
+            Some(Err(error)) => {
+                return vec![Event {
+                    error: Some(error.of_row()),
+                    text: branch.rest(),
+                    ..branch.event(self.request)
+                }];
+            }
+        };
+        let mut events: Vec<Event> = Vec::new();
+        for token in forced {
+            let position = batch.output(sampler).map_or(0, |output| output.len() as u32);
+            let sampled = Sampled {
+                token,
+                seed: batch.seed(sampler).unwrap_or(0),
+                position,
+                sequence: self.branches[0].sample as u32,
+                probability: None,
+                logprob: None,
+                rank: None,
+                logprobs: Vec::new(),
+                mirostat_mu: None,
+            };
+            batch.accept(sampler, token);
+            events.push(self.take(Ok(sampled), vocabulary, batch, context));
+            if events.last().is_some_and(|event| event.is_last() || event.taken_back > 0) {
+                break;
+            }
+        }
+        events
+    }
+
     /// Takes the token that was drawn.
     pub(super) fn take(
         &mut self,
@@ -155,11 +230,27 @@ impl<S: Sequence> Writer<S> {
                 let length = self.start - self.given + rewind.length;
                 event.taken_back = self.tokens.len() - length;
                 self.tokens.truncate(length);
+                branch.forces = false;
+                // The token that was drawn last is not known to the constraint yet.
+                let known = event.taken_back - 1;
+                if let Err(error) =
+                    branch.constraint.as_mut().map_or(Ok(()), |constraint| constraint.rollback(known))
+                {
+                    event.error = Some(error.of_row());
+                }
                 // The model reads the last token again, for the logits after it.
                 self.memory.cut(length - 1);
                 self.pending = self.tokens[length - 1..].to_vec();
             }
-            None => self.pending = vec![sampled.token],
+            None => {
+                self.pending.push(sampled.token);
+                if event.finish.is_none()
+                    && let Some(constraint) = &mut branch.constraint
+                    && let Err(error) = constraint.accept(sampled.token)
+                {
+                    event.error = Some(error.of_row());
+                }
+            }
         }
         event.sampled = Some(sampled);
         if event.finish.is_none() && self.memory.len() + self.pending.len() > context {

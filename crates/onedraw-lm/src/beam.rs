@@ -1,0 +1,293 @@
+//! Beam search with a model: all beams in one pass, their memories forked without copying what they share.
+
+use std::sync::Arc;
+
+use onedraw::beam::{
+    BeamParams, BeamSearch, Branch, Continuation, Drawn, Expansion, Hypothesis, StochasticBeams,
+};
+use onedraw::{Constraint, Finish, Kernel, Row, RowError, SamplingParams, StopConditions, StopMatcher};
+
+use crate::error::ModelError;
+use crate::generate::GenerateError;
+use crate::model::{LanguageModel, Run, Vocabulary};
+
+/// Finds texts, or draws them without replacement.
+///
+/// ```
+/// use onedraw::SamplingParams;
+/// use onedraw::beam::BeamParams;
+/// use onedraw_lm::{Beams, stories};
+///
+/// let (model, tokenizer) = (stories::model()?, stories::tokenizer()?);
+/// let params = SamplingParams::builder().max_tokens(8u32).n(2u32).build()?;
+/// let prompt = tokenizer.encode("Once upon a")?;
+/// let found = Beams::new(&model, &tokenizer).search(&prompt, params, BeamParams::default())?;
+/// assert!(found[0].text.starts_with(" time") && found[0].hypothesis.score >= found[1].hypothesis.score);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Beams<'a, M> {
+    model: &'a M,
+    vocabulary: &'a dyn Vocabulary,
+    kernel: Kernel,
+    constraint: Option<&'a dyn Constraint>,
+    watch: Option<&'a mut dyn FnMut(&Expansion)>,
+}
+
+/// A text that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found<H = Hypothesis> {
+    /// The text, without the prompt and what ended it.
+    pub text: String,
+    /// Its tokens and scores.
+    pub hypothesis: H,
+}
+
+/// What a search and a draw without replacement have in common.
+trait Steps {
+    fn is_done(&self) -> bool;
+    fn count(&self) -> usize;
+    fn step(
+        &mut self,
+        rows: &[Row<'_>],
+        masks: &[Option<&[u32]>],
+        continuation: &mut dyn FnMut(usize, u32) -> Continuation,
+    ) -> Result<Expansion, RowError>;
+}
+
+impl Steps for BeamSearch {
+    fn is_done(&self) -> bool {
+        BeamSearch::is_done(self)
+    }
+
+    fn count(&self) -> usize {
+        self.beams().len()
+    }
+
+    fn step(
+        &mut self,
+        rows: &[Row<'_>],
+        masks: &[Option<&[u32]>],
+        continuation: &mut dyn FnMut(usize, u32) -> Continuation,
+    ) -> Result<Expansion, RowError> {
+        BeamSearch::step(self, rows, masks, continuation)
+    }
+}
+
+impl Steps for StochasticBeams {
+    fn is_done(&self) -> bool {
+        StochasticBeams::is_done(self)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn step(
+        &mut self,
+        rows: &[Row<'_>],
+        masks: &[Option<&[u32]>],
+        continuation: &mut dyn FnMut(usize, u32) -> Continuation,
+    ) -> Result<Expansion, RowError> {
+        StochasticBeams::step(self, rows, masks, continuation)
+    }
+}
+
+/// A text on its way.
+struct Line<S> {
+    memory: S,
+    matcher: StopMatcher,
+    constraint: Option<Box<dyn Constraint>>,
+}
+
+impl<S: Clone> Line<S> {
+    fn fork(&self) -> Self {
+        Self {
+            memory: self.memory.clone(),
+            matcher: self.matcher.clone(),
+            constraint: self.constraint.as_ref().map(|constraint| constraint.fork()),
+        }
+    }
+}
+
+impl<'a, M: LanguageModel> Beams<'a, M> {
+    /// With a model and its tokens.
+    pub fn new(model: &'a M, vocabulary: &'a dyn Vocabulary) -> Self {
+        Self { model, vocabulary, kernel: Kernel::Auto, constraint: None, watch: None }
+    }
+
+    /// Looks at rows with this instruction set. Texts do not depend on it.
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
+    /// Only texts that this allows.
+    pub fn constrained(mut self, constraint: &'a dyn Constraint) -> Self {
+        self.constraint = Some(constraint);
+        self
+    }
+
+    /// Shows each step as it is made: which continuations were looked at, and what became of them.
+    pub fn watched(mut self, watch: &'a mut dyn FnMut(&Expansion)) -> Self {
+        self.watch = Some(watch);
+        self
+    }
+
+    /// The `n` best texts after a prompt, the best first.
+    pub fn search(
+        mut self,
+        prompt: &[u32],
+        mut params: SamplingParams,
+        beams: BeamParams,
+    ) -> Result<Vec<Found>, GenerateError> {
+        beams.check_vocabulary(self.model.vocabulary())?;
+        let conditions = self.prepare(prompt, &mut params)?;
+        let mut search = BeamSearch::new(params, beams)?.on(self.kernel, 1);
+        self.run(prompt, &mut search, &conditions)?;
+        let texts = search.finish().into_iter();
+        Ok(texts
+            .map(|text| Found { text: self.text(&conditions, &text.tokens, text.finish), hypothesis: text })
+            .collect())
+    }
+
+    /// `width` texts after a prompt, drawn without replacement, the highest perturbed logprob first; and the seed.
+    pub fn draw(
+        mut self,
+        prompt: &[u32],
+        mut params: SamplingParams,
+        width: usize,
+    ) -> Result<(Vec<Found<Drawn>>, u64), GenerateError> {
+        let conditions = self.prepare(prompt, &mut params)?;
+        let mut beams = StochasticBeams::new(params, width)?.on(self.kernel, 1);
+        let seed = beams.seed();
+        self.run(prompt, &mut beams, &conditions)?;
+        let texts = beams.finish().into_iter();
+        let texts = texts
+            .map(|text| Found { text: self.text(&conditions, &text.tokens, text.finish), hypothesis: text });
+        Ok((texts.collect(), seed))
+    }
+
+    /// Checks the prompt, and makes the parameters those of this prompt and model.
+    fn prepare(
+        &self,
+        prompt: &[u32],
+        params: &mut SamplingParams,
+    ) -> Result<Arc<StopConditions>, GenerateError> {
+        let wrong = |message: String| GenerateError::Model(ModelError::Request(message));
+        let (context, vocabulary) = (self.model.context(), self.model.vocabulary());
+        if prompt.is_empty() {
+            return Err(wrong("the prompt has no token".to_owned()));
+        }
+        if !params.output_token_ids.is_empty() {
+            return Err(wrong("a search begins with the prompt: there can be no output yet".to_owned()));
+        }
+        if prompt.len() > context {
+            let length = prompt.len();
+            return Err(wrong(format!(
+                "the prompt has {length} tokens, more than the model's context of {context}"
+            )));
+        }
+        if let Some(token) = prompt.iter().find(|&&token| token as usize >= vocabulary) {
+            return Err(wrong(format!(
+                "token {token} of the prompt is outside the vocabulary of {vocabulary}"
+            )));
+        }
+        params.prompt_token_ids = prompt.to_vec();
+        // The last token is drawn from the last position and does not have to be read.
+        let room = u32::try_from(context - prompt.len() + 1).unwrap_or(u32::MAX);
+        params.max_tokens = params.max_tokens.min(room);
+        Ok(Arc::new(StopConditions::new(params)?))
+    }
+
+    fn run(
+        &mut self,
+        prompt: &[u32],
+        beams: &mut dyn Steps,
+        conditions: &Arc<StopConditions>,
+    ) -> Result<(), GenerateError> {
+        let first = Line {
+            memory: self.model.start(),
+            matcher: StopMatcher::new(conditions.clone()),
+            constraint: self.constraint.map(|constraint| constraint.fork()),
+        };
+        let mut lines: Vec<Line<M::Sequence>> = vec![first];
+        let mut rows = self.forward(&mut lines, &[prompt])?;
+        // Every group begins with a beam of its own.
+        for _ in 1..beams.count() {
+            lines.push(lines[0].fork());
+            rows.push(rows[0].clone());
+        }
+        while !beams.is_done() {
+            let masks = lines.iter_mut().map(|line| match &mut line.constraint {
+                Some(constraint) => constraint.mask().map(|mask| Some(mask.to_vec())),
+                None => Ok(None),
+            });
+            let masks =
+                masks.collect::<Result<Vec<_>, _>>().map_err(|error| GenerateError::Row(error.of_row()))?;
+            let masks: Vec<Option<&[u32]>> = masks.iter().map(Option::as_deref).collect();
+            let views: Vec<Row<'_>> = rows.iter().map(Row::from).collect();
+            let mut continuation = |beam: usize, token: u32| {
+                let mut matcher = lines[beam].matcher.clone();
+                let progress = matcher.push(token, self.vocabulary.bytes(token));
+                match (progress.rewind, progress.finish) {
+                    (Some(_), _) => Continuation::Forbidden,
+                    (None, Some(finish)) => Continuation::Ends(finish),
+                    (None, None) => Continuation::Goes,
+                }
+            };
+            let expansion = beams.step(&views, &masks, &mut continuation).map_err(GenerateError::Row)?;
+            if let Some(watch) = &mut self.watch {
+                watch(&expansion);
+            }
+            if beams.is_done() {
+                break;
+            }
+            lines = self.follow(&lines, &expansion.branches)?;
+            let tokens: Vec<[u32; 1]> = expansion.branches.iter().map(|branch| [branch.token]).collect();
+            let tokens: Vec<&[u32]> = tokens.iter().map(|token| &token[..]).collect();
+            rows = self.forward(&mut lines, &tokens)?;
+        }
+        Ok(())
+    }
+
+    /// The lines that go on, each with its token.
+    fn follow(
+        &self,
+        lines: &[Line<M::Sequence>],
+        branches: &[Branch],
+    ) -> Result<Vec<Line<M::Sequence>>, GenerateError> {
+        let grown = branches.iter().map(|&Branch { beam, token }| {
+            let mut line = lines[beam].fork();
+            line.matcher.push(token, self.vocabulary.bytes(token));
+            if let Some(constraint) = &mut line.constraint {
+                constraint.accept(token).map_err(|error| GenerateError::Row(error.of_row()))?;
+            }
+            Ok(line)
+        });
+        grown.collect()
+    }
+
+    /// The logits after every line's tokens.
+    fn forward(
+        &self,
+        lines: &mut [Line<M::Sequence>],
+        tokens: &[&[u32]],
+    ) -> Result<Vec<Vec<f32>>, GenerateError> {
+        let runs = lines.iter_mut().zip(tokens).map(|(line, tokens)| Run::line(&mut line.memory, tokens));
+        let mut runs: Vec<Run<'_, M::Sequence>> = runs.collect();
+        Ok(self.model.forward(&mut runs)?.into_iter().map(|answer| answer.logits).collect())
+    }
+
+    /// What tokens say, up to what ended them.
+    fn text(&self, conditions: &Arc<StopConditions>, tokens: &[u32], finish: Option<Finish>) -> String {
+        let mut matcher = StopMatcher::new(conditions.clone());
+        let mut bytes = Vec::new();
+        for &token in tokens {
+            bytes.extend(matcher.push(token, self.vocabulary.bytes(token)).text);
+        }
+        if finish.is_none() {
+            bytes.extend(matcher.finish());
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}

@@ -1,0 +1,97 @@
+//! DoLa: the last layer against the earlier one that is furthest from it.
+
+use onedraw::contrast::contrasting_layer;
+use onedraw::{Contrast, Row};
+
+use super::set_off;
+use crate::error::ModelError;
+use crate::llama::{Llama, Memory};
+use crate::model::{Answer, Asks, LanguageModel, Run, Wanted};
+
+/// A model whose last layer is set off against its earlier ones.
+pub struct Dola<'a> {
+    model: &'a Llama,
+    contrast: Contrast,
+    layers: Vec<usize>,
+}
+
+impl<'a> Dola<'a> {
+    /// Of the layers given (1: after the first layer), each position takes the one furthest from the last. None given: every second layer of
+    /// the lower half, from the first on, which is what the paper calls the lower bucket.
+    pub fn new(model: &'a Llama, layers: &[usize], contrast: Contrast) -> Result<Self, ModelError> {
+        let last = model.config().layers;
+        if last < 2 {
+            return Err(ModelError::Request("a model of one layer has no earlier one".to_owned()));
+        }
+        let layers = match layers {
+            [] => (1..=last / 2).step_by(if last > 8 { 2 } else { 1 }).collect(),
+            layers => layers.to_vec(),
+        };
+        if let Some(layer) = layers.iter().find(|&&layer| layer == 0 || layer >= last) {
+            let message = format!("layer {layer} is no earlier layer: the model has {last}");
+            return Err(ModelError::Request(message));
+        }
+        Ok(Self { model, contrast, layers })
+    }
+}
+
+impl LanguageModel for Dola<'_> {
+    type Sequence = Memory;
+
+    fn vocabulary(&self) -> usize {
+        self.model.vocabulary()
+    }
+
+    fn context(&self) -> usize {
+        self.model.context()
+    }
+
+    fn start(&self) -> Memory {
+        self.model.start()
+    }
+
+    fn forward(&self, runs: &mut [Run<'_, Memory>]) -> Result<Vec<Answer>, ModelError> {
+        if runs.iter().any(|run| run.asks.exit.is_some() || !run.asks.states.is_empty()) {
+            return Err(ModelError::Request("DoLa's layers cannot be asked for beside others".to_owned()));
+        }
+        let asked = runs.iter_mut().map(|run| {
+            let &mut Run { tokens, parents, asks: Asks { logits, .. }, .. } = run;
+            Run {
+                sequence: &mut *run.sequence,
+                tokens,
+                parents,
+                asks: Asks { logits, states: &self.layers, exit: None },
+            }
+        });
+        let mut asked: Vec<Run<'_, Memory>> = asked.collect();
+        let mut answers = self.model.forward(&mut asked)?;
+        let width = self.model.config().width;
+        for (answer, run) in answers.iter_mut().zip(runs.iter()) {
+            let states = std::mem::take(&mut answer.states);
+            let first = match run.asks.logits {
+                Wanted::Nothing => continue,
+                Wanted::Last => run.tokens.len() - 1,
+                Wanted::All => 0,
+            };
+            let early: Vec<Vec<f32>> =
+                states.iter().map(|states| self.model.logits(&states[first * width..])).collect();
+            self.set_off_rows(&mut answer.logits, &early);
+        }
+        Ok(answers)
+    }
+}
+
+impl Dola<'_> {
+    /// Row by row, against the layer that is furthest.
+    fn set_off_rows(&self, logits: &mut [f32], early: &[Vec<f32>]) {
+        let vocabulary = self.model.vocabulary();
+        for (place, row) in logits.chunks_mut(vocabulary).enumerate() {
+            let part = place * vocabulary..(place + 1) * vocabulary;
+            let layers: Vec<Row<'_>> = early.iter().map(|layer| Row::from(&layer[part.clone()])).collect();
+            // A bad row is left for the draw to find.
+            if let Ok(Some(layer)) = contrasting_layer(Row::from(&*row), &layers) {
+                set_off(&self.contrast, row, &early[layer][part], vocabulary);
+            }
+        }
+    }
+}

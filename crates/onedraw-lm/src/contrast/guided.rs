@@ -1,0 +1,142 @@
+//! Classifier-free guidance: away from what would follow another prompt.
+
+use onedraw::Contrast;
+
+use super::set_off;
+use crate::error::ModelError;
+use crate::model::{Answer, Asks, LanguageModel, Run, Sequence, Wanted};
+
+/// A model on one prompt, away from another: the negative prompt's texts are those of the prompt.
+///
+/// It is made for prompts of one length: what a text has after so many tokens follows the negative prompt too.
+pub struct Guided<'a, M: LanguageModel> {
+    model: &'a M,
+    contrast: Contrast,
+    /// Tokens of the prompt.
+    prompt: usize,
+    /// What the model remembers of the negative prompt, and the logits after it.
+    negative: M::Sequence,
+    logits: Vec<f32>,
+}
+
+/// What a model remembers of a text after its prompt, and after the negative one.
+#[derive(Clone)]
+pub struct TwoLines<S> {
+    line: S,
+    negative: S,
+    /// Tokens of the prompt, and of the negative prompt.
+    prompt: usize,
+    other_prompt: usize,
+}
+
+impl<S: Sequence> Sequence for TwoLines<S> {
+    fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    fn cut(&mut self, length: usize) {
+        self.line.cut(length);
+        self.negative.cut(self.other_prompt + length.saturating_sub(self.prompt));
+    }
+
+    fn keep(&mut self, path: &[usize]) {
+        self.line.keep(path);
+        self.negative.keep(path);
+    }
+}
+
+impl<'a, M: LanguageModel> Guided<'a, M> {
+    /// For prompts of `prompt` tokens, away from a negative prompt of at least one.
+    pub fn new(
+        model: &'a M,
+        prompt: usize,
+        negative: &[u32],
+        contrast: Contrast,
+    ) -> Result<Self, ModelError> {
+        if negative.is_empty() {
+            return Err(ModelError::Request("the negative prompt has no token".to_owned()));
+        }
+        let mut sequence = model.start();
+        let mut answers = model.forward(&mut [Run::line(&mut sequence, negative)])?;
+        let logits = answers.pop().map(|answer| answer.logits).unwrap_or_default();
+        Ok(Self { model, contrast, prompt, negative: sequence, logits })
+    }
+}
+
+impl<M: LanguageModel> LanguageModel for Guided<'_, M> {
+    type Sequence = TwoLines<M::Sequence>;
+
+    fn vocabulary(&self) -> usize {
+        self.model.vocabulary()
+    }
+
+    fn context(&self) -> usize {
+        // Both lines must fit.
+        let longer = self.negative.len().saturating_sub(self.prompt);
+        self.model.context().saturating_sub(longer)
+    }
+
+    fn start(&self) -> Self::Sequence {
+        TwoLines {
+            line: self.model.start(),
+            negative: self.negative.clone(),
+            prompt: self.prompt,
+            other_prompt: self.negative.len(),
+        }
+    }
+
+    fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError> {
+        if runs.iter().any(|run| run.parents.is_some() && run.sequence.len() < self.prompt) {
+            return Err(ModelError::Request(
+                "a guided prompt is read in a line, not along a tree".to_owned(),
+            ));
+        }
+        let vocabulary = self.vocabulary();
+        let lengths: Vec<usize> = runs.iter().map(|run| run.sequence.len()).collect();
+        // How many tokens of each run belong to the prompt.
+        let before: Vec<usize> = runs
+            .iter()
+            .map(|run| self.prompt.saturating_sub(run.sequence.len()).min(run.tokens.len()))
+            .collect();
+        let mut lines = Vec::new();
+        let mut negatives = Vec::new();
+        for (run, &before) in runs.iter_mut().zip(&before) {
+            let TwoLines { line, negative, .. } = &mut *run.sequence;
+            let &mut Run { tokens, parents, asks, .. } = run;
+            lines.push(Run { sequence: line, tokens, parents, asks });
+            let asks = Asks { logits: Wanted::All, ..Asks::default() };
+            if before < tokens.len() {
+                negatives.push(Run { sequence: negative, tokens: &tokens[before..], parents, asks });
+            }
+        }
+        let mut answers = self.model.forward(&mut lines)?;
+        let others = match self.model.forward(&mut negatives) {
+            Ok(others) => others,
+            Err(error) => {
+                for (run, length) in lines.iter_mut().zip(lengths) {
+                    run.sequence.cut(length);
+                }
+                return Err(error);
+            }
+        };
+        let mut others = others.into_iter();
+        for ((answer, run), before) in answers.iter_mut().zip(runs.iter()).zip(before) {
+            let read =
+                if before < run.tokens.len() { others.next().unwrap_or_default().logits } else { Vec::new() };
+            // The rows of the negative prompt's line, from the end of the prompt on.
+            let ends_prompt = before > 0 && lengths_reach(run, self.prompt, before);
+            let rows: Vec<f32> = if ends_prompt { [&self.logits[..], &read].concat() } else { read };
+            let wanted = answer.logits.len().min(rows.len());
+            // Positions within the prompt are the prompt's own.
+            let (start, other) = (answer.logits.len() - wanted, rows.len() - wanted);
+            set_off(&self.contrast, &mut answer.logits[start..], &rows[other..], vocabulary);
+        }
+        Ok(answers)
+    }
+}
+
+/// Whether a run has read the last token of the prompt.
+fn lengths_reach<S: Sequence>(run: &Run<'_, TwoLines<S>>, prompt: usize, before: usize) -> bool {
+    // The run's tokens are part of the sequence by now.
+    run.sequence.len() - run.tokens.len() + before == prompt
+}
