@@ -1,0 +1,177 @@
+//! A grammar, compiled for a vocabulary.
+
+use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use llguidance::api::TopLevelGrammar;
+use llguidance::derivre::RegexBuilder;
+use llguidance::{panic_utils, regex_to_lark};
+use serde_json::{Value, json};
+
+use crate::error::GrammarError;
+use crate::matcher::Matcher;
+use crate::vocabulary::Vocabulary;
+
+/// Bytes of a schema or a Lark grammar, at most.
+const LARGEST: usize = 1 << 20;
+
+/// The stack that a grammar without references needs.
+const STACK: usize = 4 << 20;
+
+/// And what a byte of text can add to it: the densest chains, of arrays in arrays and references between them, were measured at 600.
+const STACK_A_BYTE: usize = 1 << 10;
+
+/// What a text must keep to, compiled for a [`Vocabulary`]. A clone is the same grammar, at the cost of a pointer.
+#[derive(Clone)]
+pub struct Grammar(Arc<Compiled>);
+
+struct Compiled {
+    vocabulary: Vocabulary,
+    /// Never told of a token: every text begins with a copy.
+    start: llguidance::Matcher,
+}
+
+impl Grammar {
+    /// JSON that a schema allows. Properties come in the order of the schema; white space may stand wherever JSON allows it.
+    ///
+    /// ```
+    /// # use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
+    /// # let vocabulary = Vocabulary::builder(["", "{", "}", "\"a\"", ":", "1"]).eos([0]).build()?;
+    /// let schema = r#"{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}"#;
+    /// let grammar = Grammar::json_schema(&vocabulary, schema)?;
+    /// let error = Grammar::json_schema(&vocabulary, r#"{"type": "integer", "minimum": 5, "maximum": 3}"#);
+    /// assert!(matches!(error, Err(GrammarError::Unsatisfiable(_))));
+    /// # Ok::<(), GrammarError>(())
+    /// ```
+    pub fn json_schema(vocabulary: &Vocabulary, schema: &str) -> Result<Self, GrammarError> {
+        Self::compile(vocabulary, TopLevelGrammar::from_json_schema(parse(schema)?), schema.len())
+    }
+
+    /// As [`Grammar::json_schema`], without white space between the parts. It is shorter, but a model that learned from JSON with
+    /// spaces may do worse.
+    pub fn compact_json_schema(vocabulary: &Vocabulary, schema: &str) -> Result<Self, GrammarError> {
+        let depth = schema.len();
+        let mut schema = parse(schema)?;
+        if schema == Value::Bool(true) {
+            schema = json!({});
+        }
+        if let Value::Object(keys) = &mut schema {
+            let options = keys.entry("x-guidance").or_insert_with(|| json!({}));
+            if let Value::Object(options) = options {
+                options.insert("whitespace_flexible".into(), Value::Bool(false));
+            }
+        }
+        Self::compile(vocabulary, TopLevelGrammar::from_json_schema(schema), depth)
+    }
+
+    /// Text that a regular expression matches from its first character to its last. The syntax is that of Rust's `regex`.
+    pub fn regex(vocabulary: &Vocabulary, expression: &str) -> Result<Self, GrammarError> {
+        // By itself first: what the Lark compiler would say is about its own text.
+        panic_utils::catch_unwind(AssertUnwindSafe(|| RegexBuilder::new().mk_regex(expression)))
+            .map_err(|cause| GrammarError::regex(&format!("{cause:#}")))?;
+        if expression.is_empty() {
+            // `//` begins a comment in Lark.
+            return Self::choices(vocabulary, &[""]);
+        }
+        let lark = format!("start: REGEX\nREGEX: /{}/\n", regex_to_lark(expression, ""));
+        Self::compile(vocabulary, TopLevelGrammar::from_lark(lark), 0)
+    }
+
+    /// One of these texts.
+    pub fn choices(vocabulary: &Vocabulary, choices: &[impl AsRef<str>]) -> Result<Self, GrammarError> {
+        if choices.is_empty() {
+            return Err(GrammarError::Unsatisfiable("there are no choices".into()));
+        }
+        // One terminal, so that a choice may begin with another.
+        let quoted: Vec<String> = choices.iter().map(|choice| quote(choice.as_ref())).collect();
+        let lark = format!("start: CHOICE\nCHOICE: {}\n", quoted.join(" | "));
+        Self::compile(vocabulary, TopLevelGrammar::from_lark(lark), 0)
+    }
+
+    /// Text of a context-free grammar in the Lark dialect of llguidance; the rule `start` is the whole text.
+    pub fn lark(vocabulary: &Vocabulary, grammar: &str) -> Result<Self, GrammarError> {
+        Self::compile(vocabulary, TopLevelGrammar::from_lark(grammar.to_owned()), grammar.len())
+    }
+
+    /// What llguidance itself takes: JSON with a list `grammars` of schemas and Lark grammars that refer to each other, or Lark,
+    /// which may begin with `%llguidance` and options.
+    pub fn llguidance(vocabulary: &Vocabulary, grammar: &str) -> Result<Self, GrammarError> {
+        if !grammar.trim_start().starts_with('{') {
+            return Self::lark(vocabulary, grammar);
+        }
+        let grammars = serde_json::from_str(grammar).map_err(|cause| GrammarError::json(grammar, &cause))?;
+        Self::compile(vocabulary, grammars, grammar.len())
+    }
+
+    /// `depth` is the length of a text that can refer to itself: the compiler goes down a chain of references by recursion.
+    fn compile(
+        vocabulary: &Vocabulary,
+        grammar: TopLevelGrammar,
+        depth: usize,
+    ) -> Result<Self, GrammarError> {
+        if depth > LARGEST {
+            return Err(GrammarError::malformed(format!("{depth} bytes of grammar are more than {LARGEST}")));
+        }
+        let begin = || -> Result<llguidance::Matcher, GrammarError> {
+            let parser = vocabulary.factory().create_parser(grammar);
+            let parser = parser.map_err(|cause| GrammarError::compiler(&format!("{cause:#}")))?;
+            let mut start = llguidance::Matcher::new(Ok(parser));
+            // The first mask shows whether there is a text at all, and it stays with every copy.
+            start.compute_mask().map_err(|cause| match cause.to_string() {
+                nothing if nothing.starts_with("NoExtension") => {
+                    GrammarError::Unsatisfiable("no text in these tokens keeps to the grammar".into())
+                }
+                message => GrammarError::compiler(&message),
+            })?;
+            Ok(start)
+        };
+        // A stack that overflows ends the process, so there is one that cannot, of which only what is used is ever real.
+        let stack = STACK + depth * STACK_A_BYTE;
+        let start = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(stack).spawn_scoped(scope, begin);
+            let thread = thread
+                .map_err(|cause| GrammarError::malformed(format!("no thread to compile on: {cause}")))?;
+            thread.join().unwrap_or_else(|_| Err(GrammarError::malformed("the compiler failed")))
+        })?;
+        let grammar = Self(Arc::new(Compiled { vocabulary: vocabulary.clone(), start }));
+        // What only special tokens can begin cannot begin.
+        match grammar.start().compute() {
+            Ok(_) => Ok(grammar),
+            Err(cause) => Err(GrammarError::Unsatisfiable(cause.to_string())),
+        }
+    }
+
+    /// The tokens it was compiled for.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.0.vocabulary
+    }
+
+    /// A text that is yet to be written.
+    pub fn start(&self) -> Matcher {
+        Matcher::new(self.clone())
+    }
+
+    /// The state before the first token, with tables of its own: shared ones would make a text wait for others, and let the size
+    /// of others' tables decide whether it can go on.
+    pub(crate) fn fresh(&self) -> llguidance::Matcher {
+        self.0.start.deep_clone()
+    }
+}
+
+fn parse(schema: &str) -> Result<Value, GrammarError> {
+    serde_json::from_str(schema).map_err(|cause| GrammarError::json(schema, &cause))
+}
+
+/// A text in quotes for Lark, which reads JSON's escapes.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        if c.is_ascii() && !c.is_ascii_alphanumeric() && c != ' ' {
+            _ = write!(quoted, "\\u{:04x}", c as u32);
+        } else {
+            quoted.push(c);
+        }
+    }
+    quoted + "\""
+}
