@@ -1,5 +1,8 @@
 //! `onedraw generate`: text from a prompt.
 
+mod beams;
+mod constraint;
+mod contrast;
 mod parameters;
 mod show;
 
@@ -11,11 +14,15 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::ProgressBar;
-use onedraw::presets;
-use onedraw_lm::Generator;
+use onedraw::{Kernel, SamplingParams, presets};
+use onedraw_grammar::Matcher;
 use onedraw_lm::generate::Texts;
+use onedraw_lm::{Generator, LanguageModel, Tokenizer};
 
 use crate::exit::{DONE, ROW_FAILED};
+use crate::generate::beams::BeamFlags;
+use crate::generate::constraint::ConstraintFlags;
+use crate::generate::contrast::{ContrastFlags, Opponent};
 use crate::generate::parameters::ParameterFlags;
 use crate::model::{Model, ModelFlags, bar};
 
@@ -60,6 +67,12 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
+    beams: BeamFlags,
+    #[command(flatten)]
+    constraint: ConstraintFlags,
+    #[command(flatten)]
+    contrast: ContrastFlags,
+    #[command(flatten)]
     parameters: ParameterFlags,
 }
 
@@ -87,14 +100,61 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     for note in &generation.notes {
         writeln!(std::io::stderr(), "note: generation_config.json: {note}")?;
     }
-    let mut generator = Generator::new(llama, tokenizer).kernel(arguments.model.kernel);
-    let request = generator.add(&prompt, params.clone())?;
-    let seed = generator.seed(request);
-    let streams = arguments.format == Format::Text && params.n == 1;
+    let constraint = arguments.constraint.matcher(&model, &params)?;
+    let request = Request {
+        prompt: &prompt,
+        heading: if arguments.chat { "" } else { &text },
+        params,
+        tokenizer,
+        kernel: arguments.model.kernel,
+        format: arguments.format,
+        stats: arguments.stats,
+    };
+    let constraint = constraint.as_ref();
+    match arguments.contrast.opponent(&model, prompt.len())? {
+        Opponent::Nobody => write_with(llama, arguments, &request, constraint, out),
+        Opponent::Amateur(amateur) => write_with(&amateur.with(llama)?, arguments, &request, constraint, out),
+        Opponent::Negative(guided) => write_with(&guided, arguments, &request, constraint, out),
+        Opponent::Layers(dola) => write_with(&dola, arguments, &request, constraint, out),
+    }
+}
+
+/// What is to be written, and how.
+pub(crate) struct Request<'a> {
+    prompt: &'a [u32],
+    /// What is shown before the text: the prompt, but for a chat's.
+    heading: &'a str,
+    params: SamplingParams,
+    tokenizer: &'a Tokenizer,
+    kernel: Kernel,
+    format: Format,
+    stats: bool,
+}
+
+/// Writes with a model, which may be made of two.
+fn write_with<M: LanguageModel>(
+    model: &M,
+    arguments: &Arguments,
+    request: &Request<'_>,
+    constraint: Option<&Matcher>,
+    out: &mut impl Write,
+) -> Result<u8> {
+    if arguments.beams.is_asked() {
+        arguments.beams.write(model, request, constraint, out)?;
+        return Ok(DONE);
+    }
+    let &Request { prompt, heading, ref params, tokenizer, kernel, format, stats } = request;
+    let mut generator = Generator::new(model, tokenizer).kernel(kernel);
+    let id = match constraint {
+        Some(constraint) => generator.add_constrained(prompt, params.clone(), constraint)?,
+        None => generator.add(prompt, params.clone())?,
+    };
+    let seed = generator.seed(id);
+    let streams = format == Format::Text && params.n == 1;
     let interrupted = interruption()?;
     let bar = progress(prompt.len());
     // What comes before the first token. The bar is gone by then: it would be written over.
-    let mut heading = (streams && !arguments.chat).then_some(text.as_str());
+    let mut before = streams.then_some(heading);
     let mut texts = Texts::default();
     while !generator.is_done() {
         let events = match interrupted.load(Ordering::Relaxed) {
@@ -107,7 +167,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         }
         for event in events {
             if streams {
-                write!(out, "{}{}", heading.take().unwrap_or_default(), event.text)?;
+                write!(out, "{}{}", before.take().unwrap_or_default(), event.text)?;
                 out.flush()?;
             }
             texts.push(event);
@@ -122,12 +182,12 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
             code = ROW_FAILED;
         }
     }
-    match arguments.format {
+    match format {
         Format::Text if streams => writeln!(out)?,
-        Format::Text => show::texts(out, if arguments.chat { "" } else { &text }, &texts)?,
+        Format::Text => show::texts(out, heading, &texts)?,
         Format::Json => show::lines(out, &texts, seed, &timings)?,
     }
-    if arguments.stats {
+    if stats {
         out.flush()?;
         writeln!(std::io::stderr(), "{}", show::stats(&timings))?;
     }

@@ -2,12 +2,15 @@
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use onedraw::Kernel;
-use onedraw_lm::{ChatTemplate, GenerationConfig, LanguageModel, Llama, Message, Tokenizer, stories};
+use onedraw_lm::{
+    ChatTemplate, GenerationConfig, LanguageModel, Llama, Message, ModelError, Tokenizer, stories,
+};
 
 use crate::kernel::check_kernel;
 
@@ -29,10 +32,12 @@ pub struct ModelFlags {
 /// A model that is open.
 pub struct Model {
     pub llama: Llama,
-    pub tokenizer: Tokenizer,
+    pub tokenizer: Arc<Tokenizer>,
     pub generation: GenerationConfig,
     /// `None`: part of the program.
     folder: Option<PathBuf>,
+    /// Its instruction set and threads.
+    on: (Kernel, usize),
 }
 
 impl Model {
@@ -43,13 +48,26 @@ impl Model {
             None => (stories::model()?, stories::tokenizer()?, stories::generation_config()?),
         };
         let llama = llama.on(flags.kernel, flags.threads.into())?;
-        let model = Self { llama, tokenizer, generation, folder: flags.model.clone() };
+        let on = (flags.kernel, usize::from(flags.threads));
+        let model =
+            Self { llama, tokenizer: Arc::new(tokenizer), generation, folder: flags.model.clone(), on };
         let (tokens, vocabulary) = (model.tokenizer.len(), model.llama.vocabulary());
         if tokens > vocabulary {
             bail!("{}: the tokenizer has {tokens} tokens, the model {vocabulary}", model.name());
         }
         model.load();
         Ok(model)
+    }
+
+    /// Whether it is part of the program.
+    pub fn is_embedded(&self) -> bool {
+        self.folder.is_none()
+    }
+
+    /// Another model on the same instruction set and threads.
+    pub fn on_its_threads(&self, llama: Llama) -> Result<Llama, ModelError> {
+        let (kernel, threads) = self.on;
+        llama.on(kernel, threads)
     }
 
     fn name(&self) -> String {

@@ -37,6 +37,7 @@ mod openai;
 mod source;
 mod vllm;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::ser::SerializeStruct;
@@ -127,14 +128,15 @@ impl Imported {
             _ => Map::new(),
         };
         let default = fields(&SamplingParams::default());
-        let mut changed = fields(&self.params);
+        let mut changed: BTreeMap<String, Value> = fields(&self.params).into_iter().collect();
         changed.retain(|name, value| default.get(name) != Some(value));
         for name in ["huggingface", "llama.cpp"] {
             if self.params.order.is_some() && self.params.order == name.parse::<Order>().ok() {
                 changed.insert("order".to_owned(), name.into());
             }
         }
-        changed
+        // Sorted by name, whatever serde_json's own map does.
+        changed.into_iter().collect()
     }
 }
 

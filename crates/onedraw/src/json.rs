@@ -1,9 +1,10 @@
 //! JSON in which no object names a key twice: the second would be dropped, or the first, without a word.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::ParamError;
 
@@ -64,14 +65,16 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unique, A::Error> {
-        let mut object = Map::new();
+        // Sorted by name, whether or not some other crate makes serde_json keep the order of the file: what is said of
+        // a file must not depend on what else is built.
+        let mut object = BTreeMap::new();
         while let Some((key, Unique(value))) = entries.next_entry::<String, _>()? {
             if object.contains_key(&key) {
                 return Err(A::Error::custom(format!("the key `{key}` stands twice")));
             }
             object.insert(key, value);
         }
-        Ok(Unique(object.into()))
+        Ok(Unique(Value::Object(object.into_iter().collect())))
     }
 }
 

@@ -179,7 +179,8 @@ impl<S: Sequence> Writer<S> {
             }
         };
         let mut events: Vec<Event> = Vec::new();
-        for token in forced {
+        // A token that ends the text is drawn: a minimum length may forbid it.
+        for token in forced.into_iter().take_while(|&token| !vocabulary.bytes(token).is_empty()) {
             let position = batch.output(sampler).map_or(0, |output| output.len() as u32);
             let sampled = Sampled {
                 token,

@@ -1,8 +1,8 @@
 //! The fields of a file, taken one by one with the type that each must have, and the notes made on the way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::known::{Field, is_empty};
 use super::{Note, NoteKind, Source};
@@ -15,7 +15,7 @@ const FIRST_ALONE: f64 = 1e-9;
 
 /// The fields not yet taken. Null is absent.
 pub(super) struct Fields {
-    left: Map<String, Value>,
+    left: BTreeMap<String, Value>,
     /// The names of all that stood in the file.
     given: BTreeSet<String>,
     notes: Vec<Note>,
@@ -23,9 +23,9 @@ pub(super) struct Fields {
 
 impl Fields {
     pub(super) fn new(value: Value) -> Self {
-        let left = match value {
-            Value::Object(fields) => fields,
-            _ => Map::new(),
+        let left: BTreeMap<String, Value> = match value {
+            Value::Object(fields) => fields.into_iter().collect(),
+            _ => BTreeMap::new(),
         };
         let given = left.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.clone()).collect();
         Self { left, given, notes: Vec::new() }

@@ -1,0 +1,73 @@
+//! What a text must keep to: `--json-schema`, `--regex`, `--choice` and `--grammar`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use onedraw::SamplingParams;
+use onedraw_grammar::{Grammar, GrammarError, Matcher, Vocabulary};
+use onedraw_lm::LanguageModel;
+
+use crate::model::Model;
+
+/// At most one of these.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+#[command(next_help_heading = "Constraints")]
+pub struct ConstraintFlags {
+    /// Only JSON that this schema allows, without white space between its parts
+    #[arg(long, value_name = "FILE")]
+    json_schema: Option<PathBuf>,
+    /// Only text that this regular expression matches as a whole
+    #[arg(long, value_name = "RE")]
+    regex: Option<String>,
+    /// Only this text, or another one given so
+    #[arg(long, value_name = "TEXT")]
+    choice: Vec<String>,
+    /// Only text of this grammar: Lark, or llguidance's JSON
+    #[arg(long, value_name = "FILE")]
+    grammar: Option<PathBuf>,
+}
+
+impl ConstraintFlags {
+    /// A text that is yet to be written under the grammar, if one is asked for.
+    pub fn matcher(&self, model: &Model, params: &SamplingParams) -> Result<Option<Matcher>> {
+        let vocabulary = || vocabulary(model, params);
+        let named = |flag: &str| {
+            let flag = flag.to_owned();
+            move |error: GrammarError| anyhow!("{flag}: {error}")
+        };
+        let grammar = if let Some(path) = &self.json_schema {
+            let name = format!("--json-schema {}", path.display());
+            // Where white space may stand, a model that has not learned JSON can write it for ever.
+            Grammar::compact_json_schema(&vocabulary()?, &read(path, &name)?).map_err(named(&name))?
+        } else if let Some(expression) = &self.regex {
+            Grammar::regex(&vocabulary()?, expression).map_err(named("--regex"))?
+        } else if !self.choice.is_empty() {
+            Grammar::choices(&vocabulary()?, &self.choice).map_err(named("--choice"))?
+        } else if let Some(path) = &self.grammar {
+            let name = format!("--grammar {}", path.display());
+            Grammar::llguidance(&vocabulary()?, &read(path, &name)?).map_err(named(&name))?
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(grammar.start()))
+    }
+}
+
+fn read(path: &Path, name: &str) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| anyhow!("{name}: {error}"))
+}
+
+/// The model's tokens for grammars, as many as it has logits.
+fn vocabulary(model: &Model, params: &SamplingParams) -> Result<Vocabulary> {
+    let tokenizer = &model.tokenizer;
+    let cutter = Arc::clone(tokenizer);
+    let count = model.llama.vocabulary() as u32;
+    Vocabulary::builder((0..count).map(|token| tokenizer.bytes(token)))
+        .eos(params.eos_token_id.iter().copied())
+        .cut_by(move |text| cutter.encode_plain(text).ok())
+        .build()
+        .map_err(|error| anyhow!("a grammar cannot be used with this model: {error}"))
+}
