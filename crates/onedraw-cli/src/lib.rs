@@ -4,7 +4,7 @@
 //! ([`npy`], [`safetensors`]), which gives a [`matrix::Matrix`]; [`request`] turns `--params` and the flags
 //! that override it into one checked set of parameters a row; [`sample`] draws; [`output`] writes JSON lines
 //! and [`table`] and [`explanation`] their readable form. [`presets`] and [`import`] print parameters; [`mod@bench`]
-//! measures, [`generate`] writes text with a `model`. [`command`] holds the command line itself, [`exit`] the exit codes.
+//! measures, [`generate`] writes text with a `model`, [`compare`] puts strategies side by side. [`command`] holds the command line itself, [`exit`] the exit codes.
 //!
 //! The readers take any `Read`, never panic, and allocate no more than what the reader delivers:
 //!
@@ -15,6 +15,7 @@
 
 pub mod bench;
 pub mod command;
+pub mod compare;
 pub mod exit;
 pub mod explanation;
 pub mod generate;

@@ -102,6 +102,16 @@ impl Model {
     }
 }
 
+/// Whether two tokenizers mean the same by every id.
+pub fn same_tokens(one: &Tokenizer, other: &Tokenizer) -> Result<()> {
+    let differs = |&token: &u32| one.piece(token) != other.piece(token);
+    if let Some(token) = (0..one.len().max(other.len()) as u32).find(differs) {
+        let (ours, theirs) = (one.piece(token), other.piece(token));
+        bail!("the tokenizers differ: token {token} is {ours:?} to one and {theirs:?} to the other");
+    }
+    Ok(())
+}
+
 /// A bar on standard error, gone when it is done.
 pub fn bar(length: usize, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());

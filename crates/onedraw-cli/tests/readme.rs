@@ -70,6 +70,30 @@ fn the_first_story_is_the_first_story() {
     assert!(String::from_utf8_lossy(&output.stderr).contains(" a second; "), "{:?}", output.stderr);
 }
 
+/// The table of strategies is what its command prints, but for the speed.
+#[test]
+fn the_table_of_strategies_is_the_table() {
+    let readme = std::fs::read_to_string(repository().join("README.md")).expect("a README");
+    let without_speed = |line: &str| {
+        let mut cells: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        // Nine columns follow it; names have spaces.
+        cells.remove(cells.len() - 10);
+        cells
+    };
+    let table = |text: &str| -> Vec<Vec<String>> {
+        let lines = text.lines().skip_while(|line| !line.starts_with("strategy "));
+        lines.take_while(|line| !line.is_empty() && !line.starts_with("```")).map(without_speed).collect()
+    };
+    let command = readme.lines().find(|line| line.starts_with("onedraw compare ")).expect("a command");
+    assert_eq!(command, "onedraw compare \"Once upon a time\" --max-tokens 200");
+    let output = Command::new(env!("CARGO_BIN_EXE_onedraw"))
+        .args(["compare", "Once upon a time", "--max-tokens", "200"])
+        .output()
+        .expect("a comparison");
+    assert_eq!(table(&readme).len(), 16);
+    assert_eq!(table(&String::from_utf8_lossy(&output.stdout)), table(&readme));
+}
+
 /// Every sampling parameter stands in the README's tables.
 #[test]
 fn every_parameter_is_listed() {

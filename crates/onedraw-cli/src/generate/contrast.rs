@@ -8,7 +8,7 @@ use onedraw::Contrast;
 use onedraw_lm::contrast::{Contrasted, Dola, Guided};
 use onedraw_lm::{Llama, Tokenizer, stories};
 
-use crate::model::Model;
+use crate::model::{Model, same_tokens};
 
 /// At most one of the three.
 #[derive(Debug, Args)]
@@ -97,14 +97,7 @@ impl ContrastFlags {
             true => bail!("--contrast: only the embedded model comes with a weaker one; name a folder"),
             false => (Llama::open(path)?, Tokenizer::open(path)?),
         };
-        let expert = &model.tokenizer;
-        let differs = |&token: &u32| expert.piece(token) != tokenizer.piece(token);
-        if let Some(token) = (0..expert.len().max(tokenizer.len()) as u32).find(differs) {
-            let (ours, theirs) = (expert.piece(token), tokenizer.piece(token));
-            bail!(
-                "--contrast: the tokenizers differ: token {token} is {ours:?} to one and {theirs:?} to the other"
-            );
-        }
+        same_tokens(&model.tokenizer, &tokenizer).map_err(|error| anyhow!("--contrast: {error}"))?;
         Ok(model.on_its_threads(llama)?)
     }
 }

@@ -1,0 +1,161 @@
+//! `onedraw compare`: strategies side by side on one prompt and model.
+
+mod measure;
+mod metrics;
+mod page;
+mod strategy;
+mod table;
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use indicatif::ProgressBar;
+use onedraw::SamplingParams;
+use onedraw_lm::{Llama, stories};
+
+use crate::compare::measure::{Measured, Scene};
+use crate::compare::strategy::{Search, Strategy};
+use crate::exit::DONE;
+use crate::model::{Model, ModelFlags, bar, same_tokens};
+use crate::output::Format;
+
+/// The arguments of `onedraw compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without --strategy: greedy, three temperatures with top-p 0.9, top-k, top-p, min-p, typical, mirostat 2, penalties, beam search, diverse and
+stochastic beams, contrastive decoding, and the plain model. A strategy of your own is a name and parameters; beside the sampling parameters
+there are beams, beam_style, length_penalty, diverse, diversity_penalty, stochastic, contrast, alpha and beta.
+
+  logprob, perplexity   of a token under the model itself, whatever the strategy made of it
+  d-1, d-2, d-3         distinct words, pairs and triples of words among all
+  rep-4                 runs of four tokens that were there before in the same text
+  zip                   bytes of the texts by bytes after zlib
+  entropy, kept         bits, and tokens that could be drawn: means over the steps
+
+Example:
+  onedraw compare \"Once upon a time\" --strategy greedy --strategy 'mine:{\"temperature\":0.8,\"min_p\":0.1}'")]
+pub struct Arguments {
+    /// The beginning of the text
+    #[arg(value_name = "PROMPT", default_value = "Once upon a time")]
+    prompt: String,
+    #[command(flatten)]
+    model: ModelFlags,
+    /// A weaker model with the same tokens for contrastive decoding [default: the embedded model's drafter]
+    #[arg(long, value_name = "DIR")]
+    amateur: Option<PathBuf>,
+    /// A strategy, several times: NAME:JSON, or the name of a usual one
+    #[arg(long = "strategy", value_name = "NAME:JSON")]
+    strategies: Vec<String>,
+    /// The most tokens of a text
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_tokens: u32,
+    /// The seed of every strategy that has none of its own
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    seed: u64,
+    /// Texts of each strategy, in one batch; metrics are over all of them
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
+    n: u32,
+    /// How to print: a table and the texts to read, or one JSON object a strategy
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// Write a page with texts, metrics and charts to this file too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Compares and prints.
+pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
+    let model = Model::open(&arguments.model)?;
+    let amateur = amateur(arguments, &model)?;
+    let strategies = match &arguments.strategies[..] {
+        [] => Strategy::usual(amateur.is_some())?,
+        named => {
+            let read = |text: &String| text.parse().map_err(|error| anyhow!("--strategy {error:#}"));
+            named.iter().map(read).collect::<Result<_>>()?
+        }
+    };
+    let prompt = model.tokenizer.encode(&arguments.prompt)?;
+    if prompt.is_empty() {
+        bail!("the prompt is empty, and the model has no token that begins a text");
+    }
+    let scene = Scene {
+        model: &model.llama,
+        amateur: amateur.as_ref(),
+        tokenizer: &model.tokenizer,
+        prompt: &prompt,
+        kernel: arguments.model.kernel,
+    };
+    // A page that cannot be written should be known before the work.
+    let mut html = match &arguments.html {
+        Some(path) => {
+            let file = std::fs::File::create(path);
+            Some((file.map_err(|error| anyhow!("--html {}: {error}", path.display()))?, path))
+        }
+        None => None,
+    };
+    let progress = progress(strategies.len());
+    let mut measured: Vec<Measured> = Vec::new();
+    for strategy in &strategies {
+        progress.set_message(strategy.name.clone());
+        let params = params(arguments, &model, strategy)?;
+        measured.push(scene.measure(strategy, &params)?);
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    match arguments.format {
+        Format::Table => table::write(out, &arguments.prompt, &measured)?,
+        Format::Json => {
+            for measured in &measured {
+                serde_json::to_writer(&mut *out, measured).map_err(std::io::Error::from)?;
+                writeln!(out)?;
+            }
+        }
+    }
+    if let Some((file, path)) = &mut html {
+        let page = page::page(&arguments.prompt, &measured);
+        file.write_all(page.as_bytes()).map_err(|error| anyhow!("--html {}: {error}", path.display()))?;
+    }
+    Ok(DONE)
+}
+
+/// A strategy's parameters for this model and these arguments.
+fn params(arguments: &Arguments, model: &Model, strategy: &Strategy) -> Result<SamplingParams> {
+    let mut params = strategy.params.clone();
+    params.seed = params.seed.or(Some(arguments.seed));
+    params.max_tokens = arguments.max_tokens;
+    // Beams show as many of theirs as there are, if that is fewer.
+    params.n = match &strategy.search {
+        Search::Draw => arguments.n,
+        Search::Beams(beams) => arguments.n.min(u32::try_from(beams.width).unwrap_or(u32::MAX)).max(1),
+        Search::Stochastic(width) => arguments.n.min(u32::try_from(*width).unwrap_or(u32::MAX)).max(1),
+    };
+    if params.eos_token_id.is_empty() {
+        params.eos_token_id = model.generation.eos_token_ids.clone();
+    }
+    params.validate().map_err(|error| anyhow!("--strategy {}: {error}", strategy.name))?;
+    Ok(params)
+}
+
+fn amateur(arguments: &Arguments, model: &Model) -> Result<Option<Llama>> {
+    let llama = match &arguments.amateur {
+        Some(folder) => {
+            let tokenizer = onedraw_lm::Tokenizer::open(folder)?;
+            same_tokens(&model.tokenizer, &tokenizer).map_err(|error| anyhow!("--amateur: {error}"))?;
+            Llama::open(folder)?
+        }
+        None if model.is_embedded() => stories::drafter()?,
+        None => return Ok(None),
+    };
+    Ok(Some(model.on_its_threads(llama)?))
+}
+
+/// A bar while it runs, on a terminal.
+fn progress(strategies: usize) -> ProgressBar {
+    match std::io::stderr().is_terminal() {
+        true => bar(strategies, "{bar:30} {pos}/{len} {msg}"),
+        false => ProgressBar::hidden(),
+    }
+}
