@@ -94,6 +94,11 @@ fn constraints_are_kept() {
     let line =
         json(&["The sky is", "--choice", " blue", "--choice", " green", "--temperature", "0"]).remove(0);
     assert!([" blue", " green"].contains(&text(&line)), "{line}");
+    // Every token has an entry of logprobs; what was forced has none.
+    let line = json(&["Tom has", "--regex", " [0-9]{2} cats", "--seed", "1", "--logprobs", "0"]).remove(0);
+    let entries = line["logprobs"].as_array().expect("logprobs");
+    assert_eq!(Some(entries.len()), line["tokens"].as_array().map(Vec::len));
+    assert!(entries.iter().any(Value::is_null) && !entries.iter().all(Value::is_null), "{line}");
     let lark = folder.file("greeting.lark", b"start: \"Hello \" NAME \"!\"\nNAME: /[A-Z][a-z]{2,5}/\n");
     let line = json(&["She said: ", "--grammar", &lark, "--seed", "5"]).remove(0);
     assert!(text(&line).starts_with("Hello ") && text(&line).ends_with('!'), "{line}");

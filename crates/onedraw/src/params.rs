@@ -252,39 +252,16 @@ impl Default for SamplingParams {
 
 impl SamplingParams {
     /// The same without what shapes a draw: no temperature, no truncation. Edits stay.
-    pub(crate) fn without_draw(self) -> Self {
-        let Self {
-            temperature,
-            top_k,
-            top_p,
-            min_p,
-            typical_p,
-            top_n_sigma,
-            epsilon_cutoff,
-            eta_cutoff,
-            top_a,
-            xtc_probability,
-            mirostat,
-            mirostat_mu,
-            dynatemp_range,
-            ..
-        } = Self::default();
-        Self {
-            temperature,
-            top_k,
-            top_p,
-            min_p,
-            typical_p,
-            top_n_sigma,
-            epsilon_cutoff,
-            eta_cutoff,
-            top_a,
-            xtc_probability,
-            mirostat,
-            mirostat_mu,
-            dynatemp_range,
-            ..self
-        }
+    pub(crate) fn without_draw(mut self) -> Self {
+        let plain = Self::default();
+        (self.temperature, self.dynatemp_range) = (plain.temperature, plain.dynatemp_range);
+        (self.top_k, self.top_p, self.min_p, self.typical_p) =
+            (plain.top_k, plain.top_p, plain.min_p, plain.typical_p);
+        (self.top_n_sigma, self.epsilon_cutoff, self.eta_cutoff, self.top_a) =
+            (plain.top_n_sigma, plain.epsilon_cutoff, plain.eta_cutoff, plain.top_a);
+        (self.xtc_probability, self.mirostat, self.mirostat_mu) =
+            (plain.xtc_probability, plain.mirostat, plain.mirostat_mu);
+        self
     }
 
     /// Starts from the defaults.

@@ -44,8 +44,9 @@ pub(super) fn lines(
         if texts.len() > 1 {
             line["sample"] = text.sample.into();
         }
-        let logprobs: Vec<Logprobs<'_>> = text.tokens.iter().filter_map(logprobs).collect();
-        if !logprobs.is_empty() {
+        // An entry for each token: null for one that a constraint forced, which was not drawn.
+        let logprobs: Vec<Option<Logprobs<'_>>> = text.tokens.iter().map(logprobs).collect();
+        if logprobs.iter().any(Option::is_some) {
             line["logprobs"] = serde_json::to_value(logprobs)?;
         }
         if let Some(prompt) = &text.prompt_logprobs {
