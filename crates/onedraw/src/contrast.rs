@@ -33,6 +33,7 @@ pub struct Contrast {
 impl Contrast {
     /// The expert less the amateur at a temperature of its own. The paper has α = 0.1 and its code τ = 0.5.
     pub fn li(alpha: f64, amateur_temperature: f64) -> Result<Self, ParamError> {
+        let _mode = Standard::enter();
         if !(1e-3..=1e6).contains(&amateur_temperature) {
             let message = format!("must be in [0.001, 1000000], not {amateur_temperature}");
             return Err(ParamError::new("amateur_temperature", message));
@@ -43,6 +44,7 @@ impl Contrast {
     /// The expert, exaggerated by what sets it apart from the amateur. The paper has α = 0.1 and β = 0.5; β = 0 is the expert among what it
     /// finds plausible.
     pub fn obrien(alpha: f64, beta: f64) -> Result<Self, ParamError> {
+        let _mode = Standard::enter();
         if !(0.0..=1e6).contains(&beta) {
             return Err(ParamError::new("beta", format!("must be in [0, 1000000], not {beta}")));
         }
@@ -51,6 +53,7 @@ impl Contrast {
 
     /// Away from what follows another prompt, over all tokens: 1 is the prompt's own row, 0 the other's.
     pub fn guidance(scale: f64) -> Result<Self, ParamError> {
+        let _mode = Standard::enter();
         if !(-1e6..=1e6).contains(&scale) {
             return Err(ParamError::new("guidance", format!("must be in [-1000000, 1000000], not {scale}")));
         }
@@ -129,7 +132,6 @@ fn highest(first: Row<'_>, second: Row<'_>) -> Result<f32, RowError> {
 /// Which of the layers' rows is furthest from the last layer's, by the Jensen-Shannon divergence: what DoLa contrasts with. Of equals the
 /// first; `None` if there are no layers.
 pub fn contrasting_layer(last: Row<'_>, layers: &[Row<'_>]) -> Result<Option<usize>, RowError> {
-    let _mode = Standard::enter();
     let mut furthest: Option<(f64, usize)> = None;
     for (number, &layer) in layers.iter().enumerate() {
         let divergence = divergence(last, layer)?;
@@ -142,6 +144,7 @@ pub fn contrasting_layer(last: Row<'_>, layers: &[Row<'_>]) -> Result<Option<usi
 
 /// The Jensen-Shannon divergence of two rows' softmaxes, in nats: 0 to ln 2.
 pub fn divergence(first: Row<'_>, second: Row<'_>) -> Result<f64, RowError> {
+    let _mode = Standard::enter();
     let (p, q) = (logprobs(first, second)?, logprobs(second, first)?);
     let mut sum = 0.0;
     for (p, q) in p.into_iter().zip(q) {

@@ -4,7 +4,8 @@
 
 use std::arch::asm;
 
-use onedraw::{Sampler, SamplingParams};
+use onedraw::beam::{Continuation, Drawn, StochasticBeams};
+use onedraw::{Row, Sampler, SamplingParams};
 
 const FLUSH_TO_ZERO: u32 = 1 << 15;
 const DENORMALS_ARE_ZERO: u32 = 1 << 6;
@@ -20,6 +21,17 @@ fn mode() -> u32 {
 fn set(mode: u32) {
     // SAFETY: loads a mode that has only defined bits; the test gives the standard one back.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack, readonly)) };
+}
+
+/// Texts without replacement of a model whose logits do not depend on the text: their scores are sums of our own.
+fn beams(row: &[f32]) -> Vec<Drawn> {
+    let params = SamplingParams { seed: Some(3), max_tokens: 6, ..SamplingParams::default() };
+    let mut beams = StochasticBeams::new(params, 4).expect("beams");
+    while !beams.is_done() {
+        let rows = vec![Row::from(row); beams.len()];
+        beams.step(&rows, &[], |_, _| Continuation::Goes).expect("a step");
+    }
+    beams.finish()
 }
 
 #[test]
@@ -41,7 +53,7 @@ fn flushing_and_rounding_modes_do_not_matter() {
         let best = greedy.sample(&row).expect("a row").token;
         assert_eq!(lifted.sample(&[0.0f32; 4]).expect("a row").token, 2);
         let tokens: Vec<u32> = (0..50).map(|_| warm.sample(&wide).expect("a row").token).collect();
-        (best, tokens, warm.distribution(&wide).expect("a row"))
+        (best, tokens, warm.distribution(&wide).expect("a row"), beams(&wide))
     };
     let expected = draw();
     assert_eq!(expected.0, best);

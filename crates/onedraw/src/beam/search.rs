@@ -7,6 +7,7 @@ use super::group::{Ending, Group};
 use super::{BeamParams, BeamStyle, Hypothesis};
 use crate::batch::{Batch, SequenceId, Step};
 use crate::error::{ParamError, RowError};
+use crate::float_mode::Standard;
 use crate::kernels::Kernel;
 use crate::logprobs::TokenLogprob;
 use crate::params::SamplingParams;
@@ -127,6 +128,7 @@ impl BeamSearch {
         masks: &[Option<&[u32]>],
         mut continuation: impl FnMut(usize, u32) -> Continuation,
     ) -> Result<Expansion, RowError> {
+        let _mode = Standard::enter();
         if rows.len() != self.beams.len() {
             return Err(RowError::UnknownSequence);
         }
@@ -288,6 +290,7 @@ impl BeamSearch {
 
     /// The `n` best texts, the best first. Of a search that was left before its end, running texts are among them where too few have ended.
     pub fn finish(self) -> Vec<Hypothesis> {
+        let _mode = Standard::enter();
         let mut found: Vec<Hypothesis> = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
             found.extend(group.ended.iter().cloned());

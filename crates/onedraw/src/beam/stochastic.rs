@@ -10,6 +10,7 @@
 use super::candidate::{Candidate, Continuation, Expansion, Fate};
 use crate::batch::{Batch, SequenceId, Step};
 use crate::error::{ParamError, RowError};
+use crate::float_mode::Standard;
 use crate::kernels::Kernel;
 use crate::math::{exp, ln};
 use crate::noise::{Noise, Purpose, exponential};
@@ -57,6 +58,7 @@ impl StochasticBeams {
     /// `width` texts from the distribution of `params`, its temperature and truncations included. Mirostat, which learns from each
     /// draw, and XTC, which tosses coins, make no one distribution of texts.
     pub fn new(params: SamplingParams, width: usize) -> Result<Self, ParamError> {
+        let _mode = Standard::enter();
         super::BeamParams { width, ..super::BeamParams::default() }.validate(&params)?;
         if params.mirostat != 0 {
             return Err(ParamError::new(
@@ -122,6 +124,7 @@ impl StochasticBeams {
         masks: &[Option<&[u32]>],
         mut continuation: impl FnMut(usize, u32) -> Continuation,
     ) -> Result<Expansion, RowError> {
+        let _mode = Standard::enter();
         if rows.len() != self.live.len() {
             return Err(RowError::UnknownSequence);
         }
@@ -235,6 +238,7 @@ impl StochasticBeams {
 
     /// The texts, the highest perturbed logprob first: any first few of them are that many draws without replacement.
     pub fn finish(self) -> Vec<Drawn> {
+        let _mode = Standard::enter();
         let running = (0..self.live.len()).map(|beam| Drawn {
             tokens: self.tokens(beam).to_vec(),
             logprob: self.live[beam].logprob,
