@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::exit::{BAD_INPUT, DONE, one_line};
-use crate::{bench, compare, generate, import, presets, sample};
+use crate::{bench, compare, generate, import, plot, presets, sample};
 
 /// The arguments of the program.
 #[derive(Debug, Parser)]
@@ -31,6 +31,8 @@ enum Command {
     Generate(Box<generate::Arguments>),
     /// Put strategies side by side on one prompt
     Compare(compare::Arguments),
+    /// Draw what parameters do: distributions, the pipeline, a generation, a beam search
+    Plot(Box<plot::Arguments>),
     /// Draw tokens from a file of logits
     Sample(sample::Arguments),
     /// Measure how long a draw takes on this machine
@@ -77,6 +79,7 @@ fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
     let code = match command {
         Command::Generate(arguments) => generate::run(arguments, out)?,
         Command::Compare(arguments) => compare::run(arguments, out)?,
+        Command::Plot(arguments) => plot::run(arguments, out)?,
         Command::Sample(arguments) => sample::run(arguments, out)?,
         Command::Bench(arguments) => bench::run(arguments, out)?,
         Command::Presets(arguments) => presets::run(arguments, out)?,

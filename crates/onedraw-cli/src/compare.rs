@@ -17,6 +17,7 @@ use onedraw_lm::{Llama, stories};
 
 use crate::compare::measure::{Measured, Scene};
 use crate::compare::strategy::{Search, Strategy};
+use crate::destination::Destination;
 use crate::exit::DONE;
 use crate::model::{Model, ModelFlags, bar, same_tokens};
 use crate::output::Format;
@@ -88,14 +89,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         prompt: &prompt,
         kernel: arguments.model.kernel,
     };
-    // A page that cannot be written should be known before the work.
-    let mut html = match &arguments.html {
-        Some(path) => {
-            let file = std::fs::File::create(path);
-            Some((file.map_err(|error| anyhow!("--html {}: {error}", path.display()))?, path))
-        }
-        None => None,
-    };
+    let page = arguments.html.clone().map(|path| Destination::open("--html", path)).transpose()?;
     let progress = progress(strategies.len());
     let mut measured: Vec<Measured> = Vec::new();
     for strategy in &strategies {
@@ -114,9 +108,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
             }
         }
     }
-    if let Some((file, path)) = &mut html {
-        let page = page::page(&arguments.prompt, &measured);
-        file.write_all(page.as_bytes()).map_err(|error| anyhow!("--html {}: {error}", path.display()))?;
+    if let Some(file) = page {
+        file.write(page::page(&arguments.prompt, &measured).as_bytes())?;
     }
     Ok(DONE)
 }

@@ -61,6 +61,7 @@ mod tests {
             gone: 0,
             removed: Vec::new(),
             best: candidate(3, 0.25),
+            leading: vec![candidate(3, 0.25)],
             entropy: 10.5,
             temperature: 1.0,
             decision: None,

@@ -20,10 +20,10 @@ use onedraw_lm::generate::Texts;
 use onedraw_lm::{Generator, LanguageModel, Tokenizer};
 
 use crate::exit::{DONE, ROW_FAILED};
-use crate::generate::beams::BeamFlags;
+pub use crate::generate::beams::BeamFlags;
 use crate::generate::constraint::ConstraintFlags;
 use crate::generate::contrast::{ContrastFlags, Opponent};
-use crate::generate::parameters::ParameterFlags;
+pub use crate::generate::parameters::ParameterFlags;
 use crate::model::{Model, ModelFlags, bar};
 
 /// How texts are written.

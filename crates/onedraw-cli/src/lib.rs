@@ -4,7 +4,7 @@
 //! ([`npy`], [`safetensors`]), which gives a [`matrix::Matrix`]; [`request`] turns `--params` and the flags
 //! that override it into one checked set of parameters a row; [`sample`] draws; [`output`] writes JSON lines
 //! and [`table`] and [`explanation`] their readable form. [`presets`] and [`import`] print parameters; [`mod@bench`]
-//! measures, [`generate`] writes text with a `model`, [`compare`] puts strategies side by side. [`command`] holds the command line itself, [`exit`] the exit codes.
+//! measures, [`generate`] writes text with a `model`, [`compare`] puts strategies side by side, [`plot`] draws pictures. [`command`] holds the command line itself, [`exit`] the exit codes.
 //!
 //! The readers take any `Read`, never panic, and allocate no more than what the reader delivers:
 //!
@@ -16,6 +16,7 @@
 pub mod bench;
 pub mod command;
 pub mod compare;
+mod destination;
 pub mod exit;
 pub mod explanation;
 pub mod generate;
@@ -26,8 +27,10 @@ pub mod matrix;
 mod model;
 pub mod npy;
 pub mod output;
+pub mod plot;
 pub mod presets;
 pub mod request;
 pub mod safetensors;
 pub mod sample;
+mod steps;
 pub mod table;

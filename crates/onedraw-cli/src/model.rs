@@ -1,7 +1,7 @@
 //! The model that texts are written with: that of a folder, or the one that is part of the program.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
@@ -27,6 +27,13 @@ pub struct ModelFlags {
     /// Instruction set: auto, scalar, sse, avx2, avx512 or neon. Changes no token
     #[arg(long, value_name = "KERNEL", default_value = "auto")]
     pub kernel: Kernel,
+}
+
+impl ModelFlags {
+    /// The folder, if one was named.
+    pub fn folder(&self) -> Option<&Path> {
+        self.model.as_deref()
+    }
 }
 
 /// A model that is open.

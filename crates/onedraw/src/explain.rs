@@ -45,6 +45,8 @@ pub struct StageEffect {
     pub removed: Vec<Candidate>,
     /// The best token after it.
     pub best: Candidate,
+    /// The most likely tokens after it, the best first.
+    pub leading: Vec<Candidate>,
     /// The entropy after it, in bits.
     pub entropy: f64,
     /// The temperature in force after it.
@@ -61,7 +63,7 @@ pub struct StageEffect {
 pub struct Candidate {
     /// The id.
     pub token: u32,
-    /// Its probability: before the stage for a token that goes, after it for the best.
+    /// Its probability: before the stage for a token that goes, after it for one that stays.
     pub probability: f64,
 }
 
@@ -144,12 +146,9 @@ impl Explainer {
         let mut gone: Vec<Key> = gone.collect();
         let count = gone.len() as u32;
         let lost: u64 = gone.iter().map(|key| self.softmax.weight(key.logit())).sum();
-        // Only those that are named need an order.
-        if self.listed < gone.len() {
-            gone.select_nth_unstable(self.listed);
-            gone.truncate(self.listed);
-        }
-        gone.sort_unstable();
+        let mut leading = left.to_vec();
+        self.keep_listed(&mut gone);
+        self.keep_listed(&mut leading);
         let share = |weight: u64, total: u64| weight as f64 / total as f64;
         let candidate = |key: &Key, softmax: Softmax, total| Candidate {
             token: key.token(),
@@ -164,11 +163,21 @@ impl Explainer {
             gone: count,
             removed: removed.collect(),
             best: best.unwrap_or(Candidate { token: 0, probability: 0.0 }),
+            leading: leading.iter().map(|key| candidate(key, softmax, spread.total)).collect(),
             entropy: spread.entropy() / std::f64::consts::LN_2,
             temperature: 1.0,
             decision: None,
             nanoseconds: 0,
         }
+    }
+
+    /// Those that are named, in order; only they need one.
+    fn keep_listed(&self, keys: &mut Vec<Key>) {
+        if self.listed < keys.len() {
+            keys.select_nth_unstable(self.listed);
+            keys.truncate(self.listed);
+        }
+        keys.sort_unstable();
     }
 }
 

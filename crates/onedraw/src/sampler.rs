@@ -169,7 +169,7 @@ impl Sampler {
     }
 
     /// Stage by stage, what the chain does to a row: how many tokens and how much mass it leaves, which tokens go, and what is drawn
-    /// in the end. Of the tokens that go at a stage the `listed` most likely are named.
+    /// in the end. Of the tokens that go at a stage, and of those that stay, the `listed` most likely are named.
     ///
     /// ```
     /// use onedraw::{Sampler, SamplingParams};
@@ -178,6 +178,7 @@ impl Sampler {
     /// let left: Vec<_> = explanation.stages.iter().map(|stage| (stage.stage.as_str(), stage.tokens)).collect();
     /// assert_eq!(left, [("row", 4), ("temperature", 4), ("min_p", 2), ("top_k", 2)]);
     /// assert_eq!(explanation.stages[2].removed[0].token, 2);
+    /// assert_eq!(explanation.stages[3].leading.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn explain<'r>(

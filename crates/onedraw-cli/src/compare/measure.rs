@@ -3,14 +3,15 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use onedraw::math::{exp, ln};
-use onedraw::{Batch, FinishReason, Kernel, Rows, Sampler, SamplingParams};
+use onedraw::math::exp;
+use onedraw::{Batch, FinishReason, Kernel, SamplingParams};
 use onedraw_lm::contrast::Contrasted;
-use onedraw_lm::{Asks, Beams, Generator, LanguageModel, Llama, Run, Tokenizer, Wanted};
+use onedraw_lm::{Beams, Generator, LanguageModel, Llama, Tokenizer};
 use serde::Serialize;
 
 use crate::compare::metrics::Variety;
 use crate::compare::strategy::{Search, Strategy};
+use crate::steps::{for_each_part, sampler, steps};
 
 /// A text of a strategy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,8 +77,10 @@ impl Scene<'_> {
         for (sample, text) in texts.iter().enumerate() {
             sum += self.logprob(&text.tokens)?;
             if strategy.search == Search::Draw {
-                let (more_bits, more_kept) = self.steps(model, params, sample, &text.tokens)?;
-                (bits, kept) = (bits + more_bits, kept + more_kept);
+                let sampler = sampler(params, self.prompt, sample)?.kernel(self.kernel);
+                for step in steps(model, sampler, self.prompt, &text.tokens)? {
+                    (bits, kept) = (bits + step.entropy, kept + step.kept as f64);
+                }
             }
         }
         let mean = |sum: f64| if count == 0 { 0.0 } else { sum / count as f64 };
@@ -160,67 +163,4 @@ impl Scene<'_> {
         })?;
         Ok(sum)
     }
-
-    /// The sums over the steps of a text: bits of entropy, and tokens that could be drawn. The draws are made again, which mirostat learns from.
-    fn steps<M: LanguageModel>(
-        &self,
-        model: &M,
-        params: &SamplingParams,
-        sample: usize,
-        tokens: &[u32],
-    ) -> Result<(f64, f64)> {
-        let params = SamplingParams { prompt_token_ids: self.prompt.to_vec(), ..params.clone() };
-        let mut samplers = Sampler::sequences(params)?;
-        let mut sampler = samplers.swap_remove(sample).kernel(self.kernel);
-        let whole = [self.prompt, tokens].concat();
-        let first = self.prompt.len();
-        let (mut bits, mut kept) = (0.0, 0.0);
-        for_each_part(model, &whole[..whole.len().saturating_sub(1)], |place, rows| {
-            for i in (0..rows.len()).filter(|i| place + i + 1 >= first) {
-                let distribution = sampler.distribution(rows.row(i))?;
-                bits += entropy(&distribution.probabilities, &distribution.logprobs);
-                kept += distribution.tokens.len() as f64;
-                let drawn = sampler.peek(rows.row(i), 0)?;
-                match whole.get(place + i + 1) {
-                    Some(&token) if token == drawn.token => sampler.accept_sampled(&drawn),
-                    // What was taken back and banned is drawn again here; the text is what counts.
-                    Some(&token) => sampler.accept(token),
-                    None => {}
-                }
-            }
-            Ok(())
-        })?;
-        Ok((bits, kept))
-    }
-}
-
-/// In bits.
-fn entropy(probabilities: &[f64], logprobs: &[f64]) -> f64 {
-    let nats = probabilities
-        .iter()
-        .zip(logprobs)
-        .fold(0.0, |sum, (p, logprob)| sum - if *p > 0.0 { p * logprob } else { 0.0 });
-    nats / ln(2.0)
-}
-
-/// The rows after every token of a text, a few at a time, with the place of the first.
-fn for_each_part<M: LanguageModel>(
-    model: &M,
-    tokens: &[u32],
-    mut look: impl FnMut(usize, Rows<'_>) -> Result<()>,
-) -> Result<()> {
-    /// Rows in memory at a time.
-    const PART: usize = 32;
-    let mut sequence = model.start();
-    // A text may end one token after the context does.
-    let tokens = &tokens[..tokens.len().min(model.context())];
-    for (number, part) in tokens.chunks(PART).enumerate() {
-        let asks = Asks { logits: Wanted::All, ..Asks::default() };
-        let run = Run { asks, ..Run::line(&mut sequence, part) };
-        let logits = model.forward(&mut [run])?.pop().map(|answer| answer.logits).unwrap_or_default();
-        if let Some(rows) = Rows::new(&logits, part.len(), model.vocabulary(), model.vocabulary()) {
-            look(number * PART, rows)?;
-        }
-    }
-    Ok(())
 }

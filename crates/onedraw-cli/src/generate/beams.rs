@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use onedraw::beam::{BeamParams, BeamStyle, Drawn, EarlyStopping, Hypothesis};
 use onedraw::{Finish, SamplingParams};
 use onedraw_grammar::Matcher;
-use onedraw_lm::{Beams, Found, LanguageModel};
+use onedraw_lm::{Beams, Found, GenerateError, LanguageModel};
 use serde_json::{Value, json};
 
 use crate::generate::{Format, Request};
@@ -63,6 +63,7 @@ pub struct BeamFlags {
 }
 
 impl BeamFlags {
+    /// Whether there are beams at all.
     pub fn is_asked(&self) -> bool {
         self.beams.is_some()
     }
@@ -90,8 +91,33 @@ impl BeamFlags {
         }
     }
 
+    /// Whether they are drawn.
+    pub fn is_stochastic(&self) -> bool {
+        self.stochastic
+    }
+
+    /// The tokens of the best text.
+    pub fn best<M: LanguageModel>(
+        &self,
+        beams: Beams<'_, M>,
+        prompt: &[u32],
+        params: SamplingParams,
+    ) -> Result<Vec<u32>> {
+        let best = match self.stochastic {
+            false => {
+                let found = beams.search(prompt, params, self.params()).map_err(named)?;
+                found.into_iter().next().map(|found| found.hypothesis.tokens)
+            }
+            true => {
+                let (drawn, _) = beams.draw(prompt, params, self.params().width).map_err(named)?;
+                drawn.into_iter().next().map(|found| found.hypothesis.tokens)
+            }
+        };
+        Ok(best.unwrap_or_default())
+    }
+
     /// Searches, and writes what was found.
-    pub fn write<M: LanguageModel>(
+    pub(crate) fn write<M: LanguageModel>(
         &self,
         model: &M,
         request: &Request<'_>,
@@ -104,17 +130,6 @@ impl BeamFlags {
             beams = beams.constrained(constraint);
         }
         let params: SamplingParams = request.params.clone();
-        let named = |error: onedraw_lm::GenerateError| match error {
-            onedraw_lm::GenerateError::Param(error) => {
-                let flag = if error.field() == "beam_groups" {
-                    "diverse".to_owned()
-                } else {
-                    error.field().replace('_', "-")
-                };
-                anyhow!("--{flag}: {}", error.message())
-            }
-            other => anyhow!(other),
-        };
         let (texts, seed) = match self.stochastic {
             false => {
                 let found = beams.search(request.prompt, params, self.params()).map_err(named)?;
@@ -148,6 +163,17 @@ impl BeamFlags {
             writeln!(std::io::stderr(), "{} texts in {seconds:.2} seconds", texts.len())?;
         }
         Ok(())
+    }
+}
+
+/// An error that names the flag.
+fn named(error: GenerateError) -> anyhow::Error {
+    match error {
+        GenerateError::Param(error) => {
+            let name = if error.field() == "beam_groups" { "diverse" } else { error.field() };
+            anyhow!("--{}: {}", name.replace('_', "-"), error.message())
+        }
+        other => anyhow!(other),
     }
 }
 

@@ -60,7 +60,7 @@ impl FromArgMatches for ParameterFlags {
         let mut given = Map::new();
         for (name, default) in defaults() {
             let Some(values) = matches.get_many::<String>(&name) else { continue };
-            let values: Vec<Value> = values.map(|text| read(text, &name)).collect();
+            let values: Vec<Value> = values.map(|text| Self::read(text, &name)).collect();
             let value = match (values.len(), default) {
                 (1, Value::Array(_)) if values[0].is_array() => values.into_iter().next(),
                 (_, Value::Array(_)) => Some(Value::Array(values)),
@@ -80,15 +80,6 @@ impl FromArgMatches for ParameterFlags {
 /// What is text whatever it looks like: `--stop 7` stops at "7". Only a list is read as one.
 const TEXTS: [&str; 2] = ["stop", "banned_strings"];
 
-/// A value as JSON, or else as the text it is.
-fn read(text: &str, name: &str) -> Value {
-    match serde_json::from_str(text) {
-        Ok(value @ Value::Array(_)) => value,
-        Ok(value) if !TEXTS.contains(&name) => value,
-        _ => Value::String(text.to_owned()),
-    }
-}
-
 /// What a preset decides, together with its own settings: what else would shape the draw.
 const SHAPES: [&str; 8] = [
     "order",
@@ -102,6 +93,27 @@ const SHAPES: [&str; 8] = [
 ];
 
 impl ParameterFlags {
+    /// A value as JSON, or else as the text it is.
+    pub fn read(text: &str, name: &str) -> Value {
+        match serde_json::from_str(text) {
+            Ok(value @ Value::Array(_)) => value,
+            Ok(value) if !TEXTS.contains(&name) => value,
+            _ => Value::String(text.to_owned()),
+        }
+    }
+
+    /// Whether there is a flag of that name.
+    pub fn is_parameter(name: &str) -> bool {
+        defaults().contains_key(name)
+    }
+
+    /// The same, with another value for one parameter.
+    pub fn with(&self, name: &str, value: Value) -> Self {
+        let mut flags = self.clone();
+        flags.given.insert(name.to_owned(), value);
+        flags
+    }
+
     /// Whether a parameter was given.
     pub fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)

@@ -1,0 +1,54 @@
+//! Tokens as people can read them in a picture.
+
+use onedraw_lm::Tokenizer;
+
+/// The longest label.
+pub const LONGEST: usize = 14;
+
+/// A token's text with spaces and line ends made visible, or its id where there is no tokenizer.
+pub fn label(tokenizer: Option<&Tokenizer>, token: u32) -> String {
+    match tokenizer {
+        Some(tokenizer) if (token as usize) < tokenizer.len() => visible(&tokenizer.piece(token)),
+        _ => format!("#{token}"),
+    }
+}
+
+/// Text on one line, short.
+fn visible(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars() {
+        match character {
+            ' ' => shown.push('␣'),
+            _ if character.is_control() || character.is_whitespace() => {
+                shown.extend(character.escape_default())
+            }
+            _ => shown.push(character),
+        }
+    }
+    if shown.is_empty() {
+        return "(empty)".to_owned();
+    }
+    shorten(&shown, LONGEST)
+}
+
+/// At most so many characters, with an ellipsis for those that are left out.
+pub fn shorten(text: &str, longest: usize) -> String {
+    if text.chars().count() <= longest {
+        return text.to_owned();
+    }
+    text.chars().take(longest - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_shown() {
+        assert_eq!(visible(" a\n\t"), "␣a\\n\\t");
+        assert_eq!(visible(""), "(empty)");
+        assert_eq!(visible("\u{0}\u{a0}é"), "\\u{0}\\u{a0}é");
+        assert_eq!(visible("a long word indeed"), "a␣long␣word␣i…");
+        assert_eq!(label(None, 7), "#7");
+    }
+}

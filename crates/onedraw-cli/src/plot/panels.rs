@@ -1,0 +1,248 @@
+//! Distributions side by side: under several values of a parameter, or stage by stage.
+
+use std::collections::HashMap;
+
+use anyhow::{Result, anyhow, bail};
+use onedraw::explain::StageEffect;
+use onedraw::{Row, Sampler, SamplingParams};
+use serde_json::Value;
+
+use crate::steps::entropy;
+
+/// What becomes of a token in one panel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bar {
+    /// It could be drawn, with this probability.
+    Stays(f64),
+    /// As much, and it is what the seed draws.
+    Drawn(f64),
+    /// It goes at this stage; the probability it had.
+    Goes(f64),
+    /// It is not there.
+    Absent,
+}
+
+impl Bar {
+    pub fn probability(self) -> f64 {
+        match self {
+            Self::Stays(p) | Self::Drawn(p) | Self::Goes(p) => p,
+            Self::Absent => 0.0,
+        }
+    }
+}
+
+/// One distribution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panel {
+    pub heading: String,
+    pub notes: Vec<String>,
+    /// One for each token of the figure, and one for all others together.
+    pub bars: Vec<Bar>,
+}
+
+/// Panels over the same tokens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Panels {
+    pub title: String,
+    pub tokens: Vec<u32>,
+    pub panels: Vec<Panel>,
+}
+
+/// The panels that fit a figure.
+const MOST: usize = 16;
+
+/// A distribution before it is cut down to the tokens that are shown.
+struct Whole {
+    heading: String,
+    notes: Vec<String>,
+    bars: HashMap<u32, Bar>,
+}
+
+/// The distribution that each of some parameters makes of a row. `count`: how many tokens are shown.
+pub fn vary(row: Row<'_>, each: Vec<(String, SamplingParams)>, count: usize) -> Result<Panels> {
+    let panel = |(heading, params): (String, SamplingParams)| -> Result<Whole> {
+        let mut sampler = Sampler::new(params)?;
+        let distribution = sampler.distribution(row).map_err(|error| anyhow!("{heading}: {error}"))?;
+        let drawn = sampler.peek(row, 0)?.token;
+        let bits = entropy(&distribution.probabilities, &distribution.logprobs);
+        let pairs = distribution.tokens.iter().zip(&distribution.probabilities);
+        let bar = |(token, p): (&u32, &f64)| {
+            (*token, if *token == drawn { Bar::Drawn(*p) } else { Bar::Stays(*p) })
+        };
+        let notes = vec![tokens(distribution.tokens.len()), format!("entropy {bits:.2} bits")];
+        Ok(Whole { heading, notes, bars: pairs.map(bar).collect() })
+    };
+    if each.len() > MOST {
+        bail!("--vary: {} values; at most {MOST} fit a figure", each.len());
+    }
+    let wholes = each.into_iter().map(panel).collect::<Result<_>>()?;
+    Ok(choose(wholes, count))
+}
+
+/// What each stage makes of a row.
+pub fn pipeline(row: Row<'_>, params: SamplingParams, count: usize) -> Result<Panels> {
+    let settings = serde_json::to_value(&params)?;
+    let explanation = Sampler::new(params)?.explain(row, row.len())?;
+    let last = explanation.stages.len() - 1;
+    let whole = |(place, effect): (usize, &StageEffect)| {
+        let goes = effect.removed.iter().map(|gone| (gone.token, Bar::Goes(gone.probability)));
+        let stays = effect.leading.iter().map(|left| {
+            let is_drawn = place == last && left.token == explanation.token;
+            let bar = if is_drawn { Bar::Drawn } else { Bar::Stays };
+            (left.token, bar(left.probability))
+        });
+        Whole { heading: heading(effect, &settings), notes: notes(effect), bars: goes.chain(stays).collect() }
+    };
+    Ok(choose(explanation.stages.iter().enumerate().map(whole).collect(), count))
+}
+
+/// A stage and its value, where a parameter of its name has one.
+fn heading(effect: &StageEffect, settings: &Value) -> String {
+    match (effect.stage.as_str(), &settings[&effect.stage]) {
+        ("row", _) => "the model's row".to_owned(),
+        (stage, Value::Number(value)) => format!("{stage} {value}"),
+        (stage, _) => stage.to_owned(),
+    }
+}
+
+fn notes(effect: &StageEffect) -> Vec<String> {
+    let mut notes = vec![tokens(effect.tokens as usize), format!("entropy {:.2} bits", effect.entropy)];
+    if effect.gone > 0 {
+        notes[0] += &format!(", {} gone", effect.gone);
+        notes.push(format!("{} of the mass kept", percent(effect.mass)));
+    }
+    notes.extend(effect.decision.clone());
+    notes
+}
+
+fn tokens(count: usize) -> String {
+    format!("{count} token{}", if count == 1 { "" } else { "s" })
+}
+
+/// Three digits or so, as fit beside a bar.
+pub fn percent(p: f64) -> String {
+    match 100.0 * p {
+        0.0 => "0%".to_owned(),
+        p if p < 0.01 => "<0.01%".to_owned(),
+        p if p < 9.995 => format!("{p:.2}%"),
+        p if p < 99.95 => format!("{p:.1}%"),
+        p => format!("{p:.0}%"),
+    }
+}
+
+/// Cuts distributions down to the tokens that are the most likely in any of them, and all others together.
+fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
+    let mut highest: HashMap<u32, f64> = HashMap::new();
+    for (token, bar) in wholes.iter().flat_map(|whole| &whole.bars) {
+        let seen = highest.entry(*token).or_default();
+        *seen = seen.max(bar.probability());
+    }
+    let mut tokens: Vec<(u32, f64)> = highest.into_iter().collect();
+    tokens.sort_unstable_by(|(a, p), (b, q)| q.total_cmp(p).then(a.cmp(b)));
+    let is_all = tokens.len() <= count;
+    tokens.truncate(count);
+    let tokens: Vec<u32> = tokens.into_iter().map(|(token, _)| token).collect();
+    let panel = |whole: Whole| {
+        let mut bars: Vec<Bar> =
+            tokens.iter().map(|token| whole.bars.get(token).copied().unwrap_or(Bar::Absent)).collect();
+        if !is_all {
+            bars.push(others(&whole, &tokens));
+        }
+        Panel { heading: whole.heading, notes: whole.notes, bars }
+    };
+    let panels = wholes.into_iter().map(panel).collect();
+    Panels { title: String::new(), tokens, panels }
+}
+
+/// The mass of the tokens that are not shown, added up from the smallest: the sum depends on nothing else.
+fn others(whole: &Whole, shown: &[u32]) -> Bar {
+    let hidden = whole.bars.iter().filter(|(token, _)| !shown.contains(token)).map(|(_, bar)| *bar);
+    let left: Vec<Bar> = hidden.filter(|bar| matches!(bar, Bar::Stays(_) | Bar::Drawn(_))).collect();
+    let mut masses: Vec<f64> = left.iter().map(|bar| bar.probability()).collect();
+    masses.sort_unstable_by(f64::total_cmp);
+    let sum = masses.iter().sum();
+    if left.is_empty() {
+        Bar::Absent
+    } else if left.iter().any(|bar| matches!(bar, Bar::Drawn(_))) {
+        Bar::Drawn(sum)
+    } else {
+        Bar::Stays(sum)
+    }
+}
+
+impl Panels {
+    /// Whether there is a bar for the tokens that are not shown.
+    pub fn has_others(&self) -> bool {
+        self.panels.iter().any(|panel| panel.bars.len() > self.tokens.len())
+    }
+
+    /// The longest bar of a token in all panels. That of all others together may be longer, and is cut off.
+    pub fn highest(&self) -> f64 {
+        let bars = self.panels.iter().flat_map(|panel| panel.bars.iter().take(self.tokens.len()));
+        bars.map(|bar| bar.probability()).fold(f64::MIN_POSITIVE, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(json: &str) -> SamplingParams {
+        SamplingParams::from_json(json).expect(json)
+    }
+
+    /// Probabilities 0.6, 0.3 and 0.1.
+    const ROW: [f32; 3] = [-0.510_825_6, -1.203_972_8, -std::f32::consts::LN_10];
+
+    #[track_caller]
+    fn assert_close(bars: &[Bar], expected: &[Bar]) {
+        let same = |(one, other): (&Bar, &Bar)| {
+            std::mem::discriminant(one) == std::mem::discriminant(other)
+                && (one.probability() - other.probability()).abs() < 1e-6
+        };
+        assert!(bars.len() == expected.len() && bars.iter().zip(expected).all(same), "{bars:?} {expected:?}");
+    }
+
+    #[test]
+    fn a_panel_for_each_value() {
+        let each = ["{\"seed\":0,\"temperature\":0}", "{\"seed\":0,\"top_k\":2}"];
+        let each = each.map(|json| (json.to_owned(), params(json))).to_vec();
+        let figure = vary((&ROW[..]).into(), each, 2).expect("panels");
+        assert_eq!(figure.tokens, [0, 1]);
+        assert_close(&figure.panels[0].bars, &[Bar::Drawn(1.0), Bar::Absent]);
+        assert!((figure.panels[1].bars[0].probability() - 2.0 / 3.0).abs() < 1e-6);
+        assert_eq!(figure.panels[0].notes, ["1 token", "entropy 0.00 bits"]);
+        assert_eq!(figure.panels[1].notes, ["2 tokens", "entropy 0.92 bits"]);
+    }
+
+    #[test]
+    fn tokens_that_are_not_shown_are_added_up() {
+        let figure =
+            vary((&ROW[..]).into(), vec![(String::new(), params("{\"seed\":0}"))], 1).expect("a panel");
+        assert_eq!((figure.tokens.as_slice(), figure.has_others()), (&[0][..], true));
+        assert!((figure.panels[0].bars[1].probability() - 0.4).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_panel_for_each_stage() {
+        let settings = params(r#"{"seed": 0, "top_k": 2, "min_p": 0.4, "temperature": 0.5}"#);
+        let figure = pipeline((&ROW[..]).into(), settings, 5).expect("panels");
+        let headings: Vec<&str> = figure.panels.iter().map(|panel| panel.heading.as_str()).collect();
+        assert_eq!(headings, ["the model's row", "temperature 0.5", "min_p 0.4", "top_k 2"]);
+        assert_close(&figure.panels[0].bars, &[Bar::Stays(0.6), Bar::Stays(0.3), Bar::Stays(0.1)]);
+        let squares = 0.36 + 0.09 + 0.01;
+        let goes = [Bar::Stays(1.0), Bar::Goes(0.09 / squares), Bar::Goes(0.01 / squares)];
+        assert_close(&figure.panels[2].bars, &goes);
+        assert_close(&figure.panels[3].bars, &[Bar::Drawn(1.0), Bar::Absent, Bar::Absent]);
+        assert_eq!(
+            figure.panels[2].notes,
+            ["1 token, 2 gone", "entropy 0.00 bits", "78.3% of the mass kept"]
+        );
+    }
+
+    #[test]
+    fn percentages_fit() {
+        let shown = [0.0, 1e-9, 0.001_234, 0.099_95, 0.123_4, 0.9994, 0.99951, 1.0].map(percent);
+        assert_eq!(shown, ["0%", "<0.01%", "0.12%", "10.0%", "12.3%", "99.9%", "100%", "100%"]);
+    }
+}

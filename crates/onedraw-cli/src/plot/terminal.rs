@@ -1,0 +1,121 @@
+//! The figures in the terminal.
+
+use std::io::{self, Write};
+
+use onedraw::beam::Fate;
+
+use crate::plot::course::Course;
+use crate::plot::label::LONGEST;
+use crate::plot::panels::{Bar, Panels, percent};
+use crate::plot::tree::Tree;
+
+/// Of the longest bar, in characters.
+const LENGTH: usize = 16;
+/// Panels side by side, which with the tokens' names are 92 columns.
+const ACROSS: usize = 3;
+
+/// Panels, three side by side.
+pub fn panels(out: &mut impl Write, figure: &Panels, labels: &[String]) -> io::Result<()> {
+    writeln!(out, "{}", figure.title)?;
+    let highest = figure.highest();
+    let others = figure.has_others().then(|| "others".to_owned());
+    let labels: Vec<&String> = labels.iter().chain(&others).collect();
+    for panels in figure.panels.chunks(ACROSS) {
+        writeln!(out)?;
+        let row = |label: &str, cells: Vec<String>| {
+            let cells: String = cells.iter().map(|cell| format!("  {cell:<24}")).collect();
+            format!("{label:>LONGEST$}{cells}").trim_end().to_owned()
+        };
+        writeln!(out, "{}", row("", panels.iter().map(|panel| panel.heading.clone()).collect()))?;
+        let notes = panels.iter().map(|panel| panel.notes.len()).max().unwrap_or(0);
+        for line in 0..notes {
+            let cells = panels.iter().map(|panel| panel.notes.get(line).cloned().unwrap_or_default());
+            writeln!(out, "{}", row("", cells.collect()))?;
+        }
+        for (place, label) in labels.iter().enumerate() {
+            writeln!(
+                out,
+                "{}",
+                row(label, panels.iter().map(|panel| cell(panel.bars[place], highest)).collect())
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn cell(bar: Bar, highest: f64) -> String {
+    let drawn = |character: &str| strip(bar.probability() / highest, LENGTH).replace('█', character);
+    match bar {
+        Bar::Stays(p) => format!("{} {}", drawn("█"), percent(p)),
+        Bar::Drawn(p) => format!("{} {} ←", drawn("█"), percent(p)),
+        Bar::Goes(_) => format!(
+            "{} gone",
+            strip(bar.probability() / highest, LENGTH).replace(['█', '▉', '▊', '▋', '▌', '▍', '▎', '▏'], "░")
+        ),
+        Bar::Absent => "–".to_owned(),
+    }
+}
+
+/// A share as a bar: whole blocks, and a last one in eighths.
+fn strip(share: f64, length: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * 8.0 * length as f64).round() as usize;
+    // What is there can be seen.
+    let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// A generation, a line a step.
+pub fn course(out: &mut impl Write, course: &Course) -> io::Result<()> {
+    let bits = course.steps.iter().map(|step| step.entropy).fold(1.0, f64::max);
+    writeln!(out, "{}\n", course.title)?;
+    writeln!(
+        out,
+        "{:>4} {:<LONGEST$}  {:<27}{:<25}{:>7}",
+        "step", "token", "probability", "entropy, bits", "kept"
+    )?;
+    for (place, (step, label)) in course.steps.iter().zip(&course.labels).enumerate() {
+        let probability = format!("{:<16} {}", strip(step.probability, LENGTH), percent(step.probability));
+        let entropy = format!("{:<16} {:.2}", strip(step.entropy / bits, LENGTH), step.entropy);
+        writeln!(out, "{place:>4} {label:<LONGEST$}  {probability:<27}{entropy:<25}{:>7}", step.kept)?;
+    }
+    Ok(())
+}
+
+/// A tree, a line a node: `*` on the best text, `·` for what was dropped, `■` for what ended.
+pub fn tree(out: &mut impl Write, tree: &Tree, labels: &[String]) -> io::Result<()> {
+    writeln!(out, "{}\n", tree.title)?;
+    // Whether the last line of each ancestor is still to come.
+    let mut open: Vec<bool> = Vec::new();
+    for (node, depth) in tree.walk() {
+        let of = &tree.nodes[node];
+        let siblings = of.parent.map_or(&tree.roots, |parent| &tree.nodes[parent].children);
+        let is_last = siblings.last() == Some(&node);
+        open.truncate(depth);
+        let before: String = open.iter().map(|open| if *open { "│  " } else { "   " }).collect();
+        open.push(!is_last);
+        let branch = if is_last { "└─" } else { "├─" };
+        let mark = match of.fate {
+            _ if of.is_best => "*",
+            Fate::Kept => " ",
+            Fate::Ended => " ",
+            Fate::Dropped => "·",
+        };
+        let end = if of.fate == Fate::Ended { " ■" } else { "" };
+        writeln!(out, "{before}{branch}{mark}{} {:.2}{end}", labels[node], of.score)?;
+    }
+    writeln!(out, "\n* on the best text   · dropped   ■ ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_long_as_their_shares() {
+        assert_eq!(strip(1.0, 4), "████");
+        assert_eq!(strip(0.5, 3), "█▌");
+        assert_eq!(strip(1e-9, 4), "▏");
+        assert_eq!(strip(0.0, 4), "");
+    }
+}

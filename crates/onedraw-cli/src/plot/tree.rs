@@ -1,0 +1,118 @@
+//! The tree of a beam search: what was kept, what was dropped, what ended.
+
+use onedraw::beam::{Expansion, Fate};
+
+/// A token after a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    pub parent: Option<usize>,
+    pub token: u32,
+    /// What candidates were compared by: the sum of logprobs; of stochastic beams the perturbed one.
+    pub score: f64,
+    pub fate: Fate,
+    /// Whether the best text goes through it.
+    pub is_best: bool,
+    /// Its continuations, the best first.
+    pub children: Vec<usize>,
+}
+
+/// The tree, parents before their children.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tree {
+    pub title: String,
+    pub nodes: Vec<Node>,
+    /// The first tokens, the best first.
+    pub roots: Vec<usize>,
+    /// The node each beam of the next step ends with; `None`: the prompt.
+    beams: Vec<Option<usize>>,
+}
+
+impl Tree {
+    /// Adds a step.
+    pub fn grow(&mut self, expansion: &Expansion) {
+        let first = self.nodes.len();
+        for candidate in &expansion.candidates {
+            // The first step's beams all stand at the prompt.
+            let parent = self.beams.get(candidate.beam).copied().flatten();
+            let (token, score, fate) = (candidate.token, candidate.score, candidate.fate);
+            let node = self.nodes.len();
+            self.nodes.push(Node { parent, token, score, fate, is_best: false, children: Vec::new() });
+            match parent {
+                Some(parent) => self.nodes[parent].children.push(node),
+                None => self.roots.push(node),
+            }
+        }
+        let new = first..self.nodes.len();
+        let of = |beam: usize, token: u32| {
+            let is = |node: &usize| {
+                let candidate = &expansion.candidates[node - first];
+                candidate.beam == beam && candidate.token == token && candidate.fate == Fate::Kept
+            };
+            new.clone().find(is)
+        };
+        self.beams = expansion.branches.iter().map(|branch| of(branch.beam, branch.token)).collect();
+    }
+
+    /// Marks the way that a text took.
+    pub fn mark(&mut self, tokens: &[u32]) {
+        let mut after = &self.roots;
+        let mut way = Vec::new();
+        for token in tokens {
+            // Groups may have looked at the same token; what was dropped went no further.
+            let went = |node: &&usize| {
+                self.nodes[**node].token == *token && self.nodes[**node].fate != Fate::Dropped
+            };
+            let Some(&node) = after.iter().find(went) else { break };
+            way.push(node);
+            after = &self.nodes[node].children;
+        }
+        way.into_iter().for_each(|node| self.nodes[node].is_best = true);
+    }
+
+    /// Nodes from top to bottom as they are shown, with their depth.
+    pub fn walk(&self) -> Vec<(usize, usize)> {
+        let mut order = Vec::with_capacity(self.nodes.len());
+        let mut waiting: Vec<(usize, usize)> = self.roots.iter().rev().map(|&root| (root, 0)).collect();
+        while let Some((node, depth)) = waiting.pop() {
+            order.push((node, depth));
+            waiting.extend(self.nodes[node].children.iter().rev().map(|&child| (child, depth + 1)));
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onedraw::beam::{Branch, Candidate};
+
+    use super::*;
+
+    fn candidate(beam: usize, token: u32, score: f64, fate: Fate) -> Candidate {
+        Candidate { beam, token, logprob: score, score, fate }
+    }
+
+    #[test]
+    fn branches_hang_where_they_grew() {
+        let mut tree = Tree::default();
+        tree.grow(&Expansion {
+            branches: vec![Branch { beam: 0, token: 5 }, Branch { beam: 0, token: 3 }],
+            candidates: vec![
+                candidate(0, 5, -0.5, Fate::Kept),
+                candidate(0, 3, -1.0, Fate::Kept),
+                candidate(0, 9, -2.0, Fate::Dropped),
+            ],
+        });
+        // The second beam gets ahead, and the other ends.
+        tree.grow(&Expansion {
+            branches: vec![Branch { beam: 1, token: 7 }],
+            candidates: vec![candidate(1, 7, -1.1, Fate::Kept), candidate(0, 2, -1.5, Fate::Ended)],
+        });
+        tree.grow(&Expansion { branches: vec![], candidates: vec![candidate(0, 4, -1.2, Fate::Ended)] });
+        let parents: Vec<Option<usize>> = tree.nodes.iter().map(|node| node.parent).collect();
+        assert_eq!(parents, [None, None, None, Some(1), Some(0), Some(3)]);
+        assert_eq!(tree.walk(), [(0, 0), (4, 1), (1, 0), (3, 1), (5, 2), (2, 0)]);
+        tree.mark(&[3, 7, 4]);
+        let best: Vec<usize> = (0..6).filter(|&node| tree.nodes[node].is_best).collect();
+        assert_eq!(best, [1, 3, 5]);
+    }
+}

@@ -1,0 +1,84 @@
+//! What each step of a text was drawn from.
+
+use anyhow::Result;
+use onedraw::math::ln;
+use onedraw::{Rows, Sampler, SamplingParams};
+use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
+
+/// A token of a text, and the distribution it came from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub token: u32,
+    /// Its probability in what it was drawn from.
+    pub probability: f64,
+    /// In bits.
+    pub entropy: f64,
+    /// How many tokens could be drawn.
+    pub kept: usize,
+}
+
+/// The steps of a text that `sampler` drew after `prompt`. The draws are made again, which mirostat learns from.
+pub fn steps<M: LanguageModel>(
+    model: &M,
+    mut sampler: Sampler,
+    prompt: &[u32],
+    tokens: &[u32],
+) -> Result<Vec<Step>> {
+    let whole = [prompt, tokens].concat();
+    let mut steps = Vec::with_capacity(tokens.len());
+    for_each_part(model, &whole[..whole.len().saturating_sub(1)], |place, rows| {
+        for i in (0..rows.len()).filter(|i| place + i + 1 >= prompt.len()) {
+            let Some(&token) = whole.get(place + i + 1) else { continue };
+            let distribution = sampler.distribution(rows.row(i))?;
+            let found = distribution.tokens.iter().position(|kept| *kept == token);
+            steps.push(Step {
+                token,
+                probability: found.map_or(0.0, |place| distribution.probabilities[place]),
+                entropy: entropy(&distribution.probabilities, &distribution.logprobs),
+                kept: distribution.tokens.len(),
+            });
+            let drawn = sampler.peek(rows.row(i), 0)?;
+            // What was taken back and banned is drawn again here; the text is what counts.
+            if token == drawn.token { sampler.accept_sampled(&drawn) } else { sampler.accept(token) }
+        }
+        Ok(())
+    })?;
+    Ok(steps)
+}
+
+/// The sampler of one of the texts that `params` ask for after `prompt`.
+pub fn sampler(params: &SamplingParams, prompt: &[u32], sample: usize) -> Result<Sampler> {
+    let params = SamplingParams { prompt_token_ids: prompt.to_vec(), ..params.clone() };
+    Ok(Sampler::sequences(params)?.swap_remove(sample))
+}
+
+/// In bits.
+pub fn entropy(probabilities: &[f64], logprobs: &[f64]) -> f64 {
+    let nats = probabilities
+        .iter()
+        .zip(logprobs)
+        .fold(0.0, |sum, (p, logprob)| sum - if *p > 0.0 { p * logprob } else { 0.0 });
+    nats / ln(2.0)
+}
+
+/// The rows after every token of a text, a few at a time, with the place of the first.
+pub fn for_each_part<M: LanguageModel>(
+    model: &M,
+    tokens: &[u32],
+    mut look: impl FnMut(usize, Rows<'_>) -> Result<()>,
+) -> Result<()> {
+    /// Rows in memory at a time.
+    const PART: usize = 32;
+    let mut sequence = model.start();
+    // A text may end one token after the context does.
+    let tokens = &tokens[..tokens.len().min(model.context())];
+    for (number, part) in tokens.chunks(PART).enumerate() {
+        let asks = Asks { logits: Wanted::All, ..Asks::default() };
+        let run = Run { asks, ..Run::line(&mut sequence, part) };
+        let logits = model.forward(&mut [run])?.pop().map(|answer| answer.logits).unwrap_or_default();
+        if let Some(rows) = Rows::new(&logits, part.len(), model.vocabulary(), model.vocabulary()) {
+            look(number * PART, rows)?;
+        }
+    }
+    Ok(())
+}
