@@ -1,9 +1,6 @@
 //! `onedraw generate`: text from a prompt.
 
 mod beams;
-mod constraint;
-mod contrast;
-mod parameters;
 mod show;
 
 use std::io::{IsTerminal, Read, Write};
@@ -20,10 +17,10 @@ use onedraw_lm::generate::Texts;
 use onedraw_lm::{Generator, LanguageModel, Tokenizer};
 
 use crate::exit::{DONE, ROW_FAILED};
-pub use crate::generate::beams::BeamFlags;
-use crate::generate::constraint::ConstraintFlags;
-use crate::generate::contrast::{ContrastFlags, Opponent};
-pub use crate::generate::parameters::ParameterFlags;
+use crate::flags::beams::BeamFlags;
+use crate::flags::constraint::ConstraintFlags;
+use crate::flags::contrast::{ContrastFlags, set_off};
+use crate::flags::parameters::ParameterFlags;
 use crate::model::{Model, ModelFlags, bar};
 
 /// How texts are written.
@@ -111,12 +108,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         stats: arguments.stats,
     };
     let constraint = constraint.as_ref();
-    match arguments.contrast.opponent(&model, prompt.len())? {
-        Opponent::Nobody => write_with(llama, arguments, &request, constraint, out),
-        Opponent::Amateur(amateur) => write_with(&amateur.with(llama)?, arguments, &request, constraint, out),
-        Opponent::Negative(guided) => write_with(&guided, arguments, &request, constraint, out),
-        Opponent::Layers(dola) => write_with(&dola, arguments, &request, constraint, out),
-    }
+    let opponent = arguments.contrast.opponent(&model, prompt.len())?;
+    set_off!(llama, opponent, |model| write_with(model, arguments, &request, constraint, out))
 }
 
 /// What is to be written, and how.
@@ -140,7 +133,7 @@ fn write_with<M: LanguageModel>(
     out: &mut impl Write,
 ) -> Result<u8> {
     if arguments.beams.is_asked() {
-        arguments.beams.write(model, request, constraint, out)?;
+        beams::write(&arguments.beams, model, request, constraint, out)?;
         return Ok(DONE);
     }
     let &Request { prompt, heading, ref params, tokenizer, kernel, format, stats } = request;

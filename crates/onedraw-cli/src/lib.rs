@@ -19,6 +19,7 @@ pub mod compare;
 mod destination;
 pub mod exit;
 pub mod explanation;
+mod flags;
 pub mod generate;
 pub mod import;
 mod kernel;

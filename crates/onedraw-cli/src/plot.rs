@@ -8,27 +8,31 @@ mod terminal;
 mod tree;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use onedraw::beam::Expansion;
-use onedraw::{SamplingParams, presets};
+use onedraw::{Constraint, SamplingParams, presets};
+use onedraw_grammar::Matcher;
 use onedraw_lm::{Beams, Generator, LanguageModel, Run, Tokenizer};
 use serde_json::{Map, Value};
 
 use crate::destination::Destination;
 use crate::exit::DONE;
-use crate::generate::{BeamFlags, ParameterFlags};
+use crate::flags::beams::BeamFlags;
+use crate::flags::constraint::ConstraintFlags;
+use crate::flags::contrast::{ContrastFlags, set_off};
+use crate::flags::parameters::ParameterFlags;
 use crate::kernel::check_kernel;
 use crate::logits;
 use crate::matrix::{Matrix, Values};
 use crate::model::{Model, ModelFlags};
 use crate::plot::course::Course;
 use crate::plot::label::{label, shorten};
-use crate::plot::panels::Panels;
+use crate::plot::panels::{Panels, Setting};
 use crate::plot::picture::{Form, Picture};
 use crate::plot::tree::Tree;
 use crate::steps::{sampler, steps};
@@ -51,11 +55,12 @@ pub struct Arguments {
     prompt: String,
     /// Look at a row of this file instead (.npy or .safetensors, or - for a .npy on standard input)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "generation", "beams"])]
+    #[arg(conflicts_with_all = ["contrast", "guidance", "dola", "ConstraintFlags"])]
     logits: Option<PathBuf>,
     /// Which row of the file
     #[arg(long, value_name = "N", default_value_t = 0, requires = "logits")]
     row: usize,
-    /// Several values of any one parameter, side by side: NAME=VALUE,VALUE,…
+    /// Several values of any one parameter, or of alpha, beta or guidance, side by side: NAME=VALUE,VALUE,…
     #[arg(long, value_name = "NAME=VALUES", conflicts_with_all = ["pipeline", "generation", "beams"])]
     vary: Option<String>,
     /// What each stage of the chain does to the row
@@ -78,6 +83,10 @@ pub struct Arguments {
     preset: Option<String>,
     #[command(flatten)]
     beams: BeamFlags,
+    #[command(flatten)]
+    constraint: ConstraintFlags,
+    #[command(flatten)]
+    contrast: ContrastFlags,
     #[command(flatten)]
     parameters: ParameterFlags,
 }
@@ -128,13 +137,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     Ok(DONE)
 }
 
-/// A row, and what is known of it.
+/// Rows, and what is known of them.
 struct Scene {
-    rows: Matrix,
-    row: usize,
-    /// The tokens before it.
+    /// One for each value of a number of contrast, or one for all.
+    rows: Vec<(Matrix, usize)>,
+    /// The tokens before them.
     prompt: Vec<u32>,
     tokenizer: Option<Arc<Tokenizer>>,
+    constraint: Option<Matcher>,
     /// What the model comes with.
     settings: Map<String, Value>,
     title: String,
@@ -142,36 +152,47 @@ struct Scene {
 
 impl Arguments {
     fn panels(&self) -> Result<Figure> {
-        let scene = match &self.logits {
+        let (name, values) = varied(self.vary.as_deref().unwrap_or("temperature=0.5,1,2"))?;
+        let mut scene = match &self.logits {
+            Some(_) if !ParameterFlags::is_parameter(&name) => {
+                bail!("--vary {name}: a file has no model to set off")
+            }
             Some(path) => self.row_of_file(path)?,
-            None => self.row_after_prompt()?,
+            None => self.rows_after_prompt(&name, &values)?,
         };
-        let row = scene.rows.row(scene.row);
         let prepared = |params: SamplingParams| SamplingParams {
             prompt_token_ids: scene.prompt.clone(),
             seed: params.seed.or(Some(0)),
             ..params
         };
         let count = usize::from(self.tokens);
+        let mask = scene.constraint.as_mut().map(|constraint| constraint.mask()).transpose()?;
+        let row = |place: usize| {
+            let (rows, row) = &scene.rows[place.min(scene.rows.len() - 1)];
+            rows.row(*row)
+        };
         let mut figure = if self.pipeline {
             let params = self.parameters.params(self.preset.as_deref(), &scene.settings)?;
-            panels::pipeline(row, prepared(params), count)?
+            panels::pipeline(row(0), prepared(params), mask, count)?
         } else {
-            let (name, values) = varied(self.vary.as_deref().unwrap_or("temperature=0.5,1,2"))?;
-            let each = values.into_iter().map(|(written, value)| {
-                let flags = self.parameters.with(&name, value);
+            let each = values.into_iter().enumerate().map(|(place, (written, value))| {
+                let flags = match ParameterFlags::is_parameter(&name) {
+                    true => self.parameters.with(&name, value),
+                    false => self.parameters.clone(),
+                };
                 let params = flags.params(self.preset.as_deref(), &Map::new());
                 let params = params.map_err(|error| anyhow!("--vary {name}={written}: {error}"))?;
-                Ok((format!("{name} {written}"), prepared(params)))
+                let heading = format!("{name} {}", shorten(&written, 24));
+                Ok(Setting { heading, row: row(place), params: prepared(params) })
             });
-            panels::vary(row, each.collect::<Result<_>>()?, count)?
+            panels::vary(each.collect::<Result<_>>()?, mask, count)?
         };
         figure.title = scene.title;
         let labels = figure.tokens.iter().map(|&token| label(scene.tokenizer.as_deref(), token)).collect();
         Ok(Figure::Panels(figure, labels))
     }
 
-    fn row_of_file(&self, path: &PathBuf) -> Result<Scene> {
+    fn row_of_file(&self, path: &Path) -> Result<Scene> {
         check_kernel(self.model.kernel)?;
         let rows = logits::load(path)?;
         let (name, count) = (path.display(), rows.rows());
@@ -185,20 +206,44 @@ impl Arguments {
             bail!("--model: its tokenizer has {tokens} tokens, the row {}", rows.vocabulary());
         }
         let title = format!("Row {} of {name}", self.row);
-        Ok(Scene { rows, row: self.row, prompt: Vec::new(), tokenizer, settings: Map::new(), title })
+        Ok(Scene {
+            rows: vec![(rows, self.row)],
+            prompt: Vec::new(),
+            tokenizer,
+            constraint: None,
+            settings: Map::new(),
+            title,
+        })
     }
 
-    fn row_after_prompt(&self) -> Result<Scene> {
+    /// The row after the prompt, once for each value of a number of contrast.
+    fn rows_after_prompt(&self, name: &str, values: &[(String, Value)]) -> Result<Scene> {
         let model = Model::open(&self.model)?;
         let prompt = self.encode(&model)?;
-        let mut sequence = model.llama.start();
-        let answer = model.llama.forward(&mut [Run::line(&mut sequence, &prompt)])?.pop();
-        let logits = answer.map(|answer| answer.logits).unwrap_or_default();
-        let rows = Matrix::new(1, model.llama.vocabulary(), Values::F32(logits));
-        let rows = rows.ok_or_else(|| anyhow!("the model gave no row"))?;
+        let each: Vec<ContrastFlags> = match ParameterFlags::is_parameter(name) {
+            true => vec![self.contrast.clone()],
+            false => {
+                let with = |(written, value): &(String, Value)| {
+                    let flags = match value.as_f64() {
+                        Some(value) => self.contrast.with(name, value),
+                        None => Err(anyhow!("is not a number")),
+                    };
+                    flags.map_err(|error| anyhow!("--vary {name}={written}: {error}"))
+                };
+                values.iter().map(with).collect::<Result<_>>()?
+            }
+        };
+        let row = |flags: &ContrastFlags| -> Result<(Matrix, usize)> {
+            let opponent = flags.opponent(&model, prompt.len())?;
+            let logits = set_off!(&model.llama, opponent, |model| last_row(model, &prompt)?);
+            let rows = Matrix::new(1, model.llama.vocabulary(), Values::F32(logits));
+            Ok((rows.ok_or_else(|| anyhow!("the model gave no row"))?, 0))
+        };
+        let rows = each.iter().map(row).collect::<Result<_>>()?;
+        let constraint = self.constraint.matcher(&model, &self.params(&model, 1)?)?;
         let Model { tokenizer, generation, .. } = model;
         let (settings, title) = (generation.params, self.title("The next token after"));
-        Ok(Scene { rows, row: 0, prompt, tokenizer: Some(tokenizer), settings, title })
+        Ok(Scene { rows, prompt, tokenizer: Some(tokenizer), constraint, settings, title })
     }
 
     /// The prompt's tokens.
@@ -232,16 +277,23 @@ impl Arguments {
         let model = Model::open(&self.model)?;
         let prompt = self.encode(&model)?;
         let params = SamplingParams { n: 1, ..self.params(&model, 48)? };
-        let mut generator = Generator::new(&model.llama, &*model.tokenizer).kernel(self.model.kernel);
-        generator.add(&prompt, params.clone())?;
-        let text = generator.finish()?.pop().ok_or_else(|| anyhow!("the model wrote nothing"))?;
-        if let Some(error) = text.error {
-            bail!("{error}");
-        }
-        let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
-        let sampler = sampler(&params, &prompt, 0)?.kernel(self.model.kernel);
-        let steps = steps(&model.llama, sampler, &prompt, &tokens)?;
-        let labels = tokens.iter().map(|&token| label(Some(&model.tokenizer), token)).collect();
+        let constraint = self.constraint.matcher(&model, &params)?;
+        let opponent = self.contrast.opponent(&model, prompt.len())?;
+        let steps = set_off!(&model.llama, opponent, |with| {
+            let mut generator = Generator::new(with, &*model.tokenizer).kernel(self.model.kernel);
+            match &constraint {
+                Some(constraint) => generator.add_constrained(&prompt, params.clone(), constraint)?,
+                None => generator.add(&prompt, params.clone())?,
+            };
+            let text = generator.finish()?.pop().ok_or_else(|| anyhow!("the model wrote nothing"))?;
+            if let Some(error) = text.error {
+                bail!("{error}");
+            }
+            let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
+            let sampler = sampler(&params, &prompt, 0)?.kernel(self.model.kernel);
+            steps(with, sampler, &prompt, &tokens, constraint.map(|constraint| constraint.fork()))?
+        });
+        let labels = steps.iter().map(|step| label(Some(&model.tokenizer), step.token)).collect();
         Ok(Course { title: self.title("A text after"), steps, labels })
     }
 
@@ -249,15 +301,30 @@ impl Arguments {
         let model = Model::open(&self.model)?;
         let prompt = self.encode(&model)?;
         let params = self.params(&model, 6)?;
+        let constraint = self.constraint.matcher(&model, &params)?;
+        let opponent = self.contrast.opponent(&model, prompt.len())?;
         let mut tree = Tree::default();
         let mut watch = |expansion: &Expansion| tree.grow(expansion);
-        let beams = Beams::new(&model.llama, &*model.tokenizer).kernel(self.model.kernel).watched(&mut watch);
-        let best = self.beams.best(beams, &prompt, params)?;
+        let best = set_off!(&model.llama, opponent, |with| {
+            let mut beams = Beams::new(with, &*model.tokenizer).kernel(self.model.kernel);
+            if let Some(constraint) = &constraint {
+                beams = beams.constrained(constraint);
+            }
+            self.beams.best(beams.watched(&mut watch), &prompt, params)?
+        });
         tree.mark(&best);
-        tree.title = self.title(if self.beams.is_stochastic() { "Beams drawn after" } else { "Beams after" });
+        let words = if self.beams.is_stochastic() { "Beams drawn after" } else { "Beams after" };
+        tree.title = self.title(words);
         let labels = tree.nodes.iter().map(|node| label(Some(&model.tokenizer), node.token)).collect();
         Ok(Figure::Tree(tree, labels))
     }
+}
+
+/// The logits after a prompt.
+fn last_row<M: LanguageModel>(model: &M, prompt: &[u32]) -> Result<Vec<f32>> {
+    let mut sequence = model.start();
+    let answer = model.forward(&mut [Run::line(&mut sequence, prompt)])?.pop();
+    Ok(answer.map(|answer| answer.logits).unwrap_or_default())
 }
 
 /// The parameter that is varied, and its values as they were written and read.
@@ -266,7 +333,7 @@ fn varied(text: &str) -> Result<(String, Vec<(String, Value)>)> {
         anyhow!("--vary: NAME=VALUE,VALUE is wanted, such as temperature=0.5,1,2, not `{text}`")
     })?;
     let name = name.trim().replace('-', "_");
-    if !ParameterFlags::is_parameter(&name) {
+    if !ParameterFlags::is_parameter(&name) && !ContrastFlags::NUMBERS.contains(&name.as_str()) {
         bail!("--vary: `{name}` is not a parameter");
     }
     let values: Vec<(String, Value)> = apart(values)

@@ -1,8 +1,10 @@
 //! What each step of a text was drawn from.
 
+use std::collections::VecDeque;
+
 use anyhow::Result;
 use onedraw::math::ln;
-use onedraw::{Rows, Sampler, SamplingParams};
+use onedraw::{Constraint, Row, Rows, Sampler, SamplingParams};
 use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
 
 /// A token of a text, and the distribution it came from.
@@ -17,33 +19,65 @@ pub struct Step {
     pub kept: usize,
 }
 
-/// The steps of a text that `sampler` drew after `prompt`. The draws are made again, which mirostat learns from.
+/// The steps of a text that `sampler` drew after `prompt`, under a constraint at its beginning. The draws are made again, which
+/// mirostat learns from.
 pub fn steps<M: LanguageModel>(
     model: &M,
     mut sampler: Sampler,
     prompt: &[u32],
     tokens: &[u32],
+    mut constraint: Option<Box<dyn Constraint>>,
 ) -> Result<Vec<Step>> {
     let whole = [prompt, tokens].concat();
     let mut steps = Vec::with_capacity(tokens.len());
+    // What a constraint forces is taken without a draw.
+    let mut forced: VecDeque<u32> = VecDeque::new();
     for_each_part(model, &whole[..whole.len().saturating_sub(1)], |place, rows| {
         for i in (0..rows.len()).filter(|i| place + i + 1 >= prompt.len()) {
             let Some(&token) = whole.get(place + i + 1) else { continue };
-            let distribution = sampler.distribution(rows.row(i))?;
-            let found = distribution.tokens.iter().position(|kept| *kept == token);
-            steps.push(Step {
-                token,
-                probability: found.map_or(0.0, |place| distribution.probabilities[place]),
-                entropy: entropy(&distribution.probabilities, &distribution.logprobs),
-                kept: distribution.tokens.len(),
-            });
-            let drawn = sampler.peek(rows.row(i), 0)?;
-            // What was taken back and banned is drawn again here; the text is what counts.
-            if token == drawn.token { sampler.accept_sampled(&drawn) } else { sampler.accept(token) }
+            let row = rows.row(i);
+            if let Some(constraint) = constraint.as_mut().filter(|_| forced.is_empty()) {
+                forced = constraint.forced()?.into();
+            }
+            if forced.pop_front() == Some(token) {
+                steps.push(Step { token, probability: 1.0, entropy: 0.0, kept: 1 });
+                sampler.accept(token);
+            } else {
+                let mask = constraint.as_mut().map(|constraint| constraint.mask()).transpose()?;
+                steps.push(step(&mut sampler, row, mask, token)?);
+            }
+            if let Some(constraint) = constraint.as_mut().filter(|_| place + i + 2 < whole.len()) {
+                constraint.accept(token)?;
+            }
         }
         Ok(())
     })?;
     Ok(steps)
+}
+
+/// One draw, whose outcome is known.
+fn step(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: u32) -> Result<Step> {
+    let distribution = match mask {
+        Some(mask) => sampler.distribution_masked(row, mask)?,
+        None => sampler.distribution(row)?,
+    };
+    let found = distribution.tokens.iter().position(|kept| *kept == token);
+    let length = sampler.output().len();
+    let drawn = match mask {
+        Some(mask) => sampler.sample_masked(row, mask)?,
+        None => sampler.sample(row)?,
+    };
+    if drawn.token != token {
+        // What was taken back and banned is drawn again here; the text is what counts.
+        sampler.rewind(length);
+        sampler.accept(token);
+    }
+    Ok(Step {
+        token,
+        probability: found.map_or(0.0, |place| distribution.probabilities[place]),
+        entropy: entropy(&distribution.probabilities, &distribution.logprobs),
+        kept: distribution.tokens.len(),
+    })
 }
 
 /// The sampler of one of the texts that `params` ask for after `prompt`.

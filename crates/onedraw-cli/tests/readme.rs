@@ -1,30 +1,10 @@
 //! The README's lines run as they stand there.
 
-use std::path::Path;
+mod support;
+
 use std::process::Command;
 
-fn repository() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-}
-
-/// The text between backquotes of every table row, and the lines of every shell block.
-fn commands(readme: &str) -> Vec<String> {
-    let mut in_shell = false;
-    let mut commands = Vec::new();
-    for line in readme.lines() {
-        match line {
-            "```sh" => in_shell = true,
-            "```" => in_shell = false,
-            _ if in_shell => commands.push(line.to_owned()),
-            _ if line.starts_with('|') => {
-                commands.extend(line.split('`').skip(1).step_by(2).map(str::to_owned))
-            }
-            _ => {}
-        }
-    }
-    commands.retain(|command| command.starts_with("onedraw ") || command.starts_with("show '"));
-    commands
-}
+use support::{commands, repository, run_as_written};
 
 #[test]
 fn every_command_of_the_program_runs() {
@@ -32,21 +12,7 @@ fn every_command_of_the_program_runs() {
     let definition = readme.lines().find(|line| line.starts_with("show() {")).expect("what `show` is");
     let commands = commands(&readme);
     assert!(commands.len() > 45, "{} commands found", commands.len());
-    let program = Path::new(env!("CARGO_BIN_EXE_onedraw"));
-    let folder = program.parent().expect("a folder");
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").expect("a path"));
-    for command in commands {
-        let output = Command::new("sh")
-            .arg("-c")
-            .arg(format!("{definition}\n{command}"))
-            .current_dir(repository())
-            .env("PATH", &path)
-            .output()
-            .expect("a shell");
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{command}\n{error}");
-        assert!(!output.stdout.is_empty(), "{command} prints nothing");
-    }
+    commands.iter().for_each(|command| run_as_written(definition, command));
 }
 
 /// The story at the top is what the first command writes.

@@ -78,7 +78,7 @@ impl Scene<'_> {
             sum += self.logprob(&text.tokens)?;
             if strategy.search == Search::Draw {
                 let sampler = sampler(params, self.prompt, sample)?.kernel(self.kernel);
-                for step in steps(model, sampler, self.prompt, &text.tokens)? {
+                for step in steps(model, sampler, self.prompt, &text.tokens, None)? {
                     (bits, kept) = (bits + step.entropy, kept + step.kept as f64);
                 }
             }

@@ -3,178 +3,63 @@
 use std::io::Write;
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
-use clap::{Args, ValueEnum};
-use onedraw::beam::{BeamParams, BeamStyle, Drawn, EarlyStopping, Hypothesis};
+use anyhow::Result;
+use onedraw::beam::{Drawn, Hypothesis};
 use onedraw::{Finish, SamplingParams};
 use onedraw_grammar::Matcher;
-use onedraw_lm::{Beams, Found, GenerateError, LanguageModel};
+use onedraw_lm::{Beams, Found, LanguageModel};
 use serde_json::{Value, json};
 
+use crate::flags::beams::{BeamFlags, named};
 use crate::generate::{Format, Request};
 
-/// Whose rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Style {
-    /// Hugging Face's
-    Hf,
-    /// vLLM's
-    Vllm,
-    /// Hugging Face's with GNMT's length penalty
-    Gnmt,
-}
-
-/// When to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Early {
-    /// Once the best running text would not do if it ended now
-    False,
-    /// Once there are as many ended texts as beams
-    True,
-    /// Once no running text can become better
-    Never,
-}
-
-/// How to search.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Beam search")]
-pub struct BeamFlags {
-    /// Search for the best texts with so many beams; -n of them are shown
-    #[arg(long, value_name = "N")]
-    beams: Option<usize>,
-    /// Whose rules
-    #[arg(long, value_enum, default_value_t = Style::Hf, requires = "beams")]
-    beam_style: Style,
-    /// The power of the length that scores are divided by
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true, requires = "beams")]
-    length_penalty: f64,
-    /// When to stop
-    #[arg(long, value_enum, default_value_t = Early::False, requires = "beams")]
-    early_stopping: Early,
-    /// So many groups of beams, each of which avoids what those before it chose
-    #[arg(long, value_name = "GROUPS", requires = "beams")]
-    diverse: Option<usize>,
-    /// What a token loses for each beam of an earlier group that chose it
-    #[arg(long, value_name = "PENALTY", default_value_t = 1.0, requires = "diverse")]
-    diversity_penalty: f64,
-    /// Draw as many texts as beams without replacement; temperature and truncations act, and all are shown
-    #[arg(long, requires = "beams", conflicts_with_all = ["beam_style", "length_penalty", "early_stopping", "diverse"])]
-    stochastic: bool,
-}
-
-impl BeamFlags {
-    /// Whether there are beams at all.
-    pub fn is_asked(&self) -> bool {
-        self.beams.is_some()
+/// Searches, and writes what was found.
+pub fn write<M: LanguageModel>(
+    flags: &BeamFlags,
+    model: &M,
+    request: &Request<'_>,
+    constraint: Option<&Matcher>,
+    out: &mut impl Write,
+) -> Result<()> {
+    let begun = Instant::now();
+    let mut beams = Beams::new(model, request.tokenizer).kernel(request.kernel);
+    if let Some(constraint) = constraint {
+        beams = beams.constrained(constraint);
     }
-
-    fn params(&self) -> BeamParams {
-        BeamParams {
-            width: self.beams.unwrap_or_default(),
-            style: match self.beam_style {
-                Style::Hf => BeamStyle::Hf,
-                Style::Vllm => BeamStyle::Vllm,
-                Style::Gnmt => BeamStyle::Gnmt,
-            },
-            length_penalty: self.length_penalty,
-            early_stopping: match self.early_stopping {
-                Early::False => EarlyStopping::Heuristic,
-                Early::True => EarlyStopping::Full,
-                Early::Never => EarlyStopping::Never,
-            },
-            groups: self.diverse.unwrap_or(1),
-            diversity_penalty: if self.diverse.is_some_and(|groups| groups > 1) {
-                self.diversity_penalty
-            } else {
-                0.0
-            },
+    let params: SamplingParams = request.params.clone();
+    let (texts, seed) = match flags.is_stochastic() {
+        false => {
+            let found = beams.search(request.prompt, params, flags.params()).map_err(named)?;
+            (found.into_iter().map(searched).collect::<Vec<_>>(), None)
         }
-    }
-
-    /// Whether they are drawn.
-    pub fn is_stochastic(&self) -> bool {
-        self.stochastic
-    }
-
-    /// The tokens of the best text.
-    pub fn best<M: LanguageModel>(
-        &self,
-        beams: Beams<'_, M>,
-        prompt: &[u32],
-        params: SamplingParams,
-    ) -> Result<Vec<u32>> {
-        let best = match self.stochastic {
-            false => {
-                let found = beams.search(prompt, params, self.params()).map_err(named)?;
-                found.into_iter().next().map(|found| found.hypothesis.tokens)
-            }
-            true => {
-                let (drawn, _) = beams.draw(prompt, params, self.params().width).map_err(named)?;
-                drawn.into_iter().next().map(|found| found.hypothesis.tokens)
-            }
-        };
-        Ok(best.unwrap_or_default())
-    }
-
-    /// Searches, and writes what was found.
-    pub(crate) fn write<M: LanguageModel>(
-        &self,
-        model: &M,
-        request: &Request<'_>,
-        constraint: Option<&Matcher>,
-        out: &mut impl Write,
-    ) -> Result<()> {
-        let begun = Instant::now();
-        let mut beams = Beams::new(model, request.tokenizer).kernel(request.kernel);
-        if let Some(constraint) = constraint {
-            beams = beams.constrained(constraint);
+        true => {
+            let (drawn, seed) = beams.draw(request.prompt, params, flags.params().width).map_err(named)?;
+            (drawn.into_iter().map(drawn_text).collect(), Some(seed))
         }
-        let params: SamplingParams = request.params.clone();
-        let (texts, seed) = match self.stochastic {
-            false => {
-                let found = beams.search(request.prompt, params, self.params()).map_err(named)?;
-                (found.into_iter().map(searched).collect::<Vec<_>>(), None)
-            }
-            true => {
-                let (drawn, seed) = beams.draw(request.prompt, params, self.params().width).map_err(named)?;
-                (drawn.into_iter().map(drawn_text).collect(), Some(seed))
-            }
-        };
-        let seconds = begun.elapsed().as_secs_f64();
-        for (number, text) in texts.iter().enumerate() {
-            match request.format {
-                Format::Json => {
-                    let mut line = text.line.clone();
-                    if texts.len() > 1 {
-                        line["sample"] = number.into();
-                    }
-                    line["seed"] = seed.map_or(Value::Null, Value::from);
-                    line["timings"] = json!({ "prompt_tokens": request.prompt.len(), "seconds": seconds });
-                    writeln!(out, "{line}")?;
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    for (number, text) in texts.iter().enumerate() {
+        match request.format {
+            Format::Json => {
+                let mut line = text.line.clone();
+                if texts.len() > 1 {
+                    line["sample"] = number.into();
                 }
-                Format::Text if texts.len() == 1 => writeln!(out, "{}{}", request.heading, text.text)?,
-                Format::Text => {
-                    writeln!(out, "--- {}: {} ---\n{}{}", number + 1, text.worth, request.heading, text.text)?
-                }
+                line["seed"] = seed.map_or(Value::Null, Value::from);
+                line["timings"] = json!({ "prompt_tokens": request.prompt.len(), "seconds": seconds });
+                writeln!(out, "{line}")?;
+            }
+            Format::Text if texts.len() == 1 => writeln!(out, "{}{}", request.heading, text.text)?,
+            Format::Text => {
+                writeln!(out, "--- {}: {} ---\n{}{}", number + 1, text.worth, request.heading, text.text)?
             }
         }
-        if request.stats {
-            out.flush()?;
-            writeln!(std::io::stderr(), "{} texts in {seconds:.2} seconds", texts.len())?;
-        }
-        Ok(())
     }
-}
-
-/// An error that names the flag.
-fn named(error: GenerateError) -> anyhow::Error {
-    match error {
-        GenerateError::Param(error) => {
-            let name = if error.field() == "beam_groups" { "diverse" } else { error.field() };
-            anyhow!("--{}: {}", name.replace('_', "-"), error.message())
-        }
-        other => anyhow!(other),
+    if request.stats {
+        out.flush()?;
+        writeln!(std::io::stderr(), "{} texts in {seconds:.2} seconds", texts.len())?;
     }
+    Ok(())
 }
 
 /// A text to be shown.

@@ -1,6 +1,6 @@
 //! Distributions side by side: under several values of a parameter, or stage by stage.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 use onedraw::explain::StageEffect;
@@ -55,34 +55,53 @@ const MOST: usize = 16;
 struct Whole {
     heading: String,
     notes: Vec<String>,
-    bars: HashMap<u32, Bar>,
+    bars: BTreeMap<u32, Bar>,
 }
 
-/// The distribution that each of some parameters makes of a row. `count`: how many tokens are shown.
-pub fn vary(row: Row<'_>, each: Vec<(String, SamplingParams)>, count: usize) -> Result<Panels> {
-    let panel = |(heading, params): (String, SamplingParams)| -> Result<Whole> {
-        let mut sampler = Sampler::new(params)?;
-        let distribution = sampler.distribution(row).map_err(|error| anyhow!("{heading}: {error}"))?;
-        let drawn = sampler.peek(row, 0)?.token;
-        let bits = entropy(&distribution.probabilities, &distribution.logprobs);
-        let pairs = distribution.tokens.iter().zip(&distribution.probabilities);
-        let bar = |(token, p): (&u32, &f64)| {
-            (*token, if *token == drawn { Bar::Drawn(*p) } else { Bar::Stays(*p) })
-        };
-        let notes = vec![tokens(distribution.tokens.len()), format!("entropy {bits:.2} bits")];
-        Ok(Whole { heading, notes, bars: pairs.map(bar).collect() })
-    };
-    if each.len() > MOST {
-        bail!("--vary: {} values; at most {MOST} fit a figure", each.len());
+/// A row and what is done to it.
+pub struct Setting<'a> {
+    pub heading: String,
+    pub row: Row<'a>,
+    pub params: SamplingParams,
+}
+
+/// The distribution that each setting makes, among the tokens of `mask`. `count`: how many tokens are shown.
+pub fn vary(settings: Vec<Setting<'_>>, mask: Option<&[u32]>, count: usize) -> Result<Panels> {
+    if settings.len() > MOST {
+        bail!("--vary: {} values; at most {MOST} fit a figure", settings.len());
     }
-    let wholes = each.into_iter().map(panel).collect::<Result<_>>()?;
+    let wholes = settings.into_iter().map(|setting| whole(setting, mask)).collect::<Result<_>>()?;
     Ok(choose(wholes, count))
 }
 
-/// What each stage makes of a row.
-pub fn pipeline(row: Row<'_>, params: SamplingParams, count: usize) -> Result<Panels> {
+fn whole(Setting { heading, row, params }: Setting<'_>, mask: Option<&[u32]>) -> Result<Whole> {
+    let mut sampler = Sampler::new(params)?;
+    let named = |error| anyhow!("{heading}: {error}");
+    let distribution = match mask {
+        Some(mask) => sampler.distribution_masked(row, mask).map_err(named)?,
+        None => sampler.distribution(row).map_err(named)?,
+    };
+    let drawn = match mask {
+        Some(mask) => sampler.sample_masked(row, mask)?.token,
+        None => sampler.sample(row)?.token,
+    };
+    let bits = entropy(&distribution.probabilities, &distribution.logprobs);
+    let pairs = distribution.tokens.iter().zip(&distribution.probabilities);
+    let bar =
+        |(token, p): (&u32, &f64)| (*token, if *token == drawn { Bar::Drawn(*p) } else { Bar::Stays(*p) });
+    let bars = pairs.map(bar).collect();
+    let notes = vec![tokens(distribution.tokens.len()), format!("entropy {bits:.2} bits")];
+    Ok(Whole { heading, notes, bars })
+}
+
+/// What each stage makes of a row, among the tokens of `mask`.
+pub fn pipeline(row: Row<'_>, params: SamplingParams, mask: Option<&[u32]>, count: usize) -> Result<Panels> {
     let settings = serde_json::to_value(&params)?;
-    let explanation = Sampler::new(params)?.explain(row, row.len())?;
+    let mut sampler = Sampler::new(params)?;
+    let explanation = match mask {
+        Some(mask) => sampler.explain_masked(row, mask, row.len())?,
+        None => sampler.explain(row, row.len())?,
+    };
     let last = explanation.stages.len() - 1;
     let whole = |(place, effect): (usize, &StageEffect)| {
         let goes = effect.removed.iter().map(|gone| (gone.token, Bar::Goes(gone.probability)));
@@ -132,7 +151,7 @@ pub fn percent(p: f64) -> String {
 
 /// Cuts distributions down to the tokens that are the most likely in any of them, and all others together.
 fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
-    let mut highest: HashMap<u32, f64> = HashMap::new();
+    let mut highest: BTreeMap<u32, f64> = BTreeMap::new();
     for (token, bar) in wholes.iter().flat_map(|whole| &whole.bars) {
         let seen = highest.entry(*token).or_default();
         *seen = seen.max(bar.probability());
@@ -154,13 +173,11 @@ fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
     Panels { title: String::new(), tokens, panels }
 }
 
-/// The mass of the tokens that are not shown, added up from the smallest: the sum depends on nothing else.
+/// The tokens that are not shown, together.
 fn others(whole: &Whole, shown: &[u32]) -> Bar {
     let hidden = whole.bars.iter().filter(|(token, _)| !shown.contains(token)).map(|(_, bar)| *bar);
     let left: Vec<Bar> = hidden.filter(|bar| matches!(bar, Bar::Stays(_) | Bar::Drawn(_))).collect();
-    let mut masses: Vec<f64> = left.iter().map(|bar| bar.probability()).collect();
-    masses.sort_unstable_by(f64::total_cmp);
-    let sum = masses.iter().sum();
+    let sum = left.iter().map(|bar| bar.probability()).sum();
     if left.is_empty() {
         Bar::Absent
     } else if left.iter().any(|bar| matches!(bar, Bar::Drawn(_))) {
@@ -194,6 +211,10 @@ mod tests {
     /// Probabilities 0.6, 0.3 and 0.1.
     const ROW: [f32; 3] = [-0.510_825_6, -1.203_972_8, -std::f32::consts::LN_10];
 
+    fn setting(json: &str) -> Setting<'static> {
+        Setting { heading: json.to_owned(), row: (&ROW[..]).into(), params: params(json) }
+    }
+
     #[track_caller]
     fn assert_close(bars: &[Bar], expected: &[Bar]) {
         let same = |(one, other): (&Bar, &Bar)| {
@@ -205,9 +226,8 @@ mod tests {
 
     #[test]
     fn a_panel_for_each_value() {
-        let each = ["{\"seed\":0,\"temperature\":0}", "{\"seed\":0,\"top_k\":2}"];
-        let each = each.map(|json| (json.to_owned(), params(json))).to_vec();
-        let figure = vary((&ROW[..]).into(), each, 2).expect("panels");
+        let each = ["{\"seed\":0,\"temperature\":0}", "{\"seed\":0,\"top_k\":2}"].map(setting);
+        let figure = vary(each.into(), None, 2).expect("panels");
         assert_eq!(figure.tokens, [0, 1]);
         assert_close(&figure.panels[0].bars, &[Bar::Drawn(1.0), Bar::Absent]);
         assert!((figure.panels[1].bars[0].probability() - 2.0 / 3.0).abs() < 1e-6);
@@ -217,16 +237,26 @@ mod tests {
 
     #[test]
     fn tokens_that_are_not_shown_are_added_up() {
-        let figure =
-            vary((&ROW[..]).into(), vec![(String::new(), params("{\"seed\":0}"))], 1).expect("a panel");
+        let figure = vary(vec![setting("{\"seed\":0}")], None, 1).expect("a panel");
         assert_eq!((figure.tokens.as_slice(), figure.has_others()), (&[0][..], true));
         assert!((figure.panels[0].bars[1].probability() - 0.4).abs() < 1e-6);
     }
 
     #[test]
+    fn a_mask_leaves_what_it_allows() {
+        let figure = vary(vec![setting("{\"seed\":0}")], Some(&[0b110]), 5).expect("a panel");
+        assert_eq!(figure.tokens, [1, 2]);
+        assert!((figure.panels[0].bars[0].probability() - 0.75).abs() < 1e-6);
+        let figure = pipeline((&ROW[..]).into(), params("{\"seed\":0}"), Some(&[0b100]), 5).expect("panels");
+        assert_eq!(figure.tokens, [2, 0, 1]);
+        let last = &figure.panels.last().expect("a panel").bars;
+        assert_close(last, &[Bar::Drawn(1.0), Bar::Goes(0.6), Bar::Goes(0.3)]);
+    }
+
+    #[test]
     fn a_panel_for_each_stage() {
         let settings = params(r#"{"seed": 0, "top_k": 2, "min_p": 0.4, "temperature": 0.5}"#);
-        let figure = pipeline((&ROW[..]).into(), settings, 5).expect("panels");
+        let figure = pipeline((&ROW[..]).into(), settings, None, 5).expect("panels");
         let headings: Vec<&str> = figure.panels.iter().map(|panel| panel.heading.as_str()).collect();
         assert_eq!(headings, ["the model's row", "temperature 0.5", "min_p 0.4", "top_k 2"]);
         assert_close(&figure.panels[0].bars, &[Bar::Stays(0.6), Bar::Stays(0.3), Bar::Stays(0.1)]);

@@ -136,3 +136,57 @@ pub fn coarse(length: usize, salt: u32) -> Vec<f32> {
     let value = |i: u32| ((i ^ salt).wrapping_mul(2_654_435_761) >> 26) as f32 / 8.0 - 4.0;
     (0..length as u32).map(value).collect()
 }
+
+/// The repository, where the commands of documents run.
+pub fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The lines of every shell block of a document, and what stands between backquotes in its tables, as far as they call the program.
+pub fn commands(document: &str) -> Vec<String> {
+    let mut in_shell = false;
+    let mut commands = Vec::new();
+    for line in document.lines() {
+        match line {
+            "```sh" => in_shell = true,
+            "```" => in_shell = false,
+            _ if in_shell => commands.push(line.to_owned()),
+            _ if line.starts_with('|') => {
+                commands.extend(line.split('`').skip(1).step_by(2).map(str::to_owned))
+            }
+            _ => {}
+        }
+    }
+    commands.retain(|command| command.starts_with("onedraw ") || command.starts_with("show '"));
+    commands
+}
+
+/// Runs a command of a document as a reader would, after `definition`, with the program on the path. It must print something; a picture that
+/// it writes must be the one that is there.
+pub fn run_as_written(definition: &str, command: &str) {
+    let folder = Folder::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_onedraw"));
+    let programs = program.parent().expect("a folder").display();
+    let path = format!("{programs}:{}", std::env::var("PATH").expect("a path"));
+    let (before, picture) = match command.split_once(" --output ") {
+        Some((before, picture)) => (before, Some(picture)),
+        None => (command, None),
+    };
+    let written = picture.map(|picture| folder.path().join(picture.replace('/', "-")));
+    let output = written.as_ref().map_or(String::new(), |path| format!(" --output {}", path.display()));
+    let run = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{definition}\n{before}{output}"))
+        .current_dir(repository())
+        .env("PATH", &path)
+        .output()
+        .expect("a shell");
+    assert!(run.status.success(), "{command}\n{}", String::from_utf8_lossy(&run.stderr));
+    match (picture, written) {
+        (Some(picture), Some(written)) => {
+            let there = std::fs::read(repository().join(picture)).expect(picture);
+            assert!(there == std::fs::read(written).expect(command), "{command} paints another picture");
+        }
+        _ => assert!(!run.stdout.is_empty(), "{command} prints nothing"),
+    }
+}

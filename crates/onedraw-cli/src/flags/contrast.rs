@@ -11,7 +11,7 @@ use onedraw_lm::{Llama, Tokenizer, stories};
 use crate::model::{Model, same_tokens};
 
 /// At most one of the three.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Contrast")]
 pub struct ContrastFlags {
     /// Set the model off against a weaker one with the same tokens [without DIR: the embedded model's drafter]
@@ -59,7 +59,50 @@ impl Amateur {
     }
 }
 
+/// Gives the model that `$opponent` makes of `$expert` to `$body`, whatever its type.
+macro_rules! set_off {
+    ($expert:expr, $opponent:expr, |$model:ident| $body:expr) => {
+        match $opponent {
+            $crate::flags::contrast::Opponent::Nobody => {
+                let $model = $expert;
+                $body
+            }
+            $crate::flags::contrast::Opponent::Amateur(amateur) => {
+                let $model = &amateur.with($expert)?;
+                $body
+            }
+            $crate::flags::contrast::Opponent::Negative($model) => {
+                let $model = &$model;
+                $body
+            }
+            $crate::flags::contrast::Opponent::Layers($model) => {
+                let $model = &$model;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use set_off;
+
 impl ContrastFlags {
+    /// The names of its numbers.
+    pub const NUMBERS: [&str; 4] = ["alpha", "beta", "amateur_temperature", "guidance"];
+
+    /// The same with another value of the number of that name, where there is something that it belongs to.
+    pub fn with(&self, name: &str, value: f64) -> Result<Self> {
+        let flags = self.clone();
+        let (has_amateur, has_layers) = (self.contrast.is_some(), self.dola.is_some());
+        Ok(match name {
+            "alpha" if has_amateur || has_layers => Self { alpha: value, ..flags },
+            "beta" if has_amateur => Self { beta: Some(value), ..flags },
+            "amateur_temperature" if has_amateur => Self { amateur_temperature: value, ..flags },
+            "guidance" if !has_amateur && !has_layers => Self { guidance: Some(value), ..flags },
+            "guidance" => bail!("cannot be used with --contrast or --dola"),
+            "alpha" => bail!("needs --contrast or --dola"),
+            _ => bail!("needs --contrast"),
+        })
+    }
+
     /// Against what `model` is set off, for a prompt of so many tokens.
     pub fn opponent<'a>(&self, model: &'a Model, prompt: usize) -> Result<Opponent<'a>> {
         let named = |error: onedraw::ParamError| {

@@ -1,0 +1,6 @@
+//! Flags that several commands take: sampling parameters, beams, constraints, contrast.
+
+pub mod beams;
+pub mod constraint;
+pub mod contrast;
+pub mod parameters;
