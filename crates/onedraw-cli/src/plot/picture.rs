@@ -133,7 +133,7 @@ impl Picture {
     fn svg(&self) -> Result<Vec<u8>> {
         let mut text = String::new();
         let area = SVGBackend::with_string(&mut text, self.size(1.0)?).into_drawing_area();
-        let painted = self.paint(&area, 1.0).and_then(|()| self.write(&area));
+        let painted = self.paint(&area, 1.0).and_then(|()| self.write(&area)).and_then(|()| area.present());
         painted.map_err(|error| anyhow!("the picture cannot be painted: {error}"))?;
         drop(area);
         Ok(text.into_bytes())
@@ -145,7 +145,9 @@ impl Picture {
         let (width, height) = self.size(SCALE)?;
         let mut pixels = vec![0; 3 * width as usize * height as usize];
         let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-        self.paint(&area, SCALE).map_err(|error| anyhow!("the picture cannot be painted: {error}"))?;
+        self.paint(&area, SCALE)
+            .and_then(|()| area.present())
+            .map_err(|error| anyhow!("the picture cannot be painted: {error}"))?;
         drop(area);
         let font = FontRef::try_from_slice(FONT)?;
         let mut grid = Pixels { bytes: &mut pixels, width: width as usize };
@@ -191,7 +193,7 @@ impl Picture {
                 }
             }
         }
-        area.present()
+        Ok(())
     }
 
     /// The words, as SVG has them.
@@ -212,7 +214,7 @@ impl Picture {
             let style = font.color(&colour.rgb()).pos(Pos::new(horizontal, VPos::Center));
             area.draw(&Text::new(text.as_str(), (x.round() as i32, y.round() as i32), style))?;
         }
-        area.present()
+        Ok(())
     }
 }
 
@@ -256,6 +258,7 @@ mod tests {
         );
         assert!(svg.contains("points=\"0,39 59,39 \""), "{svg}");
         assert!(svg.contains("a&lt;b"), "{svg}");
+        assert!(svg.matches("</svg>").count() == 1 && svg.trim_end().ends_with("</svg>"), "{svg}");
     }
 
     #[test]

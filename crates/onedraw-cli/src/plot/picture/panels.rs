@@ -4,8 +4,8 @@ use crate::plot::label::LONGEST;
 use crate::plot::panels::{Bar, Panel, Panels, percent};
 use crate::plot::picture::{Anchor, Colour, LETTER, Picture, SMALL, TEXT};
 
-/// Panels side by side.
-const ACROSS: usize = 4;
+/// The most panels side by side.
+const ACROSS: usize = 5;
 const MARGIN: f64 = 16.0;
 /// Of a token's bar.
 const ROW: f64 = 20.0;
@@ -25,8 +25,9 @@ pub fn picture(figure: &Panels, labels: &[String]) -> Picture {
     let left = MARGIN + longest as f64 * LETTER * TEXT + 8.0;
     let notes = figure.panels.iter().map(|panel| panel.notes.len()).max().unwrap_or(0);
     let head = ROW + notes as f64 * 16.0 + 8.0;
-    let across = figure.panels.len().clamp(1, ACROSS);
     let down = figure.panels.len().div_ceil(ACROSS).max(1);
+    // Six are three above three, not five above one.
+    let across = figure.panels.len().div_ceil(down).max(1);
     let (width, height) = (LENGTH + NUMBER, head + labels.len() as f64 * ROW + MARGIN);
     let top = MARGIN + 30.0;
     // The words above must fit, whatever is below.
@@ -36,9 +37,9 @@ pub fn picture(figure: &Panels, labels: &[String]) -> Picture {
     picture.text((MARGIN, MARGIN + 8.0), figure.title.as_str(), Anchor::Start, Colour::Ink);
     let scale = LENGTH / figure.highest();
     for (place, panel) in figure.panels.iter().enumerate() {
-        let x = left + (place % ACROSS) as f64 * width;
-        let y = top + (place / ACROSS) as f64 * height;
-        if place.is_multiple_of(ACROSS) {
+        let x = left + (place % across) as f64 * width;
+        let y = top + (place / across) as f64 * height;
+        if place.is_multiple_of(across) {
             for (row, label) in labels.iter().enumerate() {
                 let middle = y + head + (row as f64 + 0.5) * ROW;
                 let colour = if row < figure.tokens.len() { Colour::Ink } else { Colour::Grey };
