@@ -2,7 +2,7 @@
 
 use onedraw::beam::{BeamParams, BeamStyle, EarlyStopping, Fate};
 use onedraw::{FinishReason, Kernel, SamplingParams};
-use onedraw_lm::{Asks, Beams, Generator, LanguageModel, Llama, Run, Wanted, stories};
+use onedraw_lm::{Answer, Asks, Beams, Generator, LanguageModel, Llama, ModelError, Run, Wanted, stories};
 
 fn params(json: &str) -> SamplingParams {
     SamplingParams { eos_token_id: vec![0], ..SamplingParams::from_json(json).expect(json) }
@@ -127,6 +127,48 @@ fn draws_without_replacement_are_reproducible() {
         assert!(text.hypothesis.inclusion > 0.0 && text.hypothesis.inclusion < 1.0);
     }
     assert!(texts.windows(2).all(|pair| pair[0].hypothesis.perturbed > pair[1].hypothesis.perturbed));
+}
+
+/// A model that runs so many sequences in one pass.
+struct InParts<'a>(&'a Llama, usize);
+
+impl LanguageModel for InParts<'_> {
+    type Sequence = <Llama as LanguageModel>::Sequence;
+
+    fn vocabulary(&self) -> usize {
+        self.0.vocabulary()
+    }
+
+    fn context(&self) -> usize {
+        self.0.context()
+    }
+
+    fn start(&self) -> Self::Sequence {
+        self.0.start()
+    }
+
+    fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError> {
+        let answers = runs.chunks_mut(self.1).map(|part| self.0.forward(part));
+        Ok(answers.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+}
+
+#[test]
+fn batches_and_threads_change_nothing() {
+    let tokenizer = stories::tokenizer().unwrap();
+    let prompt = tokenizer.encode("Tom saw a big").unwrap();
+    let run = |threads, part| {
+        let model = stories::model().unwrap().on(Kernel::Auto, threads).unwrap();
+        let model = InParts(&model, part);
+        let asked = params(r#"{"max_tokens": 16, "n": 5, "seed": 3}"#);
+        let found = Beams::new(&model, &tokenizer).search(&prompt, asked.clone(), width(5)).unwrap();
+        let (drawn, _) = Beams::new(&model, &tokenizer).draw(&prompt, asked, 5).unwrap();
+        (found, drawn)
+    };
+    let expected = run(1, 5);
+    for (threads, part) in [(1, 1), (2, 2), (3, 5)] {
+        assert_eq!(run(threads, part), expected, "{threads} threads, {part} in a pass");
+    }
 }
 
 #[test]

@@ -389,6 +389,23 @@ fn stochastic_beams_draw_without_replacement() {
     }
 }
 
+/// A mask that allows nothing to one of two beams drops that one, as a search does; to the last one it is an error.
+#[test]
+fn a_drawn_beam_can_run_dry() {
+    let logits = [0.0_f32; 8];
+    let goes = |_, _| Continuation::Goes;
+    let mut drawn =
+        StochasticBeams::new(SamplingParams { seed: Some(2), ..params(&[], 7, 5, 1) }, 2).expect("beams");
+    drawn.step(&[Row::from(&logits)], &[], goes).expect("a step");
+    assert_eq!(drawn.len(), 2);
+    let step = drawn.step(&[Row::from(&logits); 2], &[Some(&[0]), Some(&[1 << 3])], goes).expect("a step");
+    let branches: Vec<_> = step.branches.iter().map(|branch| (branch.beam, branch.token)).collect();
+    assert_eq!((branches, drawn.len()), (vec![(1, 3)], 1));
+    let error = drawn.step(&[Row::from(&logits)], &[Some(&[0])], goes);
+    assert!(matches!(error, Err(RowError::NothingLeft { .. })), "{error:?}");
+    assert!(drawn.is_done());
+}
+
 /// As many beams as texts: all of them, each once, and each sure to be there. Temperature and truncation shape the law.
 #[test]
 fn stochastic_beams_are_drawn_from_the_chain() {

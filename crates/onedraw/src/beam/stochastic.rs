@@ -117,7 +117,8 @@ impl StochasticBeams {
         self.live.get(beam).and_then(|node| self.batch.output(node.id)).unwrap_or_default()
     }
 
-    /// One token more; as [`BeamSearch::step`](super::BeamSearch::step).
+    /// One token more; as [`BeamSearch::step`](super::BeamSearch::step). A beam that is dropped because nothing is left to it leaves fewer
+    /// texts than asked for: what would have begun with it does not exist.
     pub fn step(
         &mut self,
         rows: &[Row<'_>],
@@ -135,11 +136,23 @@ impl StochasticBeams {
         });
         let steps: Vec<Step<'_>> = steps.collect();
         let mut candidates = Vec::new();
+        let mut trouble = RowError::NothingLeft { stage: None };
         for (beam, distribution) in self.batch.distributions(&steps).into_iter().enumerate() {
-            let distribution = distribution?;
+            let distribution = match distribution {
+                Ok(distribution) => distribution,
+                Err(error @ RowError::NothingLeft { .. }) => {
+                    trouble = error;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let children = distribution.tokens.into_iter().zip(distribution.logprobs);
             let allowed = children.filter(|(token, _)| continuation(beam, *token) != Continuation::Forbidden);
             candidates.extend(self.perturbed(beam, allowed));
+        }
+        if candidates.is_empty() && self.ended.is_empty() {
+            self.live.clear();
+            return Err(trouble);
         }
         candidates.sort_by(Candidate::order);
         // Ended texts hold their places among the best.
