@@ -65,6 +65,13 @@ pub enum RowError {
         /// What it says.
         message: String,
     },
+    /// A draft needs a row after the text and one after each of its tokens.
+    DraftRows {
+        /// The rows that came.
+        rows: usize,
+        /// Those that are needed.
+        needed: usize,
+    },
     /// Two rows that are to become one are not of the same length.
     RowsDiffer {
         /// The logits of the first.
@@ -126,6 +133,7 @@ impl RowError {
             Self::InfiniteLogit { .. } => "infinite_logit",
             Self::EmptyRow => "empty_row",
             Self::Constraint { .. } => "constraint",
+            Self::DraftRows { .. } => "draft_rows",
             Self::RowsDiffer { .. } => "rows_differ",
             Self::NothingLeft { .. } => "nothing_left",
             Self::OutsideVocabulary { .. } => "outside_vocabulary",
@@ -151,6 +159,9 @@ impl fmt::Display for RowError {
             }
             Self::EmptyRow => write!(f, "the row has no logits; at least one is needed"),
             Self::Constraint { message } => write!(f, "constraint: {message}"),
+            Self::DraftRows { rows, needed } => {
+                write!(f, "a draft of {} tokens needs {needed} rows, not {rows}", needed - 1)
+            }
             Self::RowsDiffer { first, second } => {
                 write!(f, "the rows have {first} and {second} logits; two rows of one vocabulary are needed")
             }

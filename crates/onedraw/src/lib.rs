@@ -94,6 +94,7 @@ pub mod shard;
 mod sketch;
 mod skyline;
 mod slice;
+pub mod speculate;
 pub mod stop;
 mod truncate;
 mod walk;
