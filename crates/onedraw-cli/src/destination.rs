@@ -9,18 +9,31 @@ use anyhow::{Result, anyhow};
 pub struct Destination {
     flag: &'static str,
     path: PathBuf,
+    /// Whether it was made here and has nothing in it yet.
+    is_empty: bool,
 }
 
 impl Destination {
     /// Before the work, so that an error does not come after it. What is there stays until there is something better.
     pub fn open(flag: &'static str, path: PathBuf) -> Result<Self> {
+        let is_empty = !path.exists();
         let file = OpenOptions::new().append(true).create(true).open(&path);
         file.map_err(|error| anyhow!("{flag} {}: {error}", path.display()))?;
-        Ok(Self { flag, path })
+        Ok(Self { flag, path, is_empty })
     }
 
-    pub fn write(&self, bytes: &[u8]) -> Result<()> {
+    pub fn write(mut self, bytes: &[u8]) -> Result<()> {
+        self.is_empty = false;
         std::fs::write(&self.path, bytes)
             .map_err(|error| anyhow!("{} {}: {error}", self.flag, self.path.display()))
+    }
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        if self.is_empty {
+            // There was nothing to put into it.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }

@@ -133,8 +133,7 @@ fn write_with<M: LanguageModel>(
     out: &mut impl Write,
 ) -> Result<u8> {
     if arguments.beams.is_asked() {
-        beams::write(&arguments.beams, model, request, constraint, out)?;
-        return Ok(DONE);
+        return beams::write(&arguments.beams, model, request, constraint, out);
     }
     let &Request { prompt, heading, ref params, tokenizer, kernel, format, stats } = request;
     let mut generator = Generator::new(model, tokenizer).kernel(kernel);

@@ -31,7 +31,7 @@ use crate::logits;
 use crate::matrix::{Matrix, Values};
 use crate::model::{Model, ModelFlags};
 use crate::plot::course::Course;
-use crate::plot::label::{label, shorten};
+use crate::plot::label::{end_of, label, plain, shorten};
 use crate::plot::panels::{Panels, Setting};
 use crate::plot::picture::{Form, Picture};
 use crate::plot::tree::Tree;
@@ -145,8 +145,9 @@ struct Scene {
     prompt: Vec<u32>,
     tokenizer: Option<Arc<Tokenizer>>,
     constraint: Option<Matcher>,
-    /// What the model comes with.
+    /// What the model comes with: settings, and the tokens that end a text.
     settings: Map<String, Value>,
+    ends: Vec<u32>,
     title: String,
 }
 
@@ -160,10 +161,12 @@ impl Arguments {
             Some(path) => self.row_of_file(path)?,
             None => self.rows_after_prompt(&name, &values)?,
         };
-        let prepared = |params: SamplingParams| SamplingParams {
-            prompt_token_ids: scene.prompt.clone(),
-            seed: params.seed.or(Some(0)),
-            ..params
+        let prepared = |mut params: SamplingParams| {
+            if params.eos_token_id.is_empty() {
+                params.eos_token_id = scene.ends.clone();
+            }
+            let seed = params.seed.or(Some(0));
+            SamplingParams { prompt_token_ids: scene.prompt.clone(), seed, ..params }
         };
         let count = usize::from(self.tokens);
         let mask = scene.constraint.as_mut().map(|constraint| constraint.mask()).transpose()?;
@@ -182,7 +185,7 @@ impl Arguments {
                 };
                 let params = flags.params(self.preset.as_deref(), &Map::new());
                 let params = params.map_err(|error| anyhow!("--vary {name}={written}: {error}"))?;
-                let heading = format!("{name} {}", shorten(&written, 24));
+                let heading = shorten(&plain(&format!("{name} {written}")), HEADING);
                 Ok(Setting { heading, row: row(place), params: prepared(params) })
             });
             panels::vary(each.collect::<Result<_>>()?, mask, count)?
@@ -195,9 +198,13 @@ impl Arguments {
     fn row_of_file(&self, path: &Path) -> Result<Scene> {
         check_kernel(self.model.kernel)?;
         let rows = logits::load(path)?;
-        let (name, count) = (path.display(), rows.rows());
-        if self.row >= count {
-            bail!("--row: {name} has {count} rows, the first is 0, so {} is not there", self.row);
+        let name = path.display();
+        match rows.rows() {
+            0 => bail!("{name}: there are no rows"),
+            count if self.row >= count => {
+                bail!("--row: {name} has rows 0 to {}, so {} is not there", count - 1, self.row)
+            }
+            _ => {}
         }
         let tokenizer = self.model.folder().map(Tokenizer::open).transpose()?.map(Arc::new);
         if let Some(tokens) = tokenizer.as_ref().map(|tokenizer| tokenizer.len())
@@ -212,6 +219,7 @@ impl Arguments {
             tokenizer,
             constraint: None,
             settings: Map::new(),
+            ends: Vec::new(),
             title,
         })
     }
@@ -242,8 +250,9 @@ impl Arguments {
         let rows = each.iter().map(row).collect::<Result<_>>()?;
         let constraint = self.constraint.matcher(&model, &self.params(&model, 1)?)?;
         let Model { tokenizer, generation, .. } = model;
-        let (settings, title) = (generation.params, self.title("The next token after"));
-        Ok(Scene { rows, prompt, tokenizer: Some(tokenizer), constraint, settings, title })
+        let (settings, ends) = (generation.params, generation.eos_token_ids);
+        let title = self.title("The next token after");
+        Ok(Scene { rows, prompt, tokenizer: Some(tokenizer), constraint, settings, ends, title })
     }
 
     /// The prompt's tokens.
@@ -256,7 +265,8 @@ impl Arguments {
     }
 
     fn title(&self, words: &str) -> String {
-        format!("{words} “{}”", shorten(&crate::exit::one_line(&self.prompt), 60))
+        // The next token depends most on the end.
+        format!("{words} “{}”", end_of(&plain(&self.prompt), 60))
     }
 
     /// What `generate` would take, with as many tokens as a picture shows well.
@@ -327,6 +337,23 @@ fn last_row<M: LanguageModel>(model: &M, prompt: &[u32]) -> Result<Vec<f32>> {
     Ok(answer.map(|answer| answer.logits).unwrap_or_default())
 }
 
+/// Characters of a panel's heading.
+const HEADING: usize = 24;
+
+/// Parameters that say nothing of one draw.
+const NOT_SEEN: [&str; 10] = [
+    "banned_strings",
+    "ignore_eos",
+    "include_stop_str_in_output",
+    "logprobs",
+    "logprobs_mode",
+    "max_tokens",
+    "mirostat_eta",
+    "n",
+    "prompt_logprobs",
+    "stop",
+];
+
 /// The parameter that is varied, and its values as they were written and read.
 fn varied(text: &str) -> Result<(String, Vec<(String, Value)>)> {
     let (name, values) = text.split_once('=').ok_or_else(|| {
@@ -335,6 +362,9 @@ fn varied(text: &str) -> Result<(String, Vec<(String, Value)>)> {
     let name = name.trim().replace('-', "_");
     if !ParameterFlags::is_parameter(&name) && !ContrastFlags::NUMBERS.contains(&name.as_str()) {
         bail!("--vary: `{name}` is not a parameter");
+    }
+    if NOT_SEEN.contains(&name.as_str()) {
+        bail!("--vary: {name} does not change what can be drawn next");
     }
     let values: Vec<(String, Value)> = apart(values)
         .into_iter()

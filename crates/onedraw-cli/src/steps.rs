@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use anyhow::Result;
 use onedraw::math::ln;
-use onedraw::{Constraint, Row, Rows, Sampler, SamplingParams};
+use onedraw::{Constraint, Rewind, Row, Rows, Sampler, SamplingParams};
 use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
 
 /// A token of a text, and the distribution it came from.
@@ -57,27 +57,33 @@ pub fn steps<M: LanguageModel>(
 
 /// One draw, whose outcome is known.
 fn step(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: u32) -> Result<Step> {
-    let distribution = match mask {
-        Some(mask) => sampler.distribution_masked(row, mask)?,
-        None => sampler.distribution(row)?,
-    };
-    let found = distribution.tokens.iter().position(|kept| *kept == token);
     let length = sampler.output().len();
-    let drawn = match mask {
-        Some(mask) => sampler.sample_masked(row, mask)?,
-        None => sampler.sample(row)?,
-    };
-    if drawn.token != token {
-        // What was taken back and banned is drawn again here; the text is what counts.
-        sampler.rewind(length);
-        sampler.accept(token);
+    loop {
+        let distribution = match mask {
+            Some(mask) => sampler.distribution_masked(row, mask)?,
+            None => sampler.distribution(row)?,
+        };
+        let drawn = match mask {
+            Some(mask) => sampler.sample_masked(row, mask)?,
+            None => sampler.sample(row)?,
+        };
+        if drawn.token == token {
+            let found = distribution.tokens.iter().position(|kept| *kept == token);
+            return Ok(Step {
+                token,
+                probability: found.map_or(0.0, |place| distribution.probabilities[place]),
+                entropy: entropy(&distribution.probabilities, &distribution.logprobs),
+                kept: possible(&distribution.probabilities),
+            });
+        }
+        // It was the beginning of a banned phrase, was taken back and banned here. Each time there is one token less, so this ends.
+        sampler.take_back(&Rewind { length, token: drawn.token, phrase: 0 });
     }
-    Ok(Step {
-        token,
-        probability: found.map_or(0.0, |place| distribution.probabilities[place]),
-        entropy: entropy(&distribution.probabilities, &distribution.logprobs),
-        kept: distribution.tokens.len(),
-    })
+}
+
+/// How many tokens could be drawn: those that have any weight at all.
+pub fn possible(probabilities: &[f64]) -> usize {
+    probabilities.iter().filter(|p| **p > 0.0).count()
 }
 
 /// The sampler of one of the texts that `params` ask for after `prompt`.

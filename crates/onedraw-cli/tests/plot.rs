@@ -117,7 +117,13 @@ Beams after “Tom saw a big”
 /// The best way through the tree is what a search finds.
 #[test]
 fn the_marked_text_is_the_best() {
-    for style in [&["--stochastic", "--seed", "4"][..], &["--diverse", "2"], &["--length-penalty", "0"]] {
+    let styles: [&[&str]; 4] = [
+        &["--stochastic", "--seed", "4"],
+        &["--diverse", "2"],
+        &["--diverse", "4", "--diversity-penalty", "0.05"],
+        &["--length-penalty", "0"],
+    ];
+    for style in styles {
         let settings = [&["--beams", "4", "--max-tokens", "5"], style].concat();
         let tree = onedraw(&[&["plot", "--prompt", "Tom saw a big"], &settings[..]].concat());
         let marked: String = tree
@@ -199,9 +205,7 @@ fn what_cannot_be_drawn_is_said() {
     );
     let many = format!("top_k={}", ["1"; 17].join(","));
     assert_eq!(error(&["--vary", &many]), "error: --vary: 17 values; at most 16 fit a figure\n");
-    assert!(
-        error(&["--logits", &file, "--row", "1"]).contains("has 1 rows, the first is 0, so 1 is not there")
-    );
+    assert!(error(&["--logits", &file, "--row", "1"]).contains("has rows 0 to 0, so 1 is not there"));
     assert!(error(&["--logits", "nowhere.npy"]).starts_with("error: nowhere.npy: cannot be opened"));
     assert!(error(&["--logits", &file, "--beams", "2"]).contains("cannot be used with"));
     assert!(error(&["--pipeline", "--generation"]).contains("cannot be used with"));
@@ -211,8 +215,59 @@ fn what_cannot_be_drawn_is_said() {
             .starts_with("error: --output nowhere/at/all.svg: No such file")
     );
     assert!(error(&["--output", "a.gif"]).ends_with("a picture is a .svg or a .png file\n"));
-    // A picture that cannot be drawn takes none away.
+    assert_eq!(
+        error(&["--vary", "stop=a,b"]),
+        "error: --vary: stop does not change what can be drawn next\n"
+    );
+    assert_eq!(
+        error(&["--contrast", "--beta", "1", "--vary", "amateur_temperature=1"]),
+        "error: --vary amateur_temperature=1: cannot be used with --beta\n"
+    );
+    assert_eq!(error(&["--negative-prompt", "x"]), "error: --negative-prompt: needs --guidance\n");
+    assert_eq!(error(&["--dola=0"]), "error: --dola: `0` is not the number of a layer\n");
+    // A picture that cannot be drawn takes none away, and leaves none.
+    let new = folder.path().join("new.svg");
+    error(&["--vary", "top_p=2", "--output", new.to_str().expect("a name")]);
+    assert!(!new.exists());
     let there = folder.file("there.svg", b"kept");
     error(&["--vary", "top_p=2", "--output", &there]);
     assert_eq!(std::fs::read(&there).expect("still there"), b"kept");
+}
+
+/// The model's end of a text counts, as it does in `generate`.
+#[test]
+fn the_end_of_a_text_is_known() {
+    let prompt = "They played all day and were very happy. The end.";
+    let run = onedraw(&["plot", "--prompt", prompt, "--vary", "min_tokens=0,1"]);
+    let end = run.stdout.lines().find(|line| line.contains("<|endoftext|>")).expect("the end");
+    assert!(end.contains('%') && end.ends_with('–'), "{end}");
+    let run = onedraw(&["plot", "--prompt", prompt, "--pipeline", "--min-tokens", "5"]);
+    assert!(run.stdout.contains(" min_tokens 5 "), "{}", run.stdout);
+}
+
+/// A banned phrase is taken back, and what is drawn then comes from what is left.
+#[test]
+fn a_banned_token_is_not_among_what_was_drawn_from() {
+    let arguments =
+        ["plot", "--prompt", "Once upon a", "--generation", "--temperature", "0", "--max-tokens", "1"];
+    let run = onedraw(&[&arguments[..], &["--banned-strings", " time"]].concat());
+    let step = run.stdout.lines().nth(3).expect("a step");
+    assert!(!step.contains("␣time") && step.contains("100%"), "{step}");
+}
+
+/// What is drawn is shown, and a bar that is longer than shown says so.
+#[test]
+fn what_is_drawn_is_shown() {
+    let folder = Folder::new();
+    let row: Vec<f32> = (0..200).map(|token| -0.001 * token as f32).collect();
+    let file = folder.npy("flat.npy", &[&row]);
+    let run = onedraw(&["plot", "--logits", &file, "--tokens", "3", "--vary", "seed=1,2"]);
+    let drawn: Vec<&str> = run.stdout.lines().filter(|line| line.contains('←')).collect();
+    assert!(
+        !drawn.is_empty() && drawn.iter().all(|line| line.trim_start().starts_with('#')),
+        "{}",
+        run.stdout
+    );
+    let others = run.stdout.lines().find(|line| line.contains("others")).expect("others");
+    assert_eq!(others.matches("╱╱ 98").count(), 2, "{others}");
 }

@@ -158,3 +158,29 @@ fn what_cannot_be_is_said_in_one_line() {
     let small = concat!(env!("CARGO_MANIFEST_DIR"), "/../onedraw-lm/tests/transformers/llama-grouped");
     fails(&["x", "--model", small, "--contrast"], "tokenizer");
 }
+
+/// What the expert finds implausible can still come where a constraint leaves nothing else.
+#[test]
+fn a_contrast_goes_with_a_constraint() {
+    let choices = ["--choice", " blue", "--choice", " green"];
+    for contrast in ["--contrast", "--dola"] {
+        for extra in [&[][..], &["--beams", "3"]] {
+            let arguments =
+                [&["generate", "The sky is", contrast, "--alpha", "0.9", "--seed", "1"], &choices[..], extra];
+            let run = onedraw(&arguments.concat());
+            assert_eq!(run.code, 0, "{contrast} {extra:?}: {}", run.stderr);
+            assert!(
+                ["The sky is blue\n", "The sky is green\n"].contains(&run.stdout.as_str()),
+                "{}",
+                run.stdout
+            );
+        }
+    }
+}
+
+#[test]
+fn beams_report_no_logprobs_of_tokens() {
+    let run = onedraw(&["generate", "Once", "--beams", "2", "--logprobs", "2"]);
+    assert_eq!(run.code, 2);
+    assert_eq!(run.stderr, "error: --logprobs: beams report the logprob of a whole text alone\n");
+}

@@ -3,7 +3,7 @@
 //! This one knows which letter followed which three in a text. It gets batches, streams, stop strings and the rest from [`Generator`].
 
 use onedraw::SamplingParams;
-use onedraw_lm::{Answer, Generator, LanguageModel, ModelError, Run, Sequence, Vocabulary, Wanted};
+use onedraw_lm::{Answer, Generator, LanguageModel, ModelError, Run, Sequence, Vocabulary};
 
 const TEXT: &str = "One day a small bear went to the lake. The bear saw a small boat on the lake. \
     One day the boat went to the sea. The sea was big and the bear was small. The bear was happy on the boat. ";
@@ -25,8 +25,8 @@ impl Sequence for Line {
         self.0.truncate(length);
     }
 
-    fn keep(&mut self, _path: &[usize]) {
-        // Only for models that take trees.
+    fn keep(&mut self, _path: &[usize]) -> Result<(), ModelError> {
+        Err(ModelError::Request("this model takes no trees".to_owned()))
     }
 }
 
@@ -54,8 +54,7 @@ impl LanguageModel for Letters {
             let mut answer = Answer::default();
             for (place, &token) in run.tokens.iter().enumerate() {
                 run.sequence.0.push(token);
-                let is_last = place + 1 == run.tokens.len();
-                if run.asks.logits == Wanted::All || (is_last && run.asks.logits == Wanted::Last) {
+                if place + run.asks.logits.rows(run.tokens.len()) >= run.tokens.len() {
                     answer.logits.extend(self.logits(&run.sequence.0));
                 }
             }

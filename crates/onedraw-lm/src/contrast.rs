@@ -38,9 +38,9 @@ impl<E: Sequence, A: Sequence> Sequence for Pair<E, A> {
         self.amateur.cut(length);
     }
 
-    fn keep(&mut self, path: &[usize]) {
-        self.expert.keep(path);
-        self.amateur.keep(path);
+    fn keep(&mut self, path: &[usize]) -> Result<(), ModelError> {
+        self.expert.keep(path)?;
+        self.amateur.keep(path)
     }
 }
 
@@ -73,14 +73,15 @@ impl<E: LanguageModel, A: LanguageModel> LanguageModel for Contrasted<'_, E, A> 
     }
 
     fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError> {
+        refuse_known(runs)?;
         let lengths: Vec<usize> = runs.iter().map(|run| run.sequence.len()).collect();
         let (mut experts, mut amateurs) = (Vec::new(), Vec::new());
         for run in runs.iter_mut() {
             let Pair { expert, amateur } = &mut *run.sequence;
             let &mut Run { tokens, parents, asks, .. } = run;
-            experts.push(Run { sequence: expert, tokens, parents, asks });
+            experts.push(Run { sequence: expert, tokens, parents, known: None, asks });
             let asks = Asks { logits: asks.logits, ..Asks::default() };
-            amateurs.push(Run { sequence: amateur, tokens, parents, asks });
+            amateurs.push(Run { sequence: amateur, tokens, parents, known: None, asks });
         }
         let mut answers = self.expert.forward(&mut experts)?;
         let others = match self.amateur.forward(&mut amateurs) {
@@ -100,12 +101,31 @@ impl<E: LanguageModel, A: LanguageModel> LanguageModel for Contrasted<'_, E, A> 
     }
 }
 
+/// Two models have no layers in common that a position could have gone through.
+fn refuse_known<S>(runs: &[Run<'_, S>]) -> Result<(), ModelError> {
+    match runs.iter().any(|run| run.known.is_some()) {
+        true => Err(ModelError::Request("a model made of two takes no states of early layers".to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// Sets rows off against others, row by row. A row that cannot be has a NaN, so that its draw fails and names the token.
+///
+/// What the expert finds implausible is not gone but far below the rest, in the expert's own order: a constraint may leave nothing else.
 fn set_off(contrast: &Contrast, logits: &mut [f32], others: &[f32], vocabulary: usize) {
+    /// Nats between the least plausible token and the likeliest implausible one: no draw comes that far.
+    const BELOW: f32 = 1000.0;
     let mut row = Vec::new();
     for (logits, other) in logits.chunks_mut(vocabulary).zip(others.chunks(vocabulary)) {
         match contrast.apply(&*logits, other, &mut row) {
-            Ok(()) => logits.copy_from_slice(&row),
+            Ok(()) => {
+                let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let plausible = row.iter().copied().filter(|score| *score > f32::NEG_INFINITY);
+                let floor = plausible.fold(f32::INFINITY, f32::min) - BELOW;
+                for (logit, &score) in logits.iter_mut().zip(&row) {
+                    *logit = if score > f32::NEG_INFINITY { score } else { floor + (*logit - highest) };
+                }
+            }
             Err(RowError::NanLogit { token } | RowError::InfiniteLogit { token }) => {
                 logits[token as usize] = f32::NAN;
             }

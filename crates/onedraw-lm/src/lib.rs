@@ -46,5 +46,5 @@ pub use error::ModelError;
 pub use generate::{Event, GenerateError, Generated, Generator, RequestId};
 pub use generation_config::GenerationConfig;
 pub use llama::Llama;
-pub use model::{Answer, Asks, LanguageModel, Run, Sequence, Vocabulary, Wanted};
+pub use model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
 pub use tokenizer::Tokenizer;

@@ -36,8 +36,9 @@ pub trait Sequence: Clone {
     /// Forgets all positions from `length` on.
     fn cut(&mut self, length: usize);
 
-    /// Of the last run, which was a tree, keeps the tokens at these places: a path from the root. The others are forgotten.
-    fn keep(&mut self, path: &[usize]);
+    /// Of the last run, which was a tree, keeps the tokens at these places: a path from the root. The others are forgotten. What is no such path is an
+    /// error, and nothing is kept.
+    fn keep(&mut self, path: &[usize]) -> Result<(), ModelError>;
 }
 
 /// What tokens stand for in running text: all that the decode loop asks of a [`Tokenizer`](crate::Tokenizer).
@@ -56,8 +57,19 @@ pub struct Run<'a, S> {
     /// Where the tokens are a tree: for each the place of its parent among them, which comes before it; `None` follows the sequence so far. After such a run
     /// the sequence must be told what to [`keep`](Sequence::keep).
     pub parents: Option<&'a [Option<usize>]>,
+    /// What went through the first layers already.
+    pub known: Option<Known<'a>>,
     /// What is asked.
     pub asks: Asks<'a>,
+}
+
+/// Positions that a run which left [early](Asks::exit) has put into the sequence: the first tokens of the run that takes them on, through the other layers.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The layers that they went through.
+    pub layers: usize,
+    /// Their states after these, one after the other: of all positions of the sequence that did not go through all layers.
+    pub states: &'a [f32],
 }
 
 /// What is asked of a run.
@@ -65,8 +77,8 @@ pub struct Run<'a, S> {
 pub struct Asks<'a> {
     /// Of which positions logits are wanted.
     pub logits: Wanted,
-    /// Leave after this many layers: the norm and the head come right after them. The positions must be [`cut`](Sequence::cut) before the
-    /// sequence goes on through all layers.
+    /// Leave after this many layers: the norm and the head come right after them. The positions must be [`cut`](Sequence::cut), or taken on as
+    /// [`Known`], before the sequence goes on through all layers.
     pub exit: Option<usize>,
     /// The states after these many layers are wanted too (0: the embeddings), of every position.
     pub states: &'a [usize],
@@ -80,8 +92,22 @@ pub enum Wanted {
     /// Of the last one.
     #[default]
     Last,
+    /// Of the last so many.
+    Tail(usize),
     /// Of all.
     All,
+}
+
+impl Wanted {
+    /// How many rows that is, of so many positions.
+    pub fn rows(self, positions: usize) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Last => positions.min(1),
+            Self::Tail(rows) => rows.min(positions),
+            Self::All => positions,
+        }
+    }
 }
 
 /// What a model says of one run.
@@ -96,6 +122,6 @@ pub struct Answer {
 impl<'a, S> Run<'a, S> {
     /// Tokens in a line, with logits of the last.
     pub fn line(sequence: &'a mut S, tokens: &'a [u32]) -> Self {
-        Self { sequence, tokens, parents: None, asks: Asks::default() }
+        Self { sequence, tokens, parents: None, known: None, asks: Asks::default() }
     }
 }

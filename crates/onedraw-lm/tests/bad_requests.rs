@@ -17,7 +17,11 @@ fn open(name: &str) -> Llama {
 }
 
 fn append(model: &Llama, sequence: &mut Memory, tokens: &[u32]) -> Vec<f32> {
-    model.forward(&mut [Run { sequence, tokens, parents: None, asks: ALL }]).unwrap().remove(0).logits
+    model
+        .forward(&mut [Run { sequence, tokens, parents: None, known: None, asks: ALL }])
+        .unwrap()
+        .remove(0)
+        .logits
 }
 
 #[track_caller]
@@ -67,9 +71,12 @@ fn runs_that_cannot_be() {
         let (mut first, mut second) = (model.start(), model.start());
         append(&model, &mut first, &text[..2]);
         append(&model, &mut second, &text[..2]);
-        assert_request(model.forward(&mut [Run { sequence: &mut first, tokens, parents, asks }]), words);
-        let good = Run { sequence: &mut second, tokens: &text[2..], parents: None, asks: ALL };
-        let bad = Run { sequence: &mut first, tokens, parents, asks };
+        assert_request(
+            model.forward(&mut [Run { sequence: &mut first, tokens, parents, known: None, asks }]),
+            words,
+        );
+        let good = Run { sequence: &mut second, tokens: &text[2..], parents: None, known: None, asks: ALL };
+        let bad = Run { sequence: &mut first, tokens, parents, known: None, asks };
         assert_request(model.forward(&mut [good, bad]), words);
         for mut sequence in [first, second] {
             assert_eq!(sequence.len(), 2, "{words}");
@@ -87,9 +94,15 @@ fn the_whole_context_can_be_used() {
     assert_request(model.forward(&mut [Run::line(&mut sequence, &[1])]), "129 tokens are more");
     // A tree of many tokens may be shallow.
     sequence.cut(127);
-    let run = Run { sequence: &mut sequence, tokens: &[1, 2, 3], parents: Some(&[None; 3]), asks: ALL };
+    let run = Run {
+        sequence: &mut sequence,
+        tokens: &[1, 2, 3],
+        parents: Some(&[None; 3]),
+        known: None,
+        asks: ALL,
+    };
     assert_eq!(model.forward(&mut [run]).unwrap()[0].logits.len(), 3 * 131);
-    sequence.keep(&[2]);
+    sequence.keep(&[2]).expect("a way");
     assert_eq!(sequence.len(), 128);
 }
 
@@ -97,25 +110,37 @@ fn the_whole_context_can_be_used() {
 fn a_tree_must_be_kept_first() {
     let model = model();
     let mut sequence = model.start();
-    let run = Run { sequence: &mut sequence, tokens: &[1, 2], parents: Some(&[None, None]), asks: ALL };
+    let run = Run {
+        sequence: &mut sequence,
+        tokens: &[1, 2],
+        parents: Some(&[None, None]),
+        known: None,
+        asks: ALL,
+    };
     model.forward(&mut [run]).unwrap();
     for parents in [None, Some(&[None][..])] {
-        let run = Run { sequence: &mut sequence, tokens: &[3], parents, asks: ALL };
+        let run = Run { sequence: &mut sequence, tokens: &[3], parents, known: None, asks: ALL };
         assert_request(model.forward(&mut [run]), "the last run was a tree: say first what to keep of it");
     }
     // A fork has the tree as well.
     let mut fork = sequence.clone();
     assert_request(model.forward(&mut [Run::line(&mut fork, &[3])]), "the last run was a tree");
-    // Places that are not of the tree are not kept.
-    fork.keep(&[7, 1, 1000]);
+    // What is no way down the tree is an error, and the tree still waits.
+    for (path, words) in
+        [(&[7, 1][..], "node 7 does not follow the text"), (&[1, 0], "node 0 does not follow 1")]
+    {
+        assert!(fork.keep(path).unwrap_err().to_string().contains(words));
+        assert_eq!(fork.len(), 0);
+    }
+    fork.keep(&[1]).expect("a way");
     assert_eq!(fork.len(), 1);
     assert_eq!(append(&model, &mut fork, &[3]), append(&model, &mut model.start(), &[2, 3])[131..]);
-    sequence.keep(&[]);
+    sequence.keep(&[]).expect("a way");
     assert_eq!(append(&model, &mut sequence, &[3]), append(&model, &mut model.start(), &[3]));
 }
 
 fn run<'a>(sequence: &'a mut Memory, asks: Asks<'a>) -> Run<'a, Memory> {
-    Run { sequence, tokens: &[7], parents: None, asks }
+    Run { sequence, tokens: &[7], parents: None, known: None, asks }
 }
 
 #[test]
@@ -130,11 +155,12 @@ fn positions_that_left_early_must_be_cut_first() {
     for step in 0..3 {
         match step {
             0 => {}
-            1 => sequence.keep(&[]),
+            1 => sequence.keep(&[]).expect("nothing"),
             _ => sequence.cut(3),
         }
         assert_request(model.forward(&mut [run(&mut sequence, ALL)]), words);
-        let tree = Run { sequence: &mut sequence, tokens: &[7], parents: Some(&[None]), asks: ALL };
+        let tree =
+            Run { sequence: &mut sequence, tokens: &[7], parents: Some(&[None]), known: None, asks: ALL };
         assert_request(model.forward(&mut [tree]), words);
     }
     // Leaving earlier still is possible, and then not as late as before.

@@ -26,11 +26,17 @@ fn exit_rows<M: LanguageModel>(model: &M, text: &[u32], layers: usize) -> Vec<Ve
     logits.chunks(model.vocabulary()).map(<[f32]>::to_vec).collect()
 }
 
+/// As the library sets rows off, but what it drops is 1,000 nats below the least of the others, in the order of the first row.
 fn set_off(contrast: &Contrast, rows: &[Vec<f32>], others: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let pair = |(row, other): (&Vec<f32>, &Vec<f32>)| {
         let mut out = Vec::new();
         contrast.apply(row, other, &mut out).unwrap();
-        out
+        let least = out.iter().copied().filter(|score| score.is_finite()).reduce(f32::min).unwrap();
+        let best = row.iter().copied().reduce(f32::max).unwrap();
+        let floored = out.iter().zip(row);
+        floored
+            .map(|(&score, &logit)| if score.is_finite() { score } else { least - 1000.0 + (logit - best) })
+            .collect()
     };
     rows.iter().zip(others).map(pair).collect()
 }
@@ -54,12 +60,11 @@ fn an_expert_is_set_off_against_an_amateur() {
     let both = Contrasted::new(&expert, &amateur, contrast).unwrap();
     let expected = set_off(&contrast, &rows(&expert, &text, 100), &rows(&amateur, &text, 100));
     for part in [1, 3, 100] {
-        assert_eq!(rows(&both, &text, part), expected, "{part} at a time");
+        assert!(rows(&both, &text, part) == expected, "{part} at a time");
     }
-    // Taking back goes to both memories. Of what is plausible at 0.1 the bans may leave nothing.
+    // Taking back goes to both memories.
     let json = r#"{"seed": 3, "max_tokens": 40, "temperature": 0.8, "banned_strings": [" a", " the"]}"#;
-    let lenient = Contrasted::new(&expert, &amateur, Contrast::obrien(1e-5, 0.5).unwrap()).unwrap();
-    let (words, tokens) = write(&lenient, &text, json);
+    let (words, tokens) = write(&both, &text, json);
     assert!(!words.contains(" a") && !words.contains(" the"));
     assert_eq!(tokens.len(), 40);
     assert_ne!(write(&expert, &text, json).1, tokens);
@@ -119,7 +124,7 @@ fn the_last_layer_is_set_off_against_an_earlier_one() {
     assert!(chosen.contains(&0), "{chosen:?}");
     let expected = set_off(&contrast, &last, &furthest);
     for part in [1, 4, 100] {
-        assert_eq!(rows(&dola, &text, part), expected, "{part} at a time");
+        assert!(rows(&dola, &text, part) == expected, "{part} at a time");
     }
     let (_, tokens) = write(&dola, &text, r#"{"temperature": 0, "max_tokens": 20}"#);
     assert_eq!(tokens.len(), 20);

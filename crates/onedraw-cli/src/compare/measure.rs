@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use onedraw::math::exp;
 use onedraw::{Batch, FinishReason, Kernel, SamplingParams};
 use onedraw_lm::contrast::Contrasted;
-use onedraw_lm::{Beams, Generator, LanguageModel, Llama, Tokenizer};
+use onedraw_lm::{Beams, GenerateError, Generator, LanguageModel, Llama, Tokenizer};
 use serde::Serialize;
 
 use crate::compare::metrics::Variety;
@@ -106,6 +106,14 @@ impl Scene<'_> {
         params: &SamplingParams,
     ) -> Result<Vec<Text>> {
         let beams = || Beams::new(model, self.tokenizer).kernel(self.kernel);
+        // What a user has written: the groups are `diverse` there.
+        let named = |error: GenerateError| {
+            anyhow!(
+                "--strategy {}: {}",
+                strategy.name,
+                error.to_string().replace("beam_groups: ", "diverse: ")
+            )
+        };
         Ok(match &strategy.search {
             Search::Draw => {
                 let mut generator = Generator::new(model, self.tokenizer).kernel(self.kernel);
@@ -121,7 +129,7 @@ impl Scene<'_> {
                 texts.collect::<Result<_>>()?
             }
             Search::Beams(search) => {
-                let found = beams().search(self.prompt, params.clone(), search.clone())?;
+                let found = beams().search(self.prompt, params.clone(), search.clone()).map_err(named)?;
                 let text = |found: onedraw_lm::Found| Text {
                     text: found.text,
                     finish_reason: found.hypothesis.finish.map(|finish| finish.reason()),
@@ -130,7 +138,7 @@ impl Scene<'_> {
                 found.into_iter().map(text).collect()
             }
             Search::Stochastic(width) => {
-                let (drawn, _) = beams().draw(self.prompt, params.clone(), *width)?;
+                let (drawn, _) = beams().draw(self.prompt, params.clone(), *width).map_err(named)?;
                 let text = |found: onedraw_lm::Found<onedraw::beam::Drawn>| Text {
                     text: found.text,
                     finish_reason: found.hypothesis.finish.map(|finish| finish.reason()),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::compare::measure::Measured;
-use crate::compare::table::cells;
+use crate::compare::table::{HEADINGS, cells};
 
 const STYLE: &str = "\
 body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1c1c1c;background:#fff}
@@ -36,19 +36,7 @@ pub fn page(prompt: &str, measured: &[Measured]) -> String {
         "<style>\n{STYLE}</style>\n<h1>Strategies after “{}”</h1>\n<table>\n<tr><th>strategy",
         escaped(prompt)
     );
-    for heading in [
-        "tokens",
-        "tokens/s",
-        "logprob",
-        "perplexity",
-        "d-1",
-        "d-2",
-        "d-3",
-        "rep-4",
-        "zip",
-        "entropy",
-        "kept",
-    ] {
+    for heading in HEADINGS {
         page += &format!("<th>{heading}");
     }
     page.push('\n');

@@ -32,7 +32,7 @@ pub enum Search {
 #[serde(default, deny_unknown_fields)]
 struct Extras {
     beams: Option<usize>,
-    beam_style: BeamStyle,
+    beam_style: Option<BeamStyle>,
     length_penalty: Option<f64>,
     diverse: Option<usize>,
     diversity_penalty: Option<f64>,
@@ -53,6 +53,9 @@ const EXTRAS: [&str; 9] = [
     "alpha",
     "beta",
 ];
+
+/// What all strategies have in common, so that they can be compared.
+const FOR_ALL: [&str; 2] = ["max_tokens", "n"];
 
 /// The strategies that are compared if none is named.
 const USUAL: [(&str, &str); 15] = [
@@ -85,6 +88,9 @@ impl Strategy {
             serde_json::from_str(json).map_err(|error| anyhow!("not a JSON object: {error}"))?;
         let (extras, params): (Map<_, _>, Map<_, _>) =
             fields.into_iter().partition(|(name, _)| EXTRAS.contains(&name.as_str()));
+        if let Some(name) = FOR_ALL.into_iter().find(|name| params.contains_key(*name)) {
+            bail!("{name}: is one for all strategies: --{}", name.replace('_', "-"));
+        }
         let extras: Extras = serde_json::from_value(Value::Object(extras))?;
         let params = SamplingParams::from_value(Value::Object(params))?;
         Ok(Self { name: name.to_owned(), params, search: extras.search()?, contrast: extras.contrast()? })
@@ -93,19 +99,26 @@ impl Strategy {
 
 impl Extras {
     fn search(&self) -> Result<Search> {
+        let searches = self.beam_style.is_some()
+            || self.length_penalty.is_some()
+            || self.diverse.is_some()
+            || self.diversity_penalty.is_some();
         let Some(width) = self.beams else {
-            if self.length_penalty.is_some() || self.diverse.is_some() || self.stochastic {
+            if searches || self.stochastic {
                 bail!("beams: is not set");
             }
             return Ok(Search::Draw);
         };
         if self.stochastic {
+            if searches {
+                bail!("stochastic: beams that are drawn have no style, penalties or groups");
+            }
             return Ok(Search::Stochastic(width));
         }
         let usual = BeamParams::default();
         Ok(Search::Beams(BeamParams {
             width,
-            style: self.beam_style,
+            style: self.beam_style.unwrap_or_default(),
             length_penalty: self.length_penalty.unwrap_or(usual.length_penalty),
             groups: self.diverse.unwrap_or(1),
             diversity_penalty: self.diversity_penalty.unwrap_or(if self.diverse.is_some() {
@@ -177,6 +190,12 @@ mod tests {
         assert!(error(r#"x: {"top_q": 2}"#).contains("top_q"));
         assert!(error("x: [").starts_with("x: not a JSON object: "));
         assert_eq!(error(r#"x: {"stochastic": true}"#), "x: beams: is not set");
+        assert_eq!(error(r#"x: {"beam_style": "vllm"}"#), "x: beams: is not set");
+        assert!(error(r#"x: {"beams": 2, "stochastic": true, "diverse": 2}"#).starts_with("x: stochastic: "));
+        assert_eq!(
+            error(r#"x: {"max_tokens": 5}"#),
+            "x: max_tokens: is one for all strategies: --max-tokens"
+        );
         assert_eq!(error(r#"x: {"beta": 1}"#), "x: contrast: is not set");
         assert_eq!(error(r#": {}"#), "a strategy needs a name before the colon");
     }

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use crate::compare::measure::Measured;
 
-const HEADINGS: [&str; 11] =
+/// The columns after the strategy's name.
+pub const HEADINGS: [&str; 11] =
     ["tokens", "tokens/s", "logprob", "perplexity", "d-1", "d-2", "d-3", "rep-4", "zip", "entropy", "kept"];
 
 /// The numbers of a strategy, in the order of the headings.

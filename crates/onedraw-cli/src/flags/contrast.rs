@@ -31,12 +31,12 @@ pub struct ContrastFlags {
     #[arg(long, value_name = "SCALE", allow_negative_numbers = true, conflicts_with = "contrasting")]
     guidance: Option<f64>,
     /// That other prompt; without it, the beginning of any text
-    #[arg(long, value_name = "TEXT", requires = "guidance")]
+    #[arg(long, value_name = "TEXT")]
     negative_prompt: Option<String>,
     /// Set the last layer off against earlier ones, such as 1,2,4 [without LAYERS: the lower half]
-    #[arg(long, value_name = "LAYERS", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
-    #[arg(default_missing_value = "0", group = "contrasting")]
-    dola: Option<Vec<usize>>,
+    #[arg(long, value_name = "LAYERS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(group = "contrasting")]
+    dola: Option<String>,
 }
 
 /// The model that texts come from.
@@ -94,8 +94,12 @@ impl ContrastFlags {
         let (has_amateur, has_layers) = (self.contrast.is_some(), self.dola.is_some());
         Ok(match name {
             "alpha" if has_amateur || has_layers => Self { alpha: value, ..flags },
-            "beta" if has_amateur => Self { beta: Some(value), ..flags },
-            "amateur_temperature" if has_amateur => Self { amateur_temperature: value, ..flags },
+            "beta" if has_amateur && self.amateur_temperature == 1.0 => Self { beta: Some(value), ..flags },
+            "beta" if has_amateur => bail!("cannot be used with --amateur-temperature"),
+            "amateur_temperature" if has_amateur && self.beta.is_none() => {
+                Self { amateur_temperature: value, ..flags }
+            }
+            "amateur_temperature" if has_amateur => bail!("cannot be used with --beta"),
             "guidance" if !has_amateur && !has_layers => Self { guidance: Some(value), ..flags },
             "guidance" => bail!("cannot be used with --contrast or --dola"),
             "alpha" => bail!("needs --contrast or --dola"),
@@ -126,8 +130,18 @@ impl ContrastFlags {
         }
         if let Some(layers) = &self.dola {
             let contrast = Contrast::dola(self.alpha).map_err(named)?;
-            let layers = if layers == &[0] { &[][..] } else { layers };
-            return Ok(Opponent::Layers(Dola::new(&model.llama, layers, contrast)?));
+            let number = |layer: &str| {
+                let number = layer.trim().parse::<usize>().ok().filter(|layer| *layer > 0);
+                number.ok_or_else(|| anyhow!("--dola: `{layer}` is not the number of a layer"))
+            };
+            let layers = match layers.as_str() {
+                "" => Vec::new(),
+                layers => layers.split(',').map(number).collect::<Result<_>>()?,
+            };
+            return Ok(Opponent::Layers(Dola::new(&model.llama, &layers, contrast)?));
+        }
+        if self.negative_prompt.is_some() {
+            bail!("--negative-prompt: needs --guidance");
         }
         Ok(Opponent::Nobody)
     }

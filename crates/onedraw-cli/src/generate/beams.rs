@@ -3,39 +3,54 @@
 use std::io::Write;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use onedraw::beam::{Drawn, Hypothesis};
-use onedraw::{Finish, SamplingParams};
+use onedraw::{Finish, RowError, SamplingParams};
 use onedraw_grammar::Matcher;
-use onedraw_lm::{Beams, Found, LanguageModel};
+use onedraw_lm::{Beams, Found, GenerateError, LanguageModel};
 use serde_json::{Value, json};
 
+use crate::exit::{DONE, ROW_FAILED};
 use crate::flags::beams::{BeamFlags, named};
 use crate::generate::{Format, Request};
 
-/// Searches, and writes what was found.
+/// Searches, writes what was found, and gives the exit code.
 pub fn write<M: LanguageModel>(
     flags: &BeamFlags,
     model: &M,
     request: &Request<'_>,
     constraint: Option<&Matcher>,
     out: &mut impl Write,
-) -> Result<()> {
+) -> Result<u8> {
+    for (asked, flag) in
+        [(&request.params.logprobs, "logprobs"), (&request.params.prompt_logprobs, "prompt-logprobs")]
+    {
+        if asked.is_some() {
+            bail!("--{flag}: beams report the logprob of a whole text alone");
+        }
+    }
     let begun = Instant::now();
     let mut beams = Beams::new(model, request.tokenizer).kernel(request.kernel);
     if let Some(constraint) = constraint {
         beams = beams.constrained(constraint);
     }
     let params: SamplingParams = request.params.clone();
-    let (texts, seed) = match flags.is_stochastic() {
-        false => {
-            let found = beams.search(request.prompt, params, flags.params()).map_err(named)?;
-            (found.into_iter().map(searched).collect::<Vec<_>>(), None)
+    let found = match flags.is_stochastic() {
+        false => beams
+            .search(request.prompt, params, flags.params())
+            .map(|found| (found.into_iter().map(searched).collect::<Vec<_>>(), None)),
+        true => beams
+            .draw(request.prompt, params, flags.params().width)
+            .map(|(drawn, seed)| (drawn.into_iter().map(drawn_text).collect(), Some(seed))),
+    };
+    let (texts, seed) = match found {
+        Ok(found) => found,
+        // A row that could not be searched, on the way: nothing that was asked for is wrong.
+        Err(GenerateError::Row(error)) if !matches!(error, RowError::OutsideVocabulary { .. }) => {
+            writeln!(std::io::stderr(), "error: {error}")?;
+            return Ok(ROW_FAILED);
         }
-        true => {
-            let (drawn, seed) = beams.draw(request.prompt, params, flags.params().width).map_err(named)?;
-            (drawn.into_iter().map(drawn_text).collect(), Some(seed))
-        }
+        Err(error) => return Err(named(error)),
     };
     let seconds = begun.elapsed().as_secs_f64();
     for (number, text) in texts.iter().enumerate() {
@@ -59,7 +74,7 @@ pub fn write<M: LanguageModel>(
         out.flush()?;
         writeln!(std::io::stderr(), "{} texts in {seconds:.2} seconds", texts.len())?;
     }
-    Ok(())
+    Ok(DONE)
 }
 
 /// A text to be shown.

@@ -19,7 +19,7 @@ fn visible(text: &str) -> String {
     for character in text.chars() {
         match character {
             ' ' => shown.push('␣'),
-            _ if character.is_control() || character.is_whitespace() => {
+            _ if !is_writable(character) || character.is_whitespace() => {
                 shown.extend(character.escape_default())
             }
             _ => shown.push(character),
@@ -29,6 +29,31 @@ fn visible(text: &str) -> String {
         return "(empty)".to_owned();
     }
     shorten(&shown, LONGEST)
+}
+
+/// Text on one line, of characters that an SVG can hold.
+pub fn plain(text: &str) -> String {
+    let mut line = String::new();
+    for character in text.chars() {
+        match is_writable(character) {
+            true => line.push(character),
+            false => line.extend(character.escape_default()),
+        }
+    }
+    line
+}
+
+/// XML has no control characters, and neither of the two that are none.
+fn is_writable(character: char) -> bool {
+    !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}')
+}
+
+/// The last so many characters, with an ellipsis for those before.
+pub fn end_of(text: &str, longest: usize) -> String {
+    match text.chars().count() {
+        count if count <= longest => text.to_owned(),
+        count => std::iter::once('…').chain(text.chars().skip(count + 1 - longest)).collect(),
+    }
 }
 
 /// At most so many characters, with an ellipsis for those that are left out.
@@ -50,5 +75,7 @@ mod tests {
         assert_eq!(visible("\u{0}\u{a0}é"), "\\u{0}\\u{a0}é");
         assert_eq!(visible("a long word indeed"), "a␣long␣word␣i…");
         assert_eq!(label(None, 7), "#7");
+        assert_eq!(plain("a\n\u{ffff} b"), "a\\n\\u{ffff} b");
+        assert_eq!((end_of("abcdef", 4), end_of("abcd", 4)), ("…def".to_owned(), "abcd".to_owned()));
     }
 }

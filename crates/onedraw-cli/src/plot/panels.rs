@@ -7,7 +7,7 @@ use onedraw::explain::StageEffect;
 use onedraw::{Row, Sampler, SamplingParams};
 use serde_json::Value;
 
-use crate::steps::entropy;
+use crate::steps::{entropy, possible};
 
 /// What becomes of a token in one panel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,7 +90,7 @@ fn whole(Setting { heading, row, params }: Setting<'_>, mask: Option<&[u32]>) ->
     let bar =
         |(token, p): (&u32, &f64)| (*token, if *token == drawn { Bar::Drawn(*p) } else { Bar::Stays(*p) });
     let bars = pairs.map(bar).collect();
-    let notes = vec![tokens(distribution.tokens.len()), format!("entropy {bits:.2} bits")];
+    let notes = vec![tokens(possible(&distribution.probabilities)), format!("entropy {bits:.2} bits")];
     Ok(Whole { heading, notes, bars })
 }
 
@@ -117,10 +117,17 @@ pub fn pipeline(row: Row<'_>, params: SamplingParams, mask: Option<&[u32]>, coun
 
 /// A stage and its value, where a parameter of its name has one.
 fn heading(effect: &StageEffect, settings: &Value) -> String {
-    match (effect.stage.as_str(), &settings[&effect.stage]) {
-        ("row", _) => "the model's row".to_owned(),
-        (stage, Value::Number(value)) => format!("{stage} {value}"),
-        (stage, _) => stage.to_owned(),
+    let name = match effect.stage.as_str() {
+        "row" => return "the model's row".to_owned(),
+        "typical" => "typical_p",
+        "epsilon" => "epsilon_cutoff",
+        "eta" => "eta_cutoff",
+        "xtc" => "xtc_threshold",
+        stage => stage,
+    };
+    match settings[name].as_f64() {
+        Some(value) => format!("{name} {value}"),
+        None => name.to_owned(),
     }
 }
 
@@ -145,7 +152,8 @@ pub fn percent(p: f64) -> String {
         p if p < 0.01 => "<0.01%".to_owned(),
         p if p < 9.995 => format!("{p:.2}%"),
         p if p < 99.95 => format!("{p:.1}%"),
-        p => format!("{p:.0}%"),
+        p if p < 100.0 => ">99.9%".to_owned(),
+        _ => "100%".to_owned(),
     }
 }
 
@@ -157,9 +165,13 @@ fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
         *seen = seen.max(bar.probability());
     }
     let mut tokens: Vec<(u32, f64)> = highest.into_iter().collect();
-    tokens.sort_unstable_by(|(a, p), (b, q)| q.total_cmp(p).then(a.cmp(b)));
+    // What is drawn is always shown.
+    let drawn = |token: &u32| wholes.iter().any(|whole| matches!(whole.bars.get(token), Some(Bar::Drawn(_))));
+    let by_mass = |(a, p): &(u32, f64), (b, q): &(u32, f64)| q.total_cmp(p).then(a.cmp(b));
+    tokens.sort_unstable_by(|one, other| drawn(&other.0).cmp(&drawn(&one.0)).then(by_mass(one, other)));
     let is_all = tokens.len() <= count;
     tokens.truncate(count);
+    tokens.sort_unstable_by(by_mass);
     let tokens: Vec<u32> = tokens.into_iter().map(|(token, _)| token).collect();
     let panel = |whole: Whole| {
         let mut bars: Vec<Bar> =
@@ -177,14 +189,7 @@ fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
 fn others(whole: &Whole, shown: &[u32]) -> Bar {
     let hidden = whole.bars.iter().filter(|(token, _)| !shown.contains(token)).map(|(_, bar)| *bar);
     let left: Vec<Bar> = hidden.filter(|bar| matches!(bar, Bar::Stays(_) | Bar::Drawn(_))).collect();
-    let sum = left.iter().map(|bar| bar.probability()).sum();
-    if left.is_empty() {
-        Bar::Absent
-    } else if left.iter().any(|bar| matches!(bar, Bar::Drawn(_))) {
-        Bar::Drawn(sum)
-    } else {
-        Bar::Stays(sum)
-    }
+    if left.is_empty() { Bar::Absent } else { Bar::Stays(left.iter().map(|bar| bar.probability()).sum()) }
 }
 
 impl Panels {
@@ -193,7 +198,7 @@ impl Panels {
         self.panels.iter().any(|panel| panel.bars.len() > self.tokens.len())
     }
 
-    /// The longest bar of a token in all panels. That of all others together may be longer, and is cut off.
+    /// The longest bar of a token in all panels. That of all others together may be longer, and is broken off.
     pub fn highest(&self) -> f64 {
         let bars = self.panels.iter().flat_map(|panel| panel.bars.iter().take(self.tokens.len()));
         bars.map(|bar| bar.probability()).fold(f64::MIN_POSITIVE, f64::max)
@@ -273,6 +278,6 @@ mod tests {
     #[test]
     fn percentages_fit() {
         let shown = [0.0, 1e-9, 0.001_234, 0.099_95, 0.123_4, 0.9994, 0.99951, 1.0].map(percent);
-        assert_eq!(shown, ["0%", "<0.01%", "0.12%", "10.0%", "12.3%", "99.9%", "100%", "100%"]);
+        assert_eq!(shown, ["0%", "<0.01%", "0.12%", "10.0%", "12.3%", "99.9%", ">99.9%", "100%"]);
     }
 }

@@ -26,6 +26,8 @@ const FONT: &[u8] = include_bytes!("../../font/DejaVuSansMono.ttf");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
     Ink,
+    /// The ground.
+    White,
     /// For what is said beside the picture, and for what is not there.
     Grey,
     /// For rules and frames.
@@ -41,6 +43,7 @@ impl Colour {
     fn rgb(self) -> RGBColor {
         match self {
             Self::Ink => RGBColor(0x22, 0x22, 0x22),
+            Self::White => WHITE,
             Self::Grey => RGBColor(0x76, 0x76, 0x76),
             Self::Pale => RGBColor(0xd8, 0xd8, 0xd8),
             Self::Blue => RGBColor(0x3b, 0x6e, 0xa5),

@@ -44,10 +44,14 @@ pub fn panels(out: &mut impl Write, figure: &Panels, labels: &[String]) -> io::R
 }
 
 fn cell(bar: Bar, highest: f64) -> String {
-    let drawn = |character: &str| strip(bar.probability() / highest, LENGTH).replace('█', character);
+    let mut shown = strip(bar.probability() / highest, LENGTH);
+    if bar.probability() > 1.001 * highest {
+        // It is longer than shown.
+        shown = format!("{}╱╱", strip(1.0, LENGTH - 2));
+    }
     match bar {
-        Bar::Stays(p) => format!("{} {}", drawn("█"), percent(p)),
-        Bar::Drawn(p) => format!("{} {} ←", drawn("█"), percent(p)),
+        Bar::Stays(p) => format!("{shown} {}", percent(p)),
+        Bar::Drawn(p) => format!("{shown} {} ←", percent(p)),
         Bar::Goes(_) => format!(
             "{} gone",
             strip(bar.probability() / highest, LENGTH).replace(['█', '▉', '▊', '▋', '▌', '▍', '▎', '▏'], "░")

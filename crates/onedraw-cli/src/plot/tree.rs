@@ -55,18 +55,22 @@ impl Tree {
 
     /// Marks the way that a text took.
     pub fn mark(&mut self, tokens: &[u32]) {
-        let mut after = &self.roots;
-        let mut way = Vec::new();
+        // Groups may have written the same beginning: only one of them went on to the end.
+        let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
         for token in tokens {
-            // Groups may have looked at the same token; what was dropped went no further.
-            let went = |node: &&usize| {
-                self.nodes[**node].token == *token && self.nodes[**node].fate != Fate::Dropped
+            let longer = |way: &Vec<usize>| {
+                let after = way.last().map_or(&self.roots, |&node| &self.nodes[node].children);
+                let went = |node: &&usize| {
+                    self.nodes[**node].token == *token && self.nodes[**node].fate != Fate::Dropped
+                };
+                let ways = after.iter().filter(went).map(|&node| [&way[..], &[node]].concat());
+                ways.collect::<Vec<_>>()
             };
-            let Some(&node) = after.iter().find(went) else { break };
-            way.push(node);
-            after = &self.nodes[node].children;
+            ways = ways.iter().flat_map(longer).collect();
         }
-        way.into_iter().for_each(|node| self.nodes[node].is_best = true);
+        for node in ways.into_iter().next().unwrap_or_default() {
+            self.nodes[node].is_best = true;
+        }
     }
 
     /// Nodes from top to bottom as they are shown, with their depth.
@@ -114,5 +118,21 @@ mod tests {
         tree.mark(&[3, 7, 4]);
         let best: Vec<usize> = (0..6).filter(|&node| tree.nodes[node].is_best).collect();
         assert_eq!(best, [1, 3, 5]);
+    }
+
+    #[test]
+    fn of_two_groups_with_one_beginning_the_one_that_went_on_is_marked() {
+        let mut tree = Tree::default();
+        tree.grow(&Expansion {
+            branches: vec![Branch { beam: 0, token: 5 }, Branch { beam: 1, token: 5 }],
+            candidates: vec![candidate(0, 5, -0.5, Fate::Kept), candidate(1, 5, -0.6, Fate::Kept)],
+        });
+        tree.grow(&Expansion {
+            branches: vec![],
+            candidates: vec![candidate(0, 2, -1.0, Fate::Ended), candidate(1, 3, -0.9, Fate::Ended)],
+        });
+        tree.mark(&[5, 3]);
+        let best: Vec<usize> = (0..4).filter(|&node| tree.nodes[node].is_best).collect();
+        assert_eq!(best, [1, 3]);
     }
 }

@@ -3,10 +3,10 @@
 use onedraw::contrast::contrasting_layer;
 use onedraw::{Contrast, Row};
 
-use super::set_off;
+use super::{refuse_known, set_off};
 use crate::error::ModelError;
 use crate::llama::{Llama, Memory};
-use crate::model::{Answer, Asks, LanguageModel, Run, Wanted};
+use crate::model::{Answer, Asks, LanguageModel, Run};
 
 /// A model whose last layer is set off against its earlier ones.
 pub struct Dola<'a> {
@@ -51,6 +51,7 @@ impl LanguageModel for Dola<'_> {
     }
 
     fn forward(&self, runs: &mut [Run<'_, Memory>]) -> Result<Vec<Answer>, ModelError> {
+        refuse_known(runs)?;
         if runs.iter().any(|run| run.asks.exit.is_some() || !run.asks.states.is_empty()) {
             return Err(ModelError::Request("DoLa's layers cannot be asked for beside others".to_owned()));
         }
@@ -60,6 +61,7 @@ impl LanguageModel for Dola<'_> {
                 sequence: &mut *run.sequence,
                 tokens,
                 parents,
+                known: None,
                 asks: Asks { logits, states: &self.layers, exit: None },
             }
         });
@@ -68,11 +70,7 @@ impl LanguageModel for Dola<'_> {
         let width = self.model.config().width;
         for (answer, run) in answers.iter_mut().zip(runs.iter()) {
             let states = std::mem::take(&mut answer.states);
-            let first = match run.asks.logits {
-                Wanted::Nothing => continue,
-                Wanted::Last => run.tokens.len() - 1,
-                Wanted::All => 0,
-            };
+            let first = run.tokens.len() - run.asks.logits.rows(run.tokens.len());
             let early: Vec<Vec<f32>> =
                 states.iter().map(|states| self.model.logits(&states[first * width..])).collect();
             self.set_off_rows(&mut answer.logits, &early);

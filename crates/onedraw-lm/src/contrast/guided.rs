@@ -2,7 +2,7 @@
 
 use onedraw::Contrast;
 
-use super::set_off;
+use super::{refuse_known, set_off};
 use crate::error::ModelError;
 use crate::model::{Answer, Asks, LanguageModel, Run, Sequence, Wanted};
 
@@ -39,9 +39,9 @@ impl<S: Sequence> Sequence for TwoLines<S> {
         self.negative.cut(self.other_prompt + length.saturating_sub(self.prompt));
     }
 
-    fn keep(&mut self, path: &[usize]) {
-        self.line.keep(path);
-        self.negative.keep(path);
+    fn keep(&mut self, path: &[usize]) -> Result<(), ModelError> {
+        self.line.keep(path)?;
+        self.negative.keep(path)
     }
 }
 
@@ -86,6 +86,7 @@ impl<M: LanguageModel> LanguageModel for Guided<'_, M> {
     }
 
     fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError> {
+        refuse_known(runs)?;
         if runs.iter().any(|run| run.parents.is_some() && run.sequence.len() < self.prompt) {
             return Err(ModelError::Request(
                 "a guided prompt is read in a line, not along a tree".to_owned(),
@@ -103,10 +104,16 @@ impl<M: LanguageModel> LanguageModel for Guided<'_, M> {
         for (run, &before) in runs.iter_mut().zip(&before) {
             let TwoLines { line, negative, .. } = &mut *run.sequence;
             let &mut Run { tokens, parents, asks, .. } = run;
-            lines.push(Run { sequence: line, tokens, parents, asks });
+            lines.push(Run { sequence: line, tokens, parents, known: None, asks });
             let asks = Asks { logits: Wanted::All, ..Asks::default() };
             if before < tokens.len() {
-                negatives.push(Run { sequence: negative, tokens: &tokens[before..], parents, asks });
+                negatives.push(Run {
+                    sequence: negative,
+                    tokens: &tokens[before..],
+                    parents,
+                    known: None,
+                    asks,
+                });
             }
         }
         let mut answers = self.model.forward(&mut lines)?;

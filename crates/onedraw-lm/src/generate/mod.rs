@@ -277,6 +277,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
                 sequence: &mut writer.memory,
                 tokens: &writer.pending[..take],
                 parents: None,
+                known: None,
                 asks: Asks { logits, ..Asks::default() },
             });
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::Config;
+use crate::error::ModelError;
 use crate::model::Sequence;
 
 /// Positions of a page: the lanes of a vector.
@@ -155,6 +156,7 @@ impl Memory {
         self.shallowest = self.shallowest.min(layers);
         if layers == self.layout.layers {
             self.whole = self.length;
+            self.shallowest = layers;
         }
     }
 
@@ -205,6 +207,17 @@ impl Memory {
         pages
     }
 
+    /// For each node a node without children that lies on a way through it: the pages to the one serve the other.
+    pub(crate) fn leaves(&self) -> Vec<usize> {
+        let mut leaves: Vec<usize> = (0..self.nodes.len()).collect();
+        for node in (0..self.nodes.len()).rev() {
+            if let Some(parent) = self.nodes[node].parent {
+                leaves[parent] = leaves[node];
+            }
+        }
+        leaves
+    }
+
     /// How deep a node lies; the root's children 1.
     pub(crate) fn depth(&self, node: usize) -> usize {
         self.path(node).len()
@@ -226,12 +239,24 @@ impl Sequence for Memory {
         self.pages.truncate(self.length.div_ceil(PAGE));
     }
 
-    fn keep(&mut self, path: &[usize]) {
-        let nodes = std::mem::take(&mut self.nodes);
-        if nodes.is_empty() {
+    fn keep(&mut self, path: &[usize]) -> Result<(), ModelError> {
+        if self.nodes.is_empty() && path.is_empty() {
             // The last run was no tree: it may have left early, and what is said below is not true of it.
-            return;
+            return Ok(());
         }
+        let follows = |place: usize| {
+            let parent = place.checked_sub(1).map(|before| path[before]);
+            self.nodes.get(path[place]).is_some_and(|node| node.parent == parent)
+        };
+        if let Some(place) = (0..path.len()).find(|&place| !follows(place)) {
+            let before =
+                place.checked_sub(1).map_or("the text".to_owned(), |before| path[before].to_string());
+            return Err(ModelError::Request(format!(
+                "node {} does not follow {before} in the tree",
+                path[place]
+            )));
+        }
+        let nodes = std::mem::take(&mut self.nodes);
         let width = self.layout.width();
         let path: Vec<&Node> = path.iter().filter_map(|&node| nodes.get(node)).collect();
         self.grow(path.len());
@@ -242,5 +267,6 @@ impl Sequence for Memory {
             }
         }
         self.extend(path.len(), self.layout.layers);
+        Ok(())
     }
 }

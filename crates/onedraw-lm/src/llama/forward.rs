@@ -1,11 +1,14 @@
 //! One pass of several sequences through the layers.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use crate::error::ModelError;
 use crate::llama::Llama;
 use crate::llama::attention::{Leaf, Look};
 use crate::llama::cache::{Layout, Memory, PAGE, Page};
 use crate::llama::layer::Heads;
-use crate::model::{Answer, Run, Sequence, Wanted};
+use crate::model::{Answer, Run, Sequence};
 
 /// Where a position of the pass belongs.
 #[derive(Clone, Copy)]
@@ -45,13 +48,32 @@ impl Llama {
                 "states after {layer} layers are asked of a run that leaves after {through}"
             ));
         }
-        if through > run.sequence.shallowest() {
+        let mut longest = run.tokens.len();
+        if let Some(known) = run.known {
+            let shallow = length - run.sequence.whole();
+            let is_of_them = known.layers == run.sequence.shallowest()
+                && known.layers < layers
+                && known.states.len() == shallow * self.config.width
+                && shallow <= run.tokens.len();
+            if !is_of_them || shallow == 0 || run.parents.is_some() || run.asks.exit.is_some() {
+                let fewest = run.sequence.shallowest();
+                return wrong(format!(
+                    "states are given that are not those of the {shallow} positions that left after {fewest} layers"
+                ));
+            }
+            if run.asks.states.iter().any(|&layer| layer < known.layers) {
+                return wrong(format!(
+                    "states before layer {} are asked of a run that begins there",
+                    known.layers
+                ));
+            }
+            longest -= shallow;
+        } else if through > run.sequence.shallowest() {
             let (whole, fewest) = (run.sequence.whole(), run.sequence.shallowest());
             return wrong(format!(
                 "only {whole} of {length} positions went through more than {fewest} layers: cut the others first"
             ));
         }
-        let mut longest = run.tokens.len();
         if let Some(parents) = run.parents {
             if parents.len() != run.tokens.len() || run.asks.exit.is_some() {
                 return wrong("a tree has a parent for every token, and goes through all layers".to_owned());
@@ -83,10 +105,10 @@ impl Llama {
         for run in runs.iter_mut() {
             match run.parents {
                 Some(parents) => run.sequence.plant(parents),
-                None => run.sequence.grow(run.tokens.len()),
+                None => run.sequence.grow(run.tokens.len() - shallow(run)),
             }
         }
-        let places = places(runs);
+        let places = places(runs, |run| shallow(run)..run.tokens.len());
         let turned: Vec<_> = places.iter().map(|place| self.turns.at(place.position)).collect();
         let mut states = vec![0.0; places.len() * width];
         for (place, state) in places.iter().zip(states.chunks_exact_mut(width)) {
@@ -96,6 +118,10 @@ impl Llama {
         let (mut places, mut turned) = (places, turned);
         let mut heads = Heads::default();
         for layer in 0..=self.config.layers {
+            if runs.iter().any(|run| run.known.is_some_and(|known| known.layers == layer)) {
+                (places, states) = self.joined(layer, runs, &places, &states);
+                turned = places.iter().map(|place| self.turns.at(place.position)).collect();
+            }
             self.answer(layer, runs, &mut answers, &places, &states);
             let leaves = |place: &Place| runs[place.run].asks.exit.unwrap_or(self.config.layers) == layer;
             if places.iter().any(leaves) {
@@ -113,9 +139,32 @@ impl Llama {
             self.layers[layer].advance(&self.team, &mixed, &mut states);
         }
         for run in runs.iter_mut().filter(|run| run.parents.is_none()) {
-            run.sequence.extend(run.tokens.len(), run.asks.exit.unwrap_or(self.config.layers));
+            run.sequence.extend(run.tokens.len() - shallow(run), run.asks.exit.unwrap_or(self.config.layers));
         }
         answers
+    }
+
+    /// The places and states with those that have come so far already, each before the others of its run.
+    fn joined(
+        &self,
+        layer: usize,
+        runs: &[Run<'_, Memory>],
+        places: &[Place],
+        states: &[f32],
+    ) -> (Vec<Place>, Vec<f32>) {
+        let joins = |run: &Run<'_, Memory>| run.known.is_some_and(|known| known.layers == layer);
+        let new = self::places(runs, |run| 0..if joins(run) { shallow(run) } else { 0 });
+        let (mut all, mut all_states) = (Vec::new(), Vec::new());
+        for (number, run) in runs.iter().enumerate() {
+            all.extend(new.iter().filter(|place| place.run == number));
+            all_states.extend_from_slice(run.known.filter(|_| joins(run)).map_or(&[], |known| known.states));
+            let own = places.iter().zip(states.chunks_exact(self.config.width));
+            for (place, state) in own.filter(|(place, _)| place.run == number) {
+                all.push(*place);
+                all_states.extend_from_slice(state);
+            }
+        }
+        (all, all_states)
     }
 
     /// Gives those runs what they asked of the states after so many layers.
@@ -134,21 +183,19 @@ impl Llama {
         while first < places.len() {
             let number = places[first].run;
             let run = &runs[number];
-            let own = &states[first * width..(first + run.tokens.len()) * width];
+            // Fewer than its tokens while others of it are still to join.
+            let count = places[first..].iter().take_while(|place| place.run == number).count();
+            let own = &states[first * width..(first + count) * width];
             for (i, _) in run.asks.states.iter().enumerate().filter(|&(_, &asked)| asked == layer) {
                 answers[number].states.resize(run.asks.states.len(), Vec::new());
                 answers[number].states[i] = own.to_vec();
             }
             if run.asks.exit.unwrap_or(self.config.layers) == layer {
-                let rows = match run.asks.logits {
-                    Wanted::Nothing => 0,
-                    Wanted::Last => 1,
-                    Wanted::All => run.tokens.len(),
-                };
+                let rows = run.asks.logits.rows(count);
                 wanted.extend_from_slice(&own[own.len() - rows * width..]);
                 owners.push((number, rows));
             }
-            first += run.tokens.len();
+            first += count;
         }
         if wanted.is_empty() {
             return;
@@ -179,13 +226,7 @@ impl Llama {
     fn attend(&self, layer: usize, runs: &[Run<'_, Memory>], places: &[Place], queries: &[f32]) -> Vec<f32> {
         let (size, kv_heads) = (self.config.head_size, self.config.kv_heads);
         let group = self.config.heads / kv_heads * size;
-        let branches: Vec<Vec<Page>> = places
-            .iter()
-            .map(|place| match runs[place.run].parents {
-                Some(_) => runs[place.run].sequence.branch(place.token, layer),
-                None => Vec::new(),
-            })
-            .collect();
+        let branches = branches(layer, runs);
         let memories: Vec<&Memory> = runs.iter().map(|run| &*run.sequence).collect();
         let mut mixed = vec![0.0; queries.len()];
         let seen: usize = places.iter().map(|place| place.position + 1).sum();
@@ -194,17 +235,17 @@ impl Llama {
             let (index, head) = (part / kv_heads, part % kv_heads);
             let place = &places[index];
             let memory = memories[place.run];
-            let own = match branches[index].is_empty() {
-                true => place.position / PAGE + 1,
-                false => memory.len() / PAGE,
-            };
+            let to = place.position + 1;
+            let branch = branches[place.run].as_ref().map(|branches| branches.of(place.token));
+            let own = if branch.is_some() { memory.len() / PAGE } else { place.position / PAGE + 1 };
             let shared = memory.pages()[..own].iter().map(|page| (page.as_ref(), layer));
-            let branch = branches[index].iter().map(|page| (page, 0));
+            // The way to a leaf goes on below the node.
+            let branch =
+                branch.unwrap_or_default().iter().take(to.div_ceil(PAGE) - own).map(|page| (page, 0));
             let leaves: Vec<Leaf<'_>> = shared
                 .chain(branch)
                 .map(|(page, layer)| Leaf { keys: page.keys(layer, head), values: page.values(layer, head) })
                 .collect();
-            let to = place.position + 1;
             let from = self.config.windows[layer].map_or(0, |window| to.saturating_sub(window));
             let look = Look { leaves: &leaves, from, to, head_size: size };
             look.mix(self.team.level, &queries[part * group..(part + 1) * group], &mut Vec::new(), mixed);
@@ -213,19 +254,52 @@ impl Llama {
     }
 }
 
-/// The places of all tokens, run by run.
-fn places(runs: &[Run<'_, Memory>]) -> Vec<Place> {
+/// How many of a run's tokens are in the sequence already.
+fn shallow(run: &Run<'_, Memory>) -> usize {
+    run.known.map_or(0, |_| run.sequence.len() - run.sequence.whole())
+}
+
+/// The places of some tokens of every run, run by run.
+fn places(runs: &[Run<'_, Memory>], tokens: impl Fn(&Run<'_, Memory>) -> Range<usize>) -> Vec<Place> {
     let mut places = Vec::new();
     for (number, run) in runs.iter().enumerate() {
-        for token in 0..run.tokens.len() {
+        let start = run.sequence.len() - shallow(run);
+        for token in tokens(run) {
             let ahead = match run.parents {
                 Some(_) => run.sequence.depth(token) - 1,
                 None => token,
             };
-            places.push(Place { run: number, token, position: run.sequence.len() + ahead });
+            places.push(Place { run: number, token, position: start + ahead });
         }
     }
     places
+}
+
+/// The ways down a tree in one layer: pages that go on where the sequence's full ones end.
+struct Branches {
+    /// By leaf.
+    ways: BTreeMap<usize, Vec<Page>>,
+    /// For each node, a leaf below it.
+    leaves: Vec<usize>,
+}
+
+impl Branches {
+    /// The pages of a way through a node.
+    fn of(&self, node: usize) -> &[Page] {
+        self.ways.get(&self.leaves[node]).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Those of every run that is a tree.
+fn branches(layer: usize, runs: &[Run<'_, Memory>]) -> Vec<Option<Branches>> {
+    let of_run = |run: &Run<'_, Memory>| {
+        run.parents?;
+        let leaves = run.sequence.leaves();
+        let ways = leaves.iter().map(|&leaf| (leaf, ())).collect::<BTreeMap<usize, ()>>();
+        let ways = ways.into_keys().map(|leaf| (leaf, run.sequence.branch(leaf, layer))).collect();
+        Some(Branches { ways, leaves })
+    };
+    runs.iter().map(of_run).collect()
 }
 
 /// Keeps the items, each `size` long, that stay.

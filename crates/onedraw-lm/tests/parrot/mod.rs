@@ -47,8 +47,8 @@ impl Sequence for Line {
         self.tokens.truncate(length);
     }
 
-    fn keep(&mut self, _: &[usize]) {
-        unreachable!("no tree is asked for");
+    fn keep(&mut self, _: &[usize]) -> Result<(), ModelError> {
+        Err(ModelError::Request("a parrot takes no trees".to_owned()))
     }
 }
 

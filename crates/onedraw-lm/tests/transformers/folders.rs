@@ -68,7 +68,7 @@ pub const ALL: Asks<'static> = Asks { logits: Wanted::All, exit: None, states: &
 
 /// Appends tokens and gives what was asked of them.
 pub fn ask(model: &Llama, sequence: &mut Memory, tokens: &[u32], asks: Asks<'_>) -> Answer {
-    let answers = model.forward(&mut [Run { sequence, tokens, parents: None, asks }]).unwrap();
+    let answers = model.forward(&mut [Run { sequence, tokens, parents: None, known: None, asks }]).unwrap();
     answers.into_iter().next().unwrap()
 }
 

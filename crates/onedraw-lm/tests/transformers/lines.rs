@@ -51,7 +51,13 @@ fn sequences_of_one_call_know_nothing_of_each_other() {
                 let size = 1 + (7 * i + 11 * round + i * round) % 30;
                 let end = (done[i] + size).min(texts[i].len());
                 if done[i] < end {
-                    runs.push(Run { sequence, tokens: &texts[i][done[i]..end], parents: None, asks: ALL });
+                    runs.push(Run {
+                        sequence,
+                        tokens: &texts[i][done[i]..end],
+                        parents: None,
+                        known: None,
+                        asks: ALL,
+                    });
                     owners.push(i);
                     done[i] = end;
                 }

@@ -35,7 +35,7 @@ fn path(parents: &[Option<usize>], node: usize) -> Vec<usize> {
 }
 
 fn plant(model: &Llama, sequence: &mut Memory, tokens: &[u32], parents: &[Option<usize>]) -> Answer {
-    let run = Run { sequence, tokens, parents: Some(parents), asks: ALL };
+    let run = Run { sequence, tokens, parents: Some(parents), known: None, asks: ALL };
     model.forward(&mut [run]).unwrap().into_iter().next().unwrap()
 }
 
@@ -86,7 +86,7 @@ fn a_kept_path_goes_on_as_a_line() {
                 for kept in [&deepest[..], &deepest[..deepest.len() / 2], &[]] {
                     let what = format!("{} after {length}, {kept:?} of {parents:?}", folder.name);
                     let mut sequence = planted.clone();
-                    sequence.keep(kept);
+                    sequence.keep(kept).expect("a way");
                     assert_eq!(sequence.len(), length + kept.len(), "{what}");
                     let mut own = text[..length].to_vec();
                     own.extend(kept.iter().map(|&node| tokens[node]));
@@ -138,11 +138,15 @@ fn trees_lines_and_exits_share_a_call() {
             .iter_mut()
             .enumerate()
             .map(|(i, sequence)| match i {
-                0 | 2 => {
-                    Run { sequence, tokens: &tokens[..trees[i].len()], parents: Some(&trees[i]), asks: ALL }
-                }
-                1 => Run { sequence, tokens: &tokens[..6], parents: None, asks: exits },
-                _ => Run { sequence, tokens: &tokens[..19], parents: None, asks: ALL },
+                0 | 2 => Run {
+                    sequence,
+                    tokens: &tokens[..trees[i].len()],
+                    parents: Some(&trees[i]),
+                    known: None,
+                    asks: ALL,
+                },
+                1 => Run { sequence, tokens: &tokens[..6], parents: None, known: None, asks: exits },
+                _ => Run { sequence, tokens: &tokens[..19], parents: None, known: None, asks: ALL },
             })
             .collect();
         let together = model.forward(&mut runs).unwrap();

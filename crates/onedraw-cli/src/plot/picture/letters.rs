@@ -64,6 +64,12 @@ fn line(font: &FontRef<'_>, text: &str, scale: PxScale) -> (Vec<Glyph>, f32) {
     let scaled = font.as_scaled(scale);
     let mut x = 0.0;
     let mut glyphs = Vec::new();
+    // A character that the font does not have is written by its number.
+    let known = |character: char| -> String {
+        let is_missing = font.glyph_id(character).0 == 0;
+        if is_missing { character.escape_unicode().collect() } else { character.into() }
+    };
+    let text: String = text.chars().map(known).collect();
     for character in text.chars() {
         let id = scaled.glyph_id(character);
         glyphs.push(id.with_scale_and_position(scale, point(x, 0.0)));

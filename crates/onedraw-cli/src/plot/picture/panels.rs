@@ -69,8 +69,16 @@ fn paint(picture: &mut Picture, panel: &Panel, tokens: usize, (x, y): (f64, f64)
             Bar::Absent => (Colour::Pale, Colour::Grey, "–".to_owned()),
         };
         let length = (scale * bar.probability()).min(LENGTH);
+        let top = above + 0.5 * (ROW - THICKNESS);
         if length > 0.0 {
-            picture.bar((x, above + 0.5 * (ROW - THICKNESS)), (length.max(1.0), THICKNESS), colour);
+            picture.bar((x, top), (length.max(1.0), THICKNESS), colour);
+        }
+        if scale * bar.probability() > 1.001 * LENGTH {
+            // It is longer than shown.
+            for from in [LENGTH - 18.0, LENGTH - 12.0] {
+                let slash = vec![(x + from, top + THICKNESS + 2.0), (x + from + 6.0, top - 2.0)];
+                picture.line(slash, Colour::White, 2);
+            }
         }
         picture.sized_text((x + length + 5.0, above + 0.5 * ROW), words, Anchor::Start, ink, SMALL);
     }
