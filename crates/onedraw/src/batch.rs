@@ -10,7 +10,7 @@ use crate::kernels::Kernel;
 use crate::logprobs::{Distribution, Report, TokenLogprob};
 use crate::params::SamplingParams;
 use crate::row::{Row, Rows};
-use crate::sequence::{Sampled, Saved, Sequence};
+use crate::sequence::{Runner, Sampled, Saved, Sequence};
 use crate::shard::Shards;
 use crate::stop::Rewind;
 use crate::workspace::Workspace;
@@ -292,6 +292,28 @@ impl Batch {
         self.for_each(steps, results, |step, workspace| {
             self.sequence(step.sequence)?.draw(step.row, step.mask, ahead, None, workspace)
         });
+    }
+
+    /// The tokens that come in first in the race of each step's draw, at most `count`: the one that [`Batch::sample`] would draw, then what it would
+    /// have drawn without that one, as far as it is among the likely tokens. This is what a drafter guesses with: a target whose logits are much the same
+    /// draws one of these, for it has the same noise. The histories stay as they are.
+    ///
+    /// ```
+    /// use onedraw::{Batch, SamplingParams, Step};
+    /// let mut batch = Batch::new();
+    /// let id = batch.add(SamplingParams::builder().seed(3).build()?)?;
+    /// let row = [0.5_f32, 2.0, 1.0, 1.5];
+    /// let runners = batch.runners(&[Step::new(id, &row)], 3).remove(0)?;
+    /// let drawn = batch.peek(&[Step::new(id, &row)], 0).remove(0)?;
+    /// assert_eq!((runners.len(), runners[0].token, runners[0].behind), (3, drawn.token, 0.0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn runners(&mut self, steps: &[Step<'_>], count: usize) -> Vec<Result<Vec<Runner>, RowError>> {
+        let mut results = Vec::new();
+        self.for_each(steps, &mut results, |step, workspace| {
+            self.sequence(step.sequence)?.runners(step.row, step.mask, count, workspace)
+        });
+        results
     }
 
     /// The whole distribution of each step.

@@ -11,9 +11,10 @@ use crate::inquiry::Inquiry;
 use crate::kernels::passes::Passes;
 use crate::mass::{Softmax, UNIT, relative};
 use crate::math::ln;
+use crate::noise::Noise;
 use crate::order::Key;
 use crate::plan::Segment;
-use crate::question::{Answer, Answers, BadLogit, Question, Reply};
+use crate::question::{Answer, Answers, BadLogit, Finalist, Question, Reply};
 use crate::selection::Weighed;
 use crate::truncate::{Prefix, Verdict};
 
@@ -95,6 +96,40 @@ impl<'a> Draw<'a> {
                 Some(index) => before = Some(self.narrowed(index, winner.key)),
             }
         }
+    }
+
+    /// The winner and those who come in after it, the earliest first, at most `count` together. Only the winner is certain: of the others, those
+    /// are looked at that a draft could reasonably bet on, the most likely tokens.
+    pub(crate) fn runners(&mut self, count: usize, noise: &Noise) -> Vec<Finalist> {
+        /// Tokens that are looked at, from the most likely on.
+        const LISTED: u32 = 64;
+        /// A token that needs a smaller E to come in is not worth a look: it has one in a thousand cases.
+        const LUCK: f64 = 1e-3;
+        let (x_max, temperature, is_greedy) = (self.x_max(), self.temperature, self.is_greedy);
+        let finalist = |key: Key| {
+            let scaled = temperature.scaled(key.logit(), x_max);
+            // A greedy row has no race: the order decides, and the logits say by how much.
+            let score = if is_greedy { scaled } else { scaled - ln(noise.token(key.token())) };
+            Finalist { score, key }
+        };
+        let first = finalist(self.winner());
+        let mut runners = vec![first];
+        if count < 2 {
+            return runners;
+        }
+        let cut = if is_greedy { Key::END } else { self.cut() };
+        let luck = ln(LUCK);
+        for &key in self.best(Some(LISTED)).iter().filter(|&&key| key <= cut && key != first.key) {
+            let last = runners[runners.len() - 1].score;
+            if runners.len() == count && temperature.scaled(key.logit(), x_max) - luck < last {
+                break;
+            }
+            let runner = finalist(key);
+            let place = 1 + runners[1..].iter().take_while(|other| other.beats(&runner)).count();
+            runners.insert(place, runner);
+            runners.truncate(count);
+        }
+        runners
     }
 
     /// Where the race goes on, exclusive, after truncation number `index` rejected `key`: before `key`, or no later than the

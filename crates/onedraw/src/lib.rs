@@ -113,7 +113,7 @@ pub use params::{LogprobsMode, PenaltyScope, SamplingParams};
 pub use plan::Plan;
 pub use row::{Row, Rows};
 pub use sampler::Sampler;
-pub use sequence::{Sampled, Saved};
+pub use sequence::{Runner, Sampled, Saved};
 pub use shard::{Rank, Shards, Traffic};
 pub use stop::{Finish, FinishReason, Progress, Rewind, StopConditions, StopMatcher, Utf8Stream};
 

@@ -47,6 +47,15 @@ pub struct Sampled {
     pub mirostat_mu: Option<f64>,
 }
 
+/// A token that finishes early in the race of a draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Runner {
+    /// The token.
+    pub token: u32,
+    /// How far behind the winner, in units of the logarithm of time; 0 for the winner. In a greedy row: how far its logit is below the largest.
+    pub behind: f64,
+}
+
 /// What a token depends on, beside the row and the position.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
@@ -311,6 +320,28 @@ impl Sequence {
             sampled.logprobs = report.logprobs;
         }
         Ok(sampled)
+    }
+
+    /// The tokens that finish first in the race of the next draw.
+    pub(crate) fn runners(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        count: usize,
+        workspace: &mut Workspace,
+    ) -> Result<Vec<Runner>, RowError> {
+        let position = self.position();
+        let segments = self.chain(row.len(), mask)?;
+        let moment = self.moment(row.len(), position);
+        self.with_row(row, mask, position, segments, workspace, |row, memory| {
+            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
+            let runners = draw.runners(count, &moment.noise);
+            let best = runners.first().map_or(0.0, |first| first.score);
+            Ok(runners
+                .into_iter()
+                .map(|runner| Runner { token: runner.key.token(), behind: best - runner.score })
+                .collect())
+        })
     }
 
     pub(crate) fn distribution(
