@@ -175,7 +175,7 @@ impl Batch {
         self.len() == 0
     }
 
-    fn sequence(&self, id: SequenceId) -> Result<&Sequence, RowError> {
+    pub(crate) fn sequence(&self, id: SequenceId) -> Result<&Sequence, RowError> {
         let slot = self.slots.get(id.slot as usize).filter(|slot| slot.generation == id.generation);
         slot.and_then(|slot| slot.sequence.as_ref()).ok_or(RowError::UnknownSequence)
     }
@@ -356,7 +356,7 @@ impl Batch {
     }
 
     /// Rows are independent, so threads take them in any order. No sum and no choice crosses a row.
-    fn for_each<S: Sync, T: Send>(
+    pub(crate) fn for_each<S: Sync, T: Send>(
         &self,
         steps: &[S],
         results: &mut Vec<T>,

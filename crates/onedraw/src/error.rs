@@ -72,6 +72,24 @@ pub enum RowError {
         /// Those that are needed.
         needed: usize,
     },
+    /// The way guesses are judged needs the laws that they were drawn from, and the draft has none.
+    DraftWithoutLaws,
+    /// A draft has a law after the text and one after each of its tokens, or none at all.
+    DraftLaws {
+        /// The laws that came.
+        laws: usize,
+        /// Those that are needed.
+        needed: usize,
+    },
+    /// The law that a guess was drawn from gives it no probability.
+    ImpossibleGuess {
+        /// The guess, as a node of the draft.
+        node: usize,
+        /// Its token.
+        token: u32,
+    },
+    /// Block verification judges guesses that come one after the other.
+    DraftNotChain,
     /// Two rows that are to become one are not of the same length.
     RowsDiffer {
         /// The logits of the first.
@@ -134,6 +152,10 @@ impl RowError {
             Self::EmptyRow => "empty_row",
             Self::Constraint { .. } => "constraint",
             Self::DraftRows { .. } => "draft_rows",
+            Self::DraftWithoutLaws => "draft_without_laws",
+            Self::DraftLaws { .. } => "draft_laws",
+            Self::ImpossibleGuess { .. } => "impossible_guess",
+            Self::DraftNotChain => "draft_not_chain",
             Self::RowsDiffer { .. } => "rows_differ",
             Self::NothingLeft { .. } => "nothing_left",
             Self::OutsideVocabulary { .. } => "outside_vocabulary",
@@ -161,6 +183,24 @@ impl fmt::Display for RowError {
             Self::Constraint { message } => write!(f, "constraint: {message}"),
             Self::DraftRows { rows, needed } => {
                 write!(f, "a draft of {} tokens needs {needed} rows, not {rows}", needed - 1)
+            }
+            Self::DraftWithoutLaws => {
+                write!(
+                    f,
+                    "rejection and block verification need the laws that guesses were drawn from; the drafter gives none"
+                )
+            }
+            Self::DraftLaws { laws, needed } => {
+                write!(f, "a draft of {} tokens needs {needed} laws, not {laws}", needed - 1)
+            }
+            Self::ImpossibleGuess { node, token } => {
+                write!(f, "node {node} of the draft is token {token}, which its law gives no probability")
+            }
+            Self::DraftNotChain => {
+                write!(
+                    f,
+                    "block verification needs guesses that come one after the other; the draft is a tree"
+                )
             }
             Self::RowsDiffer { first, second } => {
                 write!(f, "the rows have {first} and {second} logits; two rows of one vocabulary are needed")

@@ -49,6 +49,7 @@
 //!   Other systems' settings become these by [`import`].
 //! - What is drawn from: [`row`] (a row in any type), [`history`], [`logprobs`].
 //! - When to end: [`stop`], EOS, stop ids and stop strings over bytes; and when to go back for a banned phrase.
+//! - Guesses ahead: [`speculate`], which says how far a drafter's tokens hold.
 //! - Beyond the built-in stages: [`custom`], a stage of one's own.
 //! - What the chain does to a row: [`explain`].
 //! - A split vocabulary: [`shard`], and the [`question`]s that ranks answer.

@@ -5,6 +5,11 @@
 //! layers that together have exactly the law of independent exponentials: a block's smallest E is `M = Exp(1)/64`, the lane
 //! that has it is uniform, and every other lane is `M` plus a fresh Exp(1), because the exponential has no memory. One
 //! word a block then bounds all 64 tokens.
+//!
+//! Speculation's own noise also counts the depth: how many tokens of the draft stand before the position, modulo 2^12. A draft may look at the noise of
+//! positions that it then gives up, and block verification gives them up because of what it saw there; the next draft comes to such a position at another
+//! depth and finds fresh noise. Ids are below 2^20, so the depth shares no bits with the rest of the index. Two drafts of one round meet a position at the
+//! same depth only if one begins where the other did, after an undo, or 4,096 tokens after it: longer than drafts are.
 
 use crate::math::ln;
 
@@ -23,6 +28,12 @@ pub enum Purpose {
     Token = 2,
     /// XTC's coin; index: how many XTC stages stand before it in the order, word 0.
     Xtc = 3,
+    /// Speculation: a token that a drafter may guess; index id/4 + depth·2^20, word id%4.
+    Draft = 4,
+    /// Whether a guess is accepted; index its number among its siblings + depth·2^20, words 0 and 1.
+    Accept = 5,
+    /// The token after the accepted guesses; indexed as `Draft`.
+    Residual = 6,
     /// Stochastic beams: a token after a beam; index id/4, word id%4, the sequence being the beam's place. The root has the last word of
     /// all.
     Beam = 7,
@@ -52,6 +63,18 @@ impl Noise {
     /// XTC's coin: `(bits + ½) / 2^32`, uniform in (0, 1), for stage number `index` of its kind.
     pub fn xtc(&self, index: u32) -> f64 {
         (f64::from(self.words(Purpose::Xtc, index)[0]) + 0.5) / 4_294_967_296.0
+    }
+
+    /// The coin of a guess: `(bits + ½) / 2^52`, exact and uniform in (0, 1).
+    pub fn coin(&self, depth: u32, guess: u32) -> f64 {
+        let [high, low, ..] = self.words(Purpose::Accept, guess | (depth << 20));
+        let bits = (u64::from(high) << 20) | u64::from(low >> 12);
+        (bits as f64 + 0.5) / 4_503_599_627_370_496.0
+    }
+
+    /// The exponential of a token in speculation's races: [`Purpose::Draft`] or [`Purpose::Residual`].
+    pub fn runner(&self, purpose: Purpose, depth: u32, id: u32) -> f64 {
+        exponential(self.words(purpose, (id / 4) | (depth << 20))[id as usize % 4])
     }
 
     /// `M`: the smallest E of a block of 64 tokens.
@@ -152,5 +175,13 @@ mod tests {
         assert_eq!(noise.token(other), m + exponential(words[other as usize % 4]));
         let coin = philox4x32_10(key, [1, 7, 3, 3 | 2 << 8])[0];
         assert_eq!(noise.xtc(1), (f64::from(coin) + 0.5) / 4_294_967_296.0);
+        let words = philox4x32_10(key, [6 + (5 << 20), 7, 3, 4 | 2 << 8]);
+        assert_eq!(noise.runner(Purpose::Draft, 5, 26), exponential(words[2]));
+        let words = philox4x32_10(key, [6 + (5 << 20), 7, 3, 6 | 2 << 8]);
+        assert_eq!(noise.runner(Purpose::Residual, 5, 26), exponential(words[2]));
+        let [high, low, ..] = philox4x32_10(key, [2 + (5 << 20), 7, 3, 5 | 2 << 8]);
+        let uniform = f64::from(high) / 4_294_967_296.0 + f64::from(low) / 18_446_744_073_709_551_616.0;
+        assert!((noise.coin(5, 2) - uniform).abs() < 2.3e-16);
+        assert_eq!(noise.coin(5 + 4096, 2), noise.coin(5, 2), "the depth is counted modulo 2^12");
     }
 }

@@ -12,6 +12,7 @@ use crate::float_mode::Standard;
 use crate::history::History;
 use crate::logprobs::{self, Distribution, Report, TokenLogprob};
 use crate::noise::Noise;
+use crate::order::Key;
 use crate::params::{LogprobsMode, SamplingParams};
 use crate::path::Path;
 use crate::plan::{Plan, Segment, Step};
@@ -194,7 +195,7 @@ impl Sequence {
         Ok(Self { sequence: *sequence, path: path.clone(), ..Self::first(params)? })
     }
 
-    fn noise(&self, position: u32) -> Noise {
+    pub(crate) fn noise(&self, position: u32) -> Noise {
         Noise { seed: self.seed, position, sequence: self.sequence, round: self.path.state().round }
     }
 
@@ -258,7 +259,28 @@ impl Sequence {
             return Ok(self.sampled(token, position, None));
         }
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            self.drawn(row, segments, vocabulary, position, uniform, memory)
+            self.drawn(row, segments, vocabulary, position, memory, |draw| match uniform {
+                None => Ok(draw.winner()),
+                Some(uniform) => draw.at(uniform),
+            })
+        })
+    }
+
+    /// What a draw of the next token would report if it came to `token`.
+    pub(crate) fn report(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        token: u32,
+        workspace: &mut Workspace,
+    ) -> Result<Sampled, RowError> {
+        let (position, vocabulary) = (self.position(), row.len());
+        let segments = self.chain(vocabulary, mask)?;
+        if self.params.logprobs.is_none() && self.mirostat.is_none() {
+            return Ok(self.sampled(token, position, None));
+        }
+        self.with_row(row, mask, position, segments, workspace, |row, memory| {
+            self.drawn(row, segments, vocabulary, position, memory, |draw| Ok(draw.key_of(token)))
         })
     }
 
@@ -288,22 +310,19 @@ impl Sequence {
         }
     }
 
-    /// Draws from a loaded row by asking it.
+    /// Draws from a loaded row by asking it: `choose` says which token it comes to.
     fn drawn(
         &self,
         row: &mut dyn Answers,
         segments: &[Segment],
         vocabulary: usize,
         position: u32,
-        uniform: Option<f64>,
         memory: &mut DrawMemory,
+        choose: impl FnOnce(&mut Draw<'_>) -> Result<Key, RowError>,
     ) -> Result<Sampled, RowError> {
         let moment = self.moment(vocabulary, position);
         let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
-        let key = match uniform {
-            None => draw.winner(),
-            Some(uniform) => draw.at(uniform)?,
-        };
+        let key = choose(&mut draw)?;
         let token = key.token();
         let mirostat_mu = self.mirostat.map(|mirostat| mirostat.learned(moment.mu, draw.logprob(key)));
         let mut sampled = self.sampled(token, position, mirostat_mu);
@@ -376,6 +395,27 @@ impl Sequence {
         })
     }
 
+    /// The first `count` tokens of the order, where the draw is the very first.
+    pub(crate) fn leaders(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        count: usize,
+        workspace: &mut Workspace,
+    ) -> Result<Option<Vec<u32>>, RowError> {
+        if !self.plan.is_greedy() {
+            return Ok(None);
+        }
+        let position = self.position();
+        let segments = self.chain(row.len(), mask)?;
+        let moment = self.moment(row.len(), position);
+        self.with_row(row, mask, position, segments, workspace, |row, memory| {
+            let mut draw = Draw::new(row, segments, true, &moment, memory)?;
+            let keys = draw.best(Some(u32::try_from(count).unwrap_or(u32::MAX))).iter();
+            Ok(Some(keys.filter(|&&key| key <= Key::END).map(|key| key.token()).collect()))
+        })
+    }
+
     pub(crate) fn explain(
         &self,
         row: Row<'_>,
@@ -444,7 +484,8 @@ impl Sequence {
         let _mode = Standard::enter();
         self.check_vocabulary(vocabulary)?;
         let segments = self.plan.segments(has_mask)?;
-        let sampled = self.drawn(ranks, segments, vocabulary, self.position(), None, &mut workspace.draw)?;
+        let (position, memory) = (self.position(), &mut workspace.draw);
+        let sampled = self.drawn(ranks, segments, vocabulary, position, memory, |draw| Ok(draw.winner()))?;
         match sampled.token {
             token if token as usize >= vocabulary => {
                 Err(RowError::OutsideVocabulary { field: "ranks", token, vocabulary })

@@ -5,44 +5,42 @@
 //!
 //! - [`Verify::Exact`]: at each node the target makes its own draw, with the noise of that position, and goes on where a child is what it drew. The text
 //!   is that of plain decoding, bit for bit, whatever the drafter says.
-//! - [`Verify::Rejection`], [`Verify::Block`]: other tokens than plain decoding's, from the same law. They need the law that each guess was drawn from.
-//! - [`Verify::Typical`]: what is likely enough stays. This is another law than the target's.
+//! - [`Verify::Rejection`], [`Verify::Block`]: other tokens than plain decoding's, from the same law. They need the [`Law`] that each guess was drawn
+//!   from; [`Batch::guess`] draws guesses and returns it.
+//! - [`Verify::Typical`]: what is likely enough stays, and the token after it is the target's own draw. This is another law than the target's.
 //!
-//! Edits, penalties, masks and truncations act at every node with the history along its path. Greedy rows accept what is the best token in every mode.
+//! Edits, penalties, masks and truncations act at every node with the history along its path, and every token is reported as a plain draw that came to it
+//! would report it. Greedy rows accept what is the best token in every mode. XTC's coin belongs to the target's law at its position: in every mode it is that
+//! of plain decoding.
 
+mod block;
+mod chance;
+mod draft;
 mod exact;
+mod guess;
+mod law;
+mod mode;
+mod rejection;
+#[cfg(test)]
+mod tests;
+mod text;
 mod tree;
+mod typical;
 
+pub use draft::Draft;
+pub use law::{Law, Probabilities};
+pub use mode::Verify;
 pub use tree::DraftTree;
+pub use typical::Typical;
 
-use crate::batch::{Batch, SequenceId, Step};
+use crate::batch::{Batch, SequenceId};
 use crate::constraint::Constraint;
 use crate::error::RowError;
+use crate::float_mode::Standard;
 use crate::row::Row;
 use crate::sequence::Sampled;
-
-/// How guesses are judged.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub enum Verify {
-    /// By the target's own draw: the text does not depend on the drafter.
-    #[default]
-    Exact,
-}
-
-/// What a drafter guesses.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Draft {
-    /// The guesses.
-    pub tree: DraftTree,
-}
-
-impl Draft {
-    /// Guesses that come one after the other.
-    pub fn chain(tokens: &[u32]) -> Self {
-        Self { tree: DraftTree::chain(tokens) }
-    }
-}
+use chance::Dice;
+use text::{Target, Text};
 
 /// How far guesses hold.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -82,61 +80,17 @@ impl Batch {
         constraint: Option<&mut dyn Constraint>,
         verify: Verify,
     ) -> Result<Verdict, RowError> {
-        let Some(length) = self.output(id).map(<[u32]>::len) else { return Err(RowError::UnknownSequence) };
-        let needed = draft.tree.len() + 1;
-        if rows.len() != needed {
-            return Err(RowError::DraftRows { rows: rows.len(), needed });
-        }
-        let mut text = Text { batch: self, id, length, rows, constraint, taken: 0 };
+        let _mode = Standard::enter();
+        let sequence = self.sequence(id)?;
+        let mut dice = Dice { noise: sequence.noise(sequence.position()) };
+        let mut text = Text::new(self, id, draft, rows, constraint, verify)?;
         let verdict = match verify {
-            Verify::Exact => exact::verify(&mut text, draft),
+            Verify::Exact => Ok(exact::verify(&mut text, draft)),
+            Verify::Rejection => Ok(rejection::verify(&mut text, draft, &mut dice)),
+            Verify::Block => block::verify(&mut text, draft, &mut dice),
+            Verify::Typical(typical) => typical::verify(&mut text, draft, typical),
         };
-        text.undo()?;
-        Ok(verdict)
-    }
-}
-
-/// A text that goes down a tree.
-struct Text<'a, 'c> {
-    batch: &'a mut Batch,
-    id: SequenceId,
-    /// Of its output before the tree.
-    length: usize,
-    rows: &'a [Row<'a>],
-    constraint: Option<&'a mut (dyn Constraint + 'c)>,
-    /// Tokens that the constraint has taken.
-    taken: usize,
-}
-
-impl Text<'_, '_> {
-    /// Whether the next tokens need no draw.
-    fn is_forced(&mut self) -> Result<bool, RowError> {
-        let forced = self.constraint.as_mut().map(|constraint| constraint.forced());
-        Ok(forced.transpose().map_err(|error| error.of_row())?.is_some_and(|tokens| !tokens.is_empty()))
-    }
-
-    /// Draws after a node with its own noise, and takes the token.
-    fn draw(&mut self, node: Option<usize>) -> Result<Sampled, RowError> {
-        let row = self.rows[node.map_or(0, |node| node + 1)];
-        let mask = self.constraint.as_mut().map(|constraint| constraint.mask());
-        let mask = mask.transpose().map_err(|error| error.of_row())?;
-        let step = Step { sequence: self.id, row, mask };
-        self.batch.sample(&[step]).pop().unwrap_or(Err(RowError::UnknownSequence))
-    }
-
-    /// Tells the constraint of a token that is a node.
-    fn descend(&mut self, token: u32) -> Result<(), RowError> {
-        if let Some(constraint) = &mut self.constraint {
-            constraint.accept(token).map_err(|error| error.of_row())?;
-            self.taken += 1;
-        }
-        Ok(())
-    }
-
-    /// Takes everything back.
-    fn undo(self) -> Result<(), RowError> {
-        self.batch.rewind(self.id, self.length);
-        let undone = self.constraint.map_or(Ok(()), |constraint| constraint.rollback(self.taken));
-        undone.map_err(|error| error.of_row())
+        text.climb(0)?;
+        verdict
     }
 }

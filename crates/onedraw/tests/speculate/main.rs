@@ -1,0 +1,9 @@
+//! Speculation on a toy language model: texts, laws and reports are those of plain decoding.
+
+mod exact;
+mod greedy;
+mod input;
+mod laws;
+mod reports;
+mod toy;
+mod typical;
