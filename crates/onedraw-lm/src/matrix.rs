@@ -57,6 +57,18 @@ impl Team {
         Ok(Self { level, pool: Some(Arc::new(pool)) })
     }
 
+    /// Runs `work` where the threads are, so that its parts need not be carried there one by one.
+    pub(crate) fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(|| {
+                // A thread has the mode of whoever made it.
+                let _mode = Standard::enter();
+                work()
+            }),
+            None => work(),
+        }
+    }
+
     /// Runs `each` on the parts of a slice, with their numbers; on threads where `work` (multiplications in all) is worth it.
     pub(crate) fn each_part(
         &self,

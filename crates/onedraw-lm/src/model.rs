@@ -16,6 +16,11 @@ pub trait LanguageModel {
     /// How many positions a sequence can have.
     fn context(&self) -> usize;
 
+    /// How many layers there are to leave early from, or to ask states of; 0: it cannot be asked.
+    fn layers(&self) -> usize {
+        0
+    }
+
     /// An empty sequence.
     fn start(&self) -> Self::Sequence;
 

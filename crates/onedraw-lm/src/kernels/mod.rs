@@ -6,6 +6,8 @@
 pub(crate) mod dot;
 pub(crate) mod exponential;
 pub(crate) mod product;
+#[cfg(target_arch = "x86_64")]
+mod tile;
 pub(crate) mod weight;
 
 use fearless_simd::Level;

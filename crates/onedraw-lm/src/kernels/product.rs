@@ -7,6 +7,8 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, dispatch, f32x16};
 
 use crate::kernels::dot::{Arranged, advanced, folded, padded};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::tile::tiles;
 use crate::kernels::weight::{STEP, Weight};
 
 /// Weights of one step, widened.
@@ -69,6 +71,20 @@ sums!(Eight: 8, a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7);
 
 /// The products of the rows of `weights` with every position, row by row: `products[row · positions + position]`.
 pub(crate) fn products<W: Weight>(level: Level, weights: &[W], positions: &Arranged, products: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Level::Avx512(simd) = level {
+        let rows = simd.vectorize(
+            #[inline(always)]
+            || tiles(simd, weights, positions, products),
+        );
+        let (weights, products) =
+            (&weights[rows * positions.length()..], &mut products[rows * positions.len()..]);
+        simd.vectorize(
+            #[inline(always)]
+            || all(simd, weights, positions, products),
+        );
+        return;
+    }
     dispatch!(level, simd => all(simd, weights, positions, products));
 }
 
@@ -255,7 +271,7 @@ mod tests {
     fn every_shape_and_kernel_gives_the_definition() {
         for length in [1, 2, 31, 32, 33, 64, 100, 160] {
             for count in [1, 2, 3, 4, 5, 7, 8, 9, 12, 17] {
-                let rows = 11;
+                let rows = 37;
                 let weights: Vec<f32> =
                     (0..rows * length).map(|i| bf16::from_f32(number(i)).to_f32()).collect();
                 let inputs: Vec<f32> = (0..count * length).map(|i| number(i + 77) * 3.7).collect();

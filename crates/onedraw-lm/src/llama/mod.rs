@@ -113,6 +113,10 @@ impl LanguageModel for Llama {
         self.config.context
     }
 
+    fn layers(&self) -> usize {
+        self.config.layers
+    }
+
     fn start(&self) -> Memory {
         Memory::new(Layout::new(&self.config))
     }
@@ -122,6 +126,6 @@ impl LanguageModel for Llama {
         for run in runs.iter() {
             self.check(run)?;
         }
-        Ok(self.run(runs))
+        Ok(self.team.within(|| self.run(runs)))
     }
 }

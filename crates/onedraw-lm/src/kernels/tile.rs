@@ -1,0 +1,192 @@
+//! The same products with AVX-512: sixteen sums at a time, of as many rows and positions as make sixteen, and all of them folded at once.
+//!
+//! A short row is summed in few steps, and folding a sum by itself takes half as long as summing it.
+
+use fearless_simd::prelude::*;
+use fearless_simd::{Avx512, f32x16, i32x16};
+
+use crate::kernels::dot::{Arranged, padded};
+use crate::kernels::weight::{STEP, Weight};
+
+/// Sums of a tile.
+const SUMS: usize = 16;
+
+/// The products of whole groups of sixteen rows with every position, as [`products`](super::product::products) has them; how many rows that were.
+#[inline(always)]
+pub(super) fn tiles<W: Weight>(
+    simd: Avx512,
+    weights: &[W],
+    positions: &Arranged,
+    products: &mut [f32],
+) -> usize {
+    let (length, count) = (positions.length(), positions.len());
+    let groups = weights.len() / (SUMS * length);
+    for group in 0..groups {
+        let rows = &weights[group * SUMS * length..(group + 1) * SUMS * length];
+        let own = &mut products[group * SUMS * count..(group + 1) * SUMS * count];
+        let mut first = 0;
+        while first < count {
+            first += match count - first {
+                1 => part::<W, 16, 1>(simd, rows, positions, first, own),
+                2 => part::<W, 8, 2>(simd, rows, positions, first, own),
+                // Five and six go in two parts of about the same size.
+                3 | 5 | 6 => part::<W, 4, 3>(simd, rows, positions, first, own),
+                _ => part::<W, 4, 4>(simd, rows, positions, first, own),
+            };
+        }
+    }
+    groups * SUMS
+}
+
+/// Sixteen rows with a few positions, tile by tile; how many positions that were.
+#[inline(always)]
+fn part<W: Weight, const ROWS: usize, const POSITIONS: usize>(
+    simd: Avx512,
+    rows: &[W],
+    positions: &Arranged,
+    first: usize,
+    products: &mut [f32],
+) -> usize {
+    let (length, count) = (positions.length(), positions.len());
+    for tile in 0..SUMS / ROWS {
+        let start = tile * ROWS;
+        let sums = tile_of::<W, ROWS, POSITIONS>(simd, &rows[start * length..], positions, first);
+        for row in 0..ROWS {
+            for position in 0..POSITIONS {
+                products[(start + row) * count + first + position] = sums[row * POSITIONS + position];
+            }
+        }
+    }
+    POSITIONS
+}
+
+#[inline(always)]
+fn tile_of<W: Weight, const ROWS: usize, const POSITIONS: usize>(
+    simd: Avx512,
+    rows: &[W],
+    positions: &Arranged,
+    first: usize,
+) -> [f32; SUMS] {
+    let length = positions.length();
+    let numbers: [&[[f32; STEP]]; POSITIONS] = std::array::from_fn(
+        #[inline(always)]
+        |i| positions.row(first + i),
+    );
+    let rows: [&[W]; ROWS] = std::array::from_fn(
+        #[inline(always)]
+        |i| &rows[i * length..(i + 1) * length],
+    );
+    let mut sums = [f32x16::splat(simd, 0.0); SUMS];
+    let whole = length / STEP;
+    for step in 0..whole {
+        let weights = std::array::from_fn(
+            #[inline(always)]
+            |row: usize| &rows[row].as_chunks::<STEP>().0[step],
+        );
+        advance::<W, ROWS, POSITIONS>(simd, &mut sums, weights, &numbers, step, ROWS * length);
+    }
+    if whole * STEP < length {
+        let rest: [[W; STEP]; ROWS] = std::array::from_fn(
+            #[inline(always)]
+            |row| padded(&rows[row][whole * STEP..]),
+        );
+        let rest = std::array::from_fn(
+            #[inline(always)]
+            |row: usize| &rest[row],
+        );
+        advance::<W, ROWS, POSITIONS>(simd, &mut sums, rest, &numbers, whole, 0);
+    }
+    folded(simd, sums)
+}
+
+/// One step of all sums. A position's numbers are loaded once for all rows.
+#[inline(always)]
+fn advance<W: Weight, const ROWS: usize, const POSITIONS: usize>(
+    simd: Avx512,
+    sums: &mut [f32x16<Avx512>; SUMS],
+    weights: [&[W; STEP]; ROWS],
+    numbers: &[&[[f32; STEP]]; POSITIONS],
+    step: usize,
+    ahead: usize,
+) {
+    let numbers: [(f32x16<Avx512>, f32x16<Avx512>); POSITIONS] = std::array::from_fn(
+        #[inline(always)]
+        |position| {
+            let numbers = &numbers[position][step];
+            (f32x16::from_slice(simd, &numbers[..16]), f32x16::from_slice(simd, &numbers[16..]))
+        },
+    );
+    for row in 0..ROWS {
+        fetch(weights[row].as_ptr().wrapping_add(ahead));
+        let (even, odd) = W::load(simd, weights[row]);
+        for position in 0..POSITIONS {
+            let sum = &mut sums[row * POSITIONS + position];
+            *sum = odd.mul_add_precise(numbers[position].1, even.mul_add_precise(numbers[position].0, *sum));
+        }
+    }
+}
+
+/// Asks for a line of memory that the next tile reads: rows are short, and the machine does not see by itself that another follows.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn fetch<W>(weights: *const W) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: every x86-64 has the instruction, and it reads nothing that the program can see: an address that is not the program's is ignored.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(weights.cast()) };
+}
+
+/// The lanes of each sum added in halves, as `dot::folded` adds them. Two vectors become one on every level: sums of the first stand in
+/// the lanes whose bit of that level is 0, those of the second in the others.
+#[inline(always)]
+fn folded(simd: Avx512, sums: [f32x16<Avx512>; SUMS]) -> [f32; SUMS] {
+    // The first level decides the highest bit of a sum's lane, so they go in by their bits in reverse.
+    const ORDER: [usize; SUMS] = [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15];
+    let merged = |level: usize, a: f32x16<Avx512>, b: f32x16<Avx512>| {
+        merge(simd, a, b, &NEIGHBOURS[level], MASKS[level])
+    };
+    let eight: [f32x16<Avx512>; 8] = std::array::from_fn(
+        #[inline(always)]
+        |i| merged(3, sums[ORDER[2 * i]], sums[ORDER[2 * i + 1]]),
+    );
+    let four: [f32x16<Avx512>; 4] = std::array::from_fn(
+        #[inline(always)]
+        |i| merged(2, eight[2 * i], eight[2 * i + 1]),
+    );
+    let two: [f32x16<Avx512>; 2] = std::array::from_fn(
+        #[inline(always)]
+        |i| merged(1, four[2 * i], four[2 * i + 1]),
+    );
+    merged(0, two[0], two[1]).into()
+}
+
+fearless_simd::kernel!(
+    #[inline(always)]
+    fn merge(
+        simd: Avx512,
+        a: f32x16<Avx512>,
+        b: f32x16<Avx512>,
+        neighbours: &[i32; 16],
+        from_b: u16,
+    ) -> f32x16<Avx512> {
+        use std::arch::x86_64::*;
+        let (a, b): (__m512, __m512) = (a.into(), b.into());
+        let neighbours = i32x16::load_array_ref(simd, neighbours).into();
+        let moved = _mm512_permutex2var_ps(a, neighbours, b);
+        _mm512_add_ps(_mm512_mask_blend_ps(from_b, a, b), moved).simd_into(simd)
+    }
+);
+
+/// The lanes of each level that are the second vector's.
+const MASKS: [u16; 4] = [0xaaaa, 0xcccc, 0xf0f0, 0xff00];
+
+/// For each level and lane, the neighbour `2^level` lanes away: of the first vector where the lane's bit of that level is 0, else of the second.
+const NEIGHBOURS: [[i32; 16]; 4] = {
+    let mut neighbours = [[0; 16]; 4];
+    let mut i = 0;
+    while i < 64 {
+        let (level, lane) = (i / 16, i % 16);
+        neighbours[level][lane] = (lane ^ 1 << level) as i32 + 16 * (lane >> level & 1) as i32;
+        i += 1;
+    }
+    neighbours
+};
