@@ -22,7 +22,7 @@
 //! A [`Generator`] takes any [`LanguageModel`], and any number of requests: texts join and leave between two passes, and none depends on another.
 //!
 //! Where to look: [`LanguageModel`] is what a decode loop asks of a model; [`llama`] answers, from [`config`] and mapped weights; [`Tokenizer`], [`ChatTemplate`] and [`GenerationConfig`] are the other
-//! files of a folder; [`generate`] is the loop; [`stories`] is a model that needs no folder.
+//! files of a folder; [`generate`] is the loop; [`speculate`] lets it guess ahead; [`stories`] is a model that needs no folder.
 
 mod beam;
 mod chat;
@@ -36,6 +36,7 @@ mod kernels;
 pub mod llama;
 mod matrix;
 mod model;
+pub mod speculate;
 pub mod stories;
 mod tokenizer;
 mod weights;
@@ -45,6 +46,6 @@ pub use chat::{ChatTemplate, Message};
 pub use error::ModelError;
 pub use generate::{Event, GenerateError, Generated, Generator, RequestId};
 pub use generation_config::GenerationConfig;
-pub use llama::Llama;
+pub use llama::{EagleHead, Llama};
 pub use model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
 pub use tokenizer::Tokenizer;

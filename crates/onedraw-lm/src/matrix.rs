@@ -24,7 +24,8 @@ pub(crate) enum Elements {
     F32,
 }
 
-/// Rows of weights, where they lie.
+/// Rows of weights, where they lie. A clone is another view of them.
+#[derive(Clone)]
 pub(crate) struct Matrix {
     storage: Arc<Storage>,
     range: Range<usize>,
@@ -141,22 +142,30 @@ impl Matrix {
         const ROWS: usize = 64;
         let count = positions.len();
         let weights: &[W] = bytemuck::cast_slice(self.bytes());
-        let mut by_row = vec![0.0; self.rows * count];
+        let mut parts = vec![0.0; self.rows * count];
         let work = self.rows * self.columns * count;
-        team.each_part(&mut by_row, ROWS * count.max(1), work, |part, by_row| {
+        team.each_part(&mut parts, ROWS * count.max(1), work, |part, products| {
             let first = part * ROWS;
-            let last = first + by_row.len() / count;
-            products(team.level, &weights[first * self.columns..last * self.columns], positions, by_row);
+            let last = first + products.len() / count;
+            self::products(
+                team.level,
+                &weights[first * self.columns..last * self.columns],
+                positions,
+                products,
+            );
         });
         if count == 1 {
-            *out = by_row;
+            *out = parts;
             return;
         }
-        // A thread writes whole rows of the matrix; what follows wants whole positions.
+        // A thread has a few rows of all positions; what follows wants all of a position.
         out.clear();
-        out.reserve(by_row.len());
+        out.reserve(parts.len());
         for position in 0..count {
-            out.extend((0..self.rows).map(|row| by_row[row * count + position]));
+            for part in parts.chunks(ROWS * count) {
+                let rows = part.len() / count;
+                out.extend_from_slice(&part[position * rows..(position + 1) * rows]);
+            }
         }
     }
 }

@@ -19,7 +19,7 @@
 
 use crate::error::ModelError;
 use crate::generation_config::GenerationConfig;
-use crate::llama::Llama;
+use crate::llama::{EagleHead, Llama};
 use crate::tokenizer::Tokenizer;
 
 /// What errors call it.
@@ -37,6 +37,7 @@ macro_rules! file {
 
 static MODEL: &Aligned<[u8]> = &Aligned(*file!("model.safetensors"));
 static DRAFTER: &Aligned<[u8]> = &Aligned(*file!("drafter/model.safetensors"));
+static EAGLE: &Aligned<[u8]> = &Aligned(*file!("eagle/model.safetensors"));
 
 /// The model: 5.8 million parameters, 4,096 tokens, a context of 512. Its early layers are trained to exit after layers 2 and 3.
 pub fn model() -> Result<Llama, ModelError> {
@@ -49,7 +50,13 @@ pub fn drafter() -> Result<Llama, ModelError> {
     Llama::embedded("stories/drafter", config, &DRAFTER.0)
 }
 
-/// The tokens of both.
+/// A layer that guesses ahead from the model's last states.
+pub fn eagle(model: &Llama) -> Result<EagleHead, ModelError> {
+    let config = include_str!("../../../models/stories/eagle/config.json");
+    EagleHead::embedded("stories/eagle", config, &EAGLE.0, model)
+}
+
+/// The tokens of all of them.
 pub fn tokenizer() -> Result<Tokenizer, ModelError> {
     Tokenizer::embedded(NAME, file!("tokenizer.json"))
 }

@@ -102,7 +102,7 @@ impl<'a> Draw<'a> {
     /// are looked at that a draft could reasonably bet on, the most likely tokens.
     pub(crate) fn runners(&mut self, count: usize, noise: &Noise) -> Vec<Finalist> {
         /// Tokens that are looked at, from the most likely on.
-        const LISTED: u32 = 64;
+        const LISTED: u32 = 16;
         /// A token that needs a smaller E to come in is not worth a look: it has one in a thousand cases.
         const LUCK: f64 = 1e-3;
         let (x_max, temperature, is_greedy) = (self.x_max(), self.temperature, self.is_greedy);
@@ -253,8 +253,12 @@ impl<'a> Draw<'a> {
             None => self.row.ask(Question::Kept { last: Key::END }),
         };
         let keys = self.row.keys();
+        // Whole blocks come back, so there may be many more than are asked for.
+        if let Some(count) = count.map(|count| count as usize).filter(|&count| count < keys.len()) {
+            keys.select_nth_unstable(count);
+            keys.truncate(count);
+        }
         keys.sort_unstable();
-        keys.truncate(count.map_or(usize::MAX, |count| count as usize));
         keys
     }
 

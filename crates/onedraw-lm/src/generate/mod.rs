@@ -3,6 +3,7 @@
 //! Texts join and leave between two passes. A text depends on its prompt, its parameters and its seed alone: who else is in a pass, and how long a
 //! part of a prompt one takes, changes no token.
 
+mod speculation;
 mod text;
 mod writer;
 
@@ -17,8 +18,10 @@ use onedraw::{
 pub use text::{Generated, Texts};
 
 use crate::error::ModelError;
+use crate::generate::speculation::Line;
 use crate::generate::writer::{Branch, Writer};
-use crate::model::{Asks, LanguageModel, Run, Vocabulary, Wanted};
+use crate::model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
+use crate::speculate::{Plan, Planned, Speculator};
 
 /// One request: a prompt, and the `n` texts that follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,6 +104,8 @@ pub struct Timings {
     pub output_time: Duration,
     /// The time the draws took.
     pub sampling_time: Duration,
+    /// The time guesses took; the passes that judge them count as output.
+    pub draft_time: Duration,
 }
 
 /// Writes texts.
@@ -108,7 +113,8 @@ pub struct Generator<'a, M: LanguageModel> {
     model: &'a M,
     vocabulary: &'a dyn Vocabulary,
     batch: Batch,
-    writers: Vec<Writer<M::Sequence>>,
+    writers: Vec<Writer<'a, M>>,
+    speculator: Option<Speculator<'a, M>>,
     next: u64,
     /// Positions of prompts that a pass takes at most.
     chunk: usize,
@@ -123,6 +129,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             vocabulary,
             batch: Batch::new().threads(1),
             writers: Vec::new(),
+            speculator: None,
             next: 0,
             chunk: 128,
             timings: Timings::default(),
@@ -181,6 +188,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         let pending = [prompt, &params.output_token_ids].concat();
         let given = params.output_token_ids.len();
         let reports = params.prompt_logprobs.map(|_| vec![Ok(None)]);
+        let longest = params.max_tokens as usize;
         let conditions = Arc::new(StopConditions::new(&params)?);
         let ids = self.batch.add_all(params)?;
         if let Err(error) = ids.iter().try_for_each(|&id| self.batch.check_vocabulary(id, vocabulary)) {
@@ -193,11 +201,12 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.next += 1;
         let branches = ids.into_iter().enumerate().map(|(sample, id)| {
             let constraint = constraint.map(|constraint| constraint.fork());
-            Branch::new(sample, id, conditions.clone(), constraint)
+            Branch::new(sample, id, conditions.clone(), constraint, longest)
         });
         self.writers.push(Writer::new(
             request,
             self.model.start(),
+            self.speculator.as_ref().map(|speculator| speculator.drafter()),
             pending,
             given,
             reports,
@@ -217,7 +226,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.end(|_| true)
     }
 
-    fn end(&mut self, which: impl Fn(&Writer<M::Sequence>) -> bool) -> Vec<Event> {
+    fn end(&mut self, which: impl Fn(&Writer<'a, M>) -> bool) -> Vec<Event> {
         let mut events = Vec::new();
         for mut writer in self.writers.extract_if(.., |writer| which(writer)) {
             events.extend(writer.end());
@@ -249,76 +258,134 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.batch.seed(writer.branches.first()?.sampler)
     }
 
-    /// One pass: every text that has read its prompt goes on by a token, the others read on. On an error nothing has changed.
+    /// One pass: every text that has read its prompt goes on by a token, or by several where guesses hold; the others read on. On an error nothing has
+    /// changed.
     pub fn step(&mut self) -> Result<Vec<Event>, GenerateError> {
         let begun = Instant::now();
-        // Texts that are being written come first, then prompts, as much of them as one pass takes.
-        let (mut read, mut written) = (0, 0);
-        let mut takes = Vec::with_capacity(self.writers.len());
-        for writer in &self.writers {
-            if writer.is_writing() {
-                // More than one where a constraint forced tokens.
-                written += writer.pending.len();
-                takes.push(writer.pending.len());
-            } else {
-                let take = writer.pending.len().min(self.chunk - read);
-                read += take;
-                takes.push(take);
-            }
-        }
-        let mut runs = Vec::new();
-        for (writer, &take) in self.writers.iter_mut().zip(&takes).filter(|&(_, &take)| take > 0) {
-            let logits = match take == writer.pending.len() {
-                _ if writer.reports_prompt() => Wanted::All,
-                true => Wanted::Last,
-                false => Wanted::Nothing,
-            };
-            runs.push(Run {
-                sequence: &mut writer.memory,
-                tokens: &writer.pending[..take],
-                parents: None,
-                known: None,
-                asks: Asks { logits, ..Asks::default() },
-            });
-        }
-        if runs.is_empty() {
+        let takes = self.takes();
+        let plans = self.plans(&takes)?;
+        let drafted = begun.elapsed();
+        let Some(mut answers) = self.pass(&takes, &plans)?.map(Vec::into_iter) else {
             return Ok(Vec::new());
-        }
-        let mut answers = self.model.forward(&mut runs)?.into_iter();
-        drop(runs);
-        self.timings.count(begun.elapsed(), read, written);
-        let mut rows = Vec::new();
-        let mut ready = Vec::new();
-        let mut still = Vec::new();
-        for (mut writer, take) in std::mem::take(&mut self.writers).into_iter().zip(takes) {
-            if take > 0 {
-                let answer = answers.next().unwrap_or_default();
-                let vocabulary = self.model.vocabulary();
-                let logits = writer.report(answer.logits, vocabulary, &mut self.batch);
-                writer.read(take);
-                if writer.pending.is_empty() {
+        };
+        self.count(&takes, &plans, drafted, begun.elapsed().saturating_sub(drafted));
+        let planned = Planned::of(&plans);
+        let vocabulary = self.model.vocabulary();
+        let (mut rows, mut ready, mut judging, mut still) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for ((mut writer, &take), plan) in
+            std::mem::take(&mut self.writers).into_iter().zip(&takes).zip(plans)
+        {
+            if take.tokens == 0 {
+                still.push(writer);
+                continue;
+            }
+            let answer = answers.next().unwrap_or_default();
+            if !plan.draft.tree.is_empty() {
+                judging.push((writer, plan, answer));
+                continue;
+            }
+            if let Some(drafter) = &mut writer.drafter {
+                drafter.see(writer.tokens.len() - writer.pending.len(), &answer.states);
+            }
+            let logits = writer.report(answer.logits, vocabulary, &mut self.batch);
+            writer.read(take.tokens);
+            match writer.pending.is_empty() {
+                true => {
                     rows.push(logits);
                     ready.push(writer);
-                    continue;
                 }
+                false => still.push(writer),
             }
-            still.push(writer);
         }
         let ready = ready
             .into_iter()
             .enumerate()
-            .flat_map(|(row, writer)| writer.split().map(move |writer| (row, writer)));
-        let (events, going) = self.draw(ready.collect(), &rows);
+            .flat_map(|(row, writer)| writer.split().into_iter().map(move |writer| (row, writer)));
+        let (mut events, mut going) = self.draw(ready.collect(), &rows);
+        let mut failed = None;
+        for (writer, plan, answer) in judging {
+            match self.judge(writer, &plan, answer) {
+                Ok((judged, writer)) => {
+                    events.extend(judged);
+                    going.extend(writer);
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
         self.writers = going.into_iter().chain(still).collect();
         // The order of requests, whoever was ready first: what a pass takes of prompts goes by it.
         self.writers.sort_by_key(|writer| {
             (writer.request, writer.branches.first().map_or(0, |branch| branch.sample))
         });
-        Ok(events)
+        self.learn(&takes, planned, &events, begun.elapsed());
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(events),
+        }
+    }
+
+    /// What each text brings into the next pass: those that are being written come first, then prompts, as much of them as one pass takes.
+    fn takes(&self) -> Vec<Take> {
+        let mut room = self.chunk;
+        let take = |writer: &Writer<'a, M>| {
+            // More than one where a constraint forced tokens.
+            let is_writing = writer.is_writing();
+            let tokens = if is_writing { writer.pending.len() } else { writer.pending.len().min(room) };
+            room -= if is_writing { 0 } else { tokens };
+            Take { tokens, is_writing }
+        };
+        self.writers.iter().map(take).collect()
+    }
+
+    /// What the model says of the next tokens of all texts, and of their guesses; `None` if there are none.
+    fn pass(&mut self, takes: &[Take], plans: &[Plan]) -> Result<Option<Vec<Answer>>, GenerateError> {
+        let lines: Vec<Line> = self
+            .writers
+            .iter()
+            .zip(takes)
+            .zip(plans)
+            .map(|((writer, take), plan)| Line::new(&writer.pending[..take.tokens], &plan.draft.tree))
+            .collect();
+        let mut runs = Vec::new();
+        for ((writer, line), (take, plan)) in self.writers.iter_mut().zip(&lines).zip(takes.iter().zip(plans))
+        {
+            if take.tokens == 0 {
+                continue;
+            }
+            let logits = match take.tokens == writer.pending.len() {
+                _ if writer.reports_prompt() => Wanted::All,
+                true => Wanted::Tail(1 + plan.draft.tree.len()),
+                false => Wanted::Nothing,
+            };
+            runs.push(Run {
+                sequence: &mut writer.memory,
+                tokens: &line.tokens,
+                parents: line.parents.as_deref(),
+                known: plan.known.as_ref().map(|(layers, states)| Known { layers: *layers, states }),
+                asks: Asks {
+                    logits,
+                    exit: None,
+                    states: writer.drafter.as_ref().map_or(&[], |drafter| drafter.states()),
+                },
+            });
+        }
+        if runs.is_empty() {
+            return Ok(None);
+        }
+        let answers = self.model.forward(&mut runs);
+        drop(runs);
+        if answers.is_err() {
+            // What a drafter had the first layers remember is no part of the texts.
+            for writer in &mut self.writers {
+                let read = writer.tokens.len() - writer.pending.len();
+                writer.memory.cut(read);
+            }
+        }
+        Ok(Some(answers?))
     }
 
     /// A token for each text, and what a constraint forces before or after it; the texts that go on. Each comes with the place of its row.
-    fn draw(&mut self, ready: Vec<(usize, Writer<M::Sequence>)>, rows: &[Vec<f32>]) -> Drawn<M::Sequence> {
+    fn draw(&mut self, ready: Vec<(usize, Writer<'a, M>)>, rows: &[Vec<f32>]) -> Drawn<'a, M> {
         let begun = Instant::now();
         let (vocabulary, context) = (self.vocabulary, self.model.context());
         let (mut events, mut going) = (Vec::new(), Vec::new());
@@ -349,20 +416,25 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.timings.sampling_time += begun.elapsed();
         for ((_, mut writer), drawn) in drawing.into_iter().zip(drawn) {
             let event = writer.take(drawn, vocabulary, &mut self.batch, context);
-            let goes_on = !event.is_last() && event.taken_back == 0;
-            let mut ends = event.is_last();
-            events.push(event);
-            if goes_on {
-                let forced = writer.take_forced(vocabulary, &mut self.batch, context);
-                ends = forced.last().is_some_and(Event::is_last);
-                events.extend(forced);
-            }
-            match ends {
-                true => _ = self.batch.remove(writer.sampler()),
-                false => going.push(writer),
-            }
+            let (taken, writer) = self.taken(writer, event);
+            events.extend(taken);
+            going.extend(writer);
         }
         (events, going)
+    }
+
+    /// After a token was taken: what the constraint forces after it, and the text, if it goes on.
+    fn taken(&mut self, mut writer: Writer<'a, M>, event: Event) -> (Vec<Event>, Option<Writer<'a, M>>) {
+        let goes_on = !event.is_last() && event.taken_back == 0;
+        let mut events = vec![event];
+        if goes_on {
+            events.extend(writer.take_forced(self.vocabulary, &mut self.batch, self.model.context()));
+        }
+        if events.last().is_some_and(Event::is_last) {
+            self.batch.remove(writer.sampler());
+            return (events, None);
+        }
+        (events, Some(writer))
     }
 
     /// Writes everything there is to the end: the texts of each request, in the order in which they were added.
@@ -382,9 +454,9 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
 }
 
 impl Timings {
-    /// A pass that read and wrote so many positions.
-    fn count(&mut self, time: Duration, read: usize, written: usize) {
-        let share = time.mul_f64(read as f64 / (read + written).max(1) as f64);
+    /// A pass that read and wrote so many positions, and judged so many guesses.
+    fn count(&mut self, time: Duration, read: usize, written: usize, guesses: usize) {
+        let share = time.mul_f64(read as f64 / (read + written + guesses).max(1) as f64);
         self.prompt_tokens += read;
         self.output_tokens += written;
         self.prompt_time += share;
@@ -434,7 +506,14 @@ impl<M: LanguageModel> Iterator for Stream<'_, M> {
 }
 
 /// What happened, and the texts that go on.
-type Drawn<S> = (Vec<Event>, Vec<Writer<S>>);
+type Drawn<'a, M> = (Vec<Event>, Vec<Writer<'a, M>>);
+
+/// What a text brings into a pass.
+#[derive(Clone, Copy)]
+struct Take {
+    tokens: usize,
+    is_writing: bool,
+}
 
 /// The key of a sampler in the batch.
 type SamplerId = SequenceId;

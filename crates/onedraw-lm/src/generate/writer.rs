@@ -8,7 +8,8 @@ use onedraw::{
 };
 
 use crate::generate::{Event, RequestId, SamplerId};
-use crate::model::{Sequence, Vocabulary};
+use crate::model::{LanguageModel, Sequence, Vocabulary};
+use crate::speculate::{Drafter, Text};
 
 /// A text and its sampler. Until the prompt is read, the texts of a request are branches of one writer.
 pub(super) struct Branch {
@@ -17,6 +18,8 @@ pub(super) struct Branch {
     matcher: StopMatcher,
     utf8: Utf8Stream,
     constraint: Option<Box<dyn Constraint>>,
+    /// Tokens that it may have.
+    longest: usize,
     /// Whether what the constraint forces is taken without a draw: not after text was taken back, for it would be written again.
     forces: bool,
     /// The prompt's logprobs, until its first event takes them along.
@@ -29,6 +32,7 @@ impl Branch {
         sampler: SamplerId,
         conditions: Arc<StopConditions>,
         constraint: Option<Box<dyn Constraint>>,
+        longest: usize,
     ) -> Self {
         Self {
             sample,
@@ -36,6 +40,7 @@ impl Branch {
             matcher: StopMatcher::new(conditions),
             utf8: Utf8Stream::default(),
             constraint,
+            longest,
             forces: true,
             prompt_logprobs: None,
         }
@@ -43,13 +48,15 @@ impl Branch {
 }
 
 /// What the model remembers, and the texts that go on from there.
-pub(super) struct Writer<S> {
+pub(super) struct Writer<'a, M: LanguageModel> {
     pub request: RequestId,
-    pub memory: S,
+    pub memory: M::Sequence,
+    /// Who guesses what comes next.
+    pub drafter: Option<Box<dyn Drafter<'a, M> + 'a>>,
     /// Tokens that have not been through the model: what is left of the prompt, or the token drawn last.
     pub pending: Vec<u32>,
     /// All tokens up to here, those that are pending too: what a rewind goes back over.
-    tokens: Vec<u32>,
+    pub tokens: Vec<u32>,
     /// Whether the model has read the prompt, once.
     has_read: bool,
     /// How many of the tokens were there before the first draw, and how many of these count as output.
@@ -60,17 +67,18 @@ pub(super) struct Writer<S> {
     pub branches: Vec<Branch>,
 }
 
-impl<S: Sequence> Writer<S> {
+impl<'a, M: LanguageModel> Writer<'a, M> {
     pub(super) fn new(
         request: RequestId,
-        memory: S,
+        memory: M::Sequence,
+        drafter: Option<Box<dyn Drafter<'a, M> + 'a>>,
         pending: Vec<u32>,
         given: usize,
         reports: Option<PromptLogprobs>,
         branches: Vec<Branch>,
     ) -> Self {
         let (tokens, start) = (pending.clone(), pending.len());
-        Self { request, memory, pending, tokens, has_read: false, start, given, reports, branches }
+        Self { request, memory, drafter, pending, tokens, has_read: false, start, given, reports, branches }
     }
 
     /// Whether the prompt has been read.
@@ -111,18 +119,15 @@ impl<S: Sequence> Writer<S> {
     }
 
     /// A writer for each branch.
-    pub(super) fn split(mut self) -> impl Iterator<Item = Self> {
+    pub(super) fn split(mut self) -> Vec<Self> {
         let mut branches = std::mem::take(&mut self.branches);
         if let Some(reports) = self.reports.take().map(Arc::new) {
             branches.iter_mut().for_each(|branch| branch.prompt_logprobs = Some(reports.clone()));
         }
-        let memories = std::iter::repeat_with({
-            let memory = self.memory.clone();
-            move || memory.clone()
-        });
-        branches.into_iter().zip(memories).map(move |(branch, memory)| Self {
+        let writer = |branch| Self {
             request: self.request,
-            memory,
+            memory: self.memory.clone(),
+            drafter: self.drafter.as_ref().map(|drafter| drafter.fork()),
             pending: Vec::new(),
             tokens: self.tokens.clone(),
             has_read: true,
@@ -130,7 +135,37 @@ impl<S: Sequence> Writer<S> {
             given: self.given,
             reports: None,
             branches: vec![branch],
-        })
+        };
+        branches.into_iter().map(writer).collect()
+    }
+
+    /// The text, for its drafter: of a pass that has so many positions without guesses, and with those of other texts.
+    pub(super) fn ahead(
+        &mut self,
+        plain: usize,
+        positions: usize,
+    ) -> Option<(&mut (dyn Drafter<'a, M> + 'a), Text<'_, M>)> {
+        let [branch] = &mut self.branches[..] else { return None };
+        let written = self.tokens.len() - (self.start - self.given);
+        let text = Text {
+            memory: &mut self.memory,
+            tokens: &self.tokens,
+            unread: self.pending.len(),
+            sampler: branch.sampler,
+            constraint: branch.constraint.as_deref_mut(),
+            room: branch.longest.saturating_sub(written),
+            plain,
+            positions,
+        };
+        Some((self.drafter.as_deref_mut()?, text))
+    }
+
+    /// The constraint of the only branch.
+    pub(super) fn constraint(&mut self) -> Option<&mut dyn Constraint> {
+        match &mut self.branches[0].constraint {
+            Some(constraint) => Some(constraint.as_mut()),
+            None => None,
+        }
     }
 
     /// The last event of every branch, when the text is ended from outside: what was held back.
@@ -254,7 +289,8 @@ impl<S: Sequence> Writer<S> {
             }
         }
         event.sampled = Some(sampled);
-        if event.finish.is_none() && self.memory.len() + self.pending.len() > context {
+        // The memory may hold tokens that are yet to be taken, after guesses that held.
+        if event.finish.is_none() && self.tokens.len() > context {
             event.finish = Some(Finish::Length);
             event.text += &branch.rest();
         } else if event.finish.is_some() {

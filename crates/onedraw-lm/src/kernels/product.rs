@@ -69,25 +69,36 @@ sums!(One: 1, a 0);
 sums!(Four: 4, a 0, b 1, c 2, d 3);
 sums!(Eight: 8, a 0, b 1, c 2, d 3, e 4, f 5, g 6, h 7);
 
-/// The products of the rows of `weights` with every position, row by row: `products[row · positions + position]`.
+/// The products of the rows of `weights` with every position, position by position: `products[position · rows + row]`.
 pub(crate) fn products<W: Weight>(level: Level, weights: &[W], positions: &Arranged, products: &mut [f32]) {
+    let (length, count) = (positions.length(), positions.len());
+    let rows = products.len() / count.max(1);
+    let mut done = 0;
     #[cfg(target_arch = "x86_64")]
     if let Level::Avx512(simd) = level {
-        let rows = simd.vectorize(
+        done = simd.vectorize(
             #[inline(always)]
-            || tiles(simd, weights, positions, products),
+            || tiles(simd, weights, positions, rows, products),
         );
-        let (weights, products) =
-            (&weights[rows * positions.length()..], &mut products[rows * positions.len()..]);
-        simd.vectorize(
-            #[inline(always)]
-            || all(simd, weights, positions, products),
-        );
+    }
+    if done == rows {
         return;
     }
-    dispatch!(level, simd => all(simd, weights, positions, products));
+    let weights = &weights[done * length..];
+    if count == 1 {
+        dispatch!(level, simd => all(simd, weights, positions, &mut products[done..]));
+        return;
+    }
+    let mut by_row = vec![0.0; (rows - done) * count];
+    dispatch!(level, simd => all(simd, weights, positions, &mut by_row));
+    for (row, sums) in by_row.chunks_exact(count).enumerate() {
+        for (position, &sum) in sums.iter().enumerate() {
+            products[position * rows + done + row] = sum;
+        }
+    }
 }
 
+/// The same row by row: `products[row · positions + position]`.
 #[inline(always)]
 fn all<S: Simd, W: Weight>(simd: S, weights: &[W], positions: &Arranged, products: &mut [f32]) {
     let (length, count) = (positions.length(), positions.len());
@@ -279,7 +290,7 @@ mod tests {
                 assert_eq!((arranged.len(), arranged.length()), (count, length));
                 let expected: Vec<f32> = (0..rows * count)
                     .map(|i| {
-                        let (row, position) = (i / count, i % count);
+                        let (row, position) = (i % rows, i / rows);
                         dot(&weights[row * length..][..length], &inputs[position * length..][..length])
                     })
                     .collect();

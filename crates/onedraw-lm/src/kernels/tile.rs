@@ -11,50 +11,58 @@ use crate::kernels::weight::{STEP, Weight};
 /// Sums of a tile.
 const SUMS: usize = 16;
 
-/// The products of whole groups of sixteen rows with every position, as [`products`](super::product::products) has them; how many rows that were.
+/// The products of whole groups of sixteen rows with every position, as [`products`](super::product::products) has them of all `rows`; how many rows that were.
 #[inline(always)]
 pub(super) fn tiles<W: Weight>(
     simd: Avx512,
     weights: &[W],
     positions: &Arranged,
+    rows: usize,
     products: &mut [f32],
 ) -> usize {
     let (length, count) = (positions.length(), positions.len());
-    let groups = weights.len() / (SUMS * length);
+    let groups = rows / SUMS;
     for group in 0..groups {
-        let rows = &weights[group * SUMS * length..(group + 1) * SUMS * length];
-        let own = &mut products[group * SUMS * count..(group + 1) * SUMS * count];
-        let mut first = 0;
-        while first < count {
-            first += match count - first {
-                1 => part::<W, 16, 1>(simd, rows, positions, first, own),
-                2 => part::<W, 8, 2>(simd, rows, positions, first, own),
+        let weights = &weights[group * SUMS * length..(group + 1) * SUMS * length];
+        let mut at = Corner { row: group * SUMS, position: 0, rows };
+        while at.position < count {
+            at.position += match count - at.position {
+                1 => part::<W, 16, 1>(simd, weights, positions, at, products),
+                2 => part::<W, 8, 2>(simd, weights, positions, at, products),
                 // Five and six go in two parts of about the same size.
-                3 | 5 | 6 => part::<W, 4, 3>(simd, rows, positions, first, own),
-                _ => part::<W, 4, 4>(simd, rows, positions, first, own),
+                3 | 5 | 6 => part::<W, 4, 3>(simd, weights, positions, at, products),
+                _ => part::<W, 4, 4>(simd, weights, positions, at, products),
             };
         }
     }
     groups * SUMS
 }
 
+/// Where a part begins, of products of so many rows.
+#[derive(Clone, Copy)]
+struct Corner {
+    row: usize,
+    position: usize,
+    rows: usize,
+}
+
 /// Sixteen rows with a few positions, tile by tile; how many positions that were.
 #[inline(always)]
 fn part<W: Weight, const ROWS: usize, const POSITIONS: usize>(
     simd: Avx512,
-    rows: &[W],
+    weights: &[W],
     positions: &Arranged,
-    first: usize,
+    at: Corner,
     products: &mut [f32],
 ) -> usize {
-    let (length, count) = (positions.length(), positions.len());
+    let length = positions.length();
     for tile in 0..SUMS / ROWS {
         let start = tile * ROWS;
-        let sums = tile_of::<W, ROWS, POSITIONS>(simd, &rows[start * length..], positions, first);
-        for row in 0..ROWS {
-            for position in 0..POSITIONS {
-                products[(start + row) * count + first + position] = sums[row * POSITIONS + position];
-            }
+        let weights = &weights[start * length..];
+        let sums = tile_of::<W, ROWS, POSITIONS>(simd, weights, positions, at.position);
+        for position in 0..POSITIONS {
+            let place = (at.position + position) * at.rows + at.row + start;
+            products[place..place + ROWS].copy_from_slice(&sums[position * ROWS..(position + 1) * ROWS]);
         }
     }
     POSITIONS
@@ -78,10 +86,16 @@ fn tile_of<W: Weight, const ROWS: usize, const POSITIONS: usize>(
     );
     let mut sums = [f32x16::splat(simd, 0.0); SUMS];
     let whole = length / STEP;
+    let steps: [&[[W; STEP]]; ROWS] = std::array::from_fn(
+        #[inline(always)]
+        |row| &rows[row].as_chunks::<STEP>().0[..whole],
+    );
+    // A step of several rows.
+    #[allow(clippy::needless_range_loop)]
     for step in 0..whole {
         let weights = std::array::from_fn(
             #[inline(always)]
-            |row: usize| &rows[row].as_chunks::<STEP>().0[step],
+            |row: usize| &steps[row][step],
         );
         advance::<W, ROWS, POSITIONS>(simd, &mut sums, weights, &numbers, step, ROWS * length);
     }
@@ -120,7 +134,7 @@ fn advance<W: Weight, const ROWS: usize, const POSITIONS: usize>(
         fetch(weights[row].as_ptr().wrapping_add(ahead));
         let (even, odd) = W::load(simd, weights[row]);
         for position in 0..POSITIONS {
-            let sum = &mut sums[row * POSITIONS + position];
+            let sum = &mut sums[position * ROWS + row];
             *sum = odd.mul_add_precise(numbers[position].1, even.mul_add_precise(numbers[position].0, *sum));
         }
     }

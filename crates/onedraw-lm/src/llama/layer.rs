@@ -64,10 +64,11 @@ impl Product {
 }
 
 impl Layer {
-    pub(crate) fn new(config: &Config, weights: &Weights, number: usize) -> Result<Self, ModelError> {
+    /// The layer whose weights have names that begin so.
+    pub(crate) fn new(config: &Config, weights: &Weights, prefix: &str) -> Result<Self, ModelError> {
         let (width, hidden, size) = (config.width, config.hidden, config.head_size);
         let (query, key) = (config.heads * size, config.kv_heads * size);
-        let name = |part: &str| format!("model.layers.{number}.{part}");
+        let name = |part: &str| format!("{prefix}.{part}");
         let inputs = config.attention_bias != AttentionBias::None;
         let product = |part: &str, shape, has_bias| Product::new(weights, &name(part), shape, has_bias);
         let head_norm = |part: &str| weights.vector(&name(part), size);

@@ -5,11 +5,13 @@
 
 mod attention;
 mod cache;
+mod eagle;
 mod forward;
 mod layer;
 mod rope;
 
 pub use cache::Memory;
+pub use eagle::EagleHead;
 
 use std::path::Path;
 
@@ -54,8 +56,8 @@ impl Llama {
 
     fn new(config: Config, weights: &Weights) -> Result<Self, ModelError> {
         let (vocabulary, width) = (config.vocabulary, config.width);
-        let layers =
-            (0..config.layers).map(|layer| Layer::new(&config, weights, layer)).collect::<Result<_, _>>()?;
+        let layer = |number: usize| Layer::new(&config, weights, &format!("model.layers.{number}"));
+        let layers = (0..config.layers).map(layer).collect::<Result<_, _>>()?;
         Ok(Self {
             team: Team::new(Kernel::Auto, 0)?,
             turns: Turns::new(config.rope, config.head_size),

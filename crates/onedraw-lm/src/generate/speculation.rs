@@ -1,0 +1,192 @@
+//! Guesses in the decode loop: made before a pass, judged after it.
+
+use std::time::{Duration, Instant};
+
+use onedraw::Row;
+use onedraw::speculate::DraftTree;
+
+use crate::error::ModelError;
+use crate::generate::writer::Writer;
+use crate::generate::{Event, GenerateError, Generator, Take};
+use crate::model::{Answer, LanguageModel, Sequence};
+use crate::speculate::{Drafter, Guessed, Plan, Planned, Speculation, Speculator};
+
+/// The tokens of a text in a pass, its guesses after those that are certain.
+pub(super) struct Line {
+    pub tokens: Vec<u32>,
+    /// Where the guesses branch.
+    pub parents: Option<Vec<Option<usize>>>,
+}
+
+impl Line {
+    pub(super) fn new(pending: &[u32], guesses: &DraftTree) -> Self {
+        let certain = pending.len();
+        let tokens = [pending, guesses.tokens()].concat();
+        let before = |place: usize| place.checked_sub(1);
+        let parents = (!guesses.is_chain()).then(|| {
+            let guesses = guesses.parents().iter().map(|parent| match parent {
+                Some(parent) => Some(certain + parent),
+                None => before(certain),
+            });
+            (0..certain).map(before).chain(guesses).collect()
+        });
+        Self { tokens, parents }
+    }
+}
+
+impl<'a, M: LanguageModel> Generator<'a, M> {
+    /// Lets a drafter guess for the requests that come from now on.
+    pub fn speculate(
+        mut self,
+        drafter: impl Drafter<'a, M> + 'a,
+        speculation: Speculation,
+    ) -> Result<Self, ModelError> {
+        self.speculator = Some(Speculator::new(Box::new(drafter), speculation, self.model)?);
+        Ok(self)
+    }
+
+    /// Guesses and judges otherwise from now on.
+    pub(crate) fn set_speculation(&mut self, speculation: Speculation) -> Result<(), ModelError> {
+        if let Some(speculator) = &mut self.speculator {
+            speculation.check(self.model.context())?;
+            speculator.settings = speculation;
+        }
+        Ok(())
+    }
+
+    /// What became of guesses so far.
+    pub fn guessed(&self) -> Option<&Guessed> {
+        self.speculator.as_ref().map(|speculator| &speculator.guessed)
+    }
+
+    /// What is guessed of every text.
+    pub(super) fn plans(&mut self, takes: &[Take]) -> Result<Vec<Plan>, GenerateError> {
+        let mut plans: Vec<Plan> = takes.iter().map(|_| Plan::default()).collect();
+        let Some(speculator) = &mut self.speculator else { return Ok(plans) };
+        let has_texts = self.writers.iter().any(|writer| writer.is_writing() && writer.drafter.is_some());
+        if !has_texts || !speculator.is_drafting() {
+            return Ok(plans);
+        }
+        let plain: usize = takes.iter().filter(|take| take.is_writing).map(|take| take.tokens).sum();
+        let mut positions = plain;
+        for (writer, plan) in
+            self.writers.iter_mut().zip(&mut plans).filter(|(writer, _)| writer.is_writing())
+        {
+            speculator.measure(self.model, &writer.memory, writer.pending[0])?;
+            let Some((drafter, text)) = writer.ahead(plain, positions) else { continue };
+            *plan = speculator.plan(drafter, self.model, &mut self.batch, text)?;
+            positions += plan.draft.tree.len();
+        }
+        Ok(plans)
+    }
+
+    /// A pass was made.
+    pub(super) fn count(&mut self, takes: &[Take], plans: &[Plan], drafted: Duration, passed: Duration) {
+        let tokens = |is_writing: bool| {
+            takes.iter().filter(|take| take.is_writing == is_writing).map(|take| take.tokens).sum::<usize>()
+        };
+        let (read, written) = (tokens(false), tokens(true));
+        let Planned { guesses, .. } = Planned::of(plans);
+        self.timings.count(passed, read, written, guesses);
+        self.timings.draft_time += drafted;
+        // What left early has a part of its pass behind it: without guesses that says nothing of a plain pass.
+        let is_partial = guesses == 0 && plans.iter().any(|plan| plan.known.is_some());
+        if let Some(speculator) = self.speculator.as_mut().filter(|_| read == 0 && !is_partial) {
+            speculator.passed(written + guesses, passed);
+        }
+    }
+
+    /// Takes the guesses that hold and the token after them; the text, if it goes on. An error is the model's, which did not keep what it was told to.
+    pub(super) fn judge(
+        &mut self,
+        mut writer: Writer<'a, M>,
+        plan: &Plan,
+        answer: Answer,
+    ) -> Result<(Vec<Event>, Option<Writer<'a, M>>), ModelError> {
+        let begun = Instant::now();
+        let (vocabulary, context) = (self.vocabulary, self.model.context());
+        let Some(speculator) = &mut self.speculator else { return Ok((Vec::new(), Some(writer))) };
+        let sampler = writer.sampler();
+        let rows: Vec<Row<'_>> = answer.logits.chunks_exact(self.model.vocabulary()).map(Row::from).collect();
+        let verify = speculator.settings.verify;
+        let verdict = self.batch.verify(sampler, &plan.draft, &rows, writer.constraint(), verify);
+        let verdict = match verdict {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                let event = writer.take(Err(error), vocabulary, &mut self.batch, context);
+                return Ok(self.taken(writer, event));
+            }
+        };
+        speculator.judged(plan, &verdict);
+        self.timings.sampling_time += begun.elapsed();
+        self.timings.output_tokens += verdict.path.len();
+        let (read, certain) = (writer.tokens.len() - writer.pending.len(), writer.pending.len());
+        settle(&mut writer.memory, read, certain, plan, &verdict.path)?;
+        if let Some(drafter) = &mut writer.drafter {
+            drafter.see(read, &kept(&answer.states, certain, plan.draft.tree.len(), &verdict.path));
+        }
+        writer.read(certain);
+        let mut events = Vec::new();
+        let last = verdict.sampled.len().saturating_sub(1);
+        for (place, sampled) in verdict.sampled.into_iter().enumerate() {
+            self.batch.accept_sampled(sampler, &sampled);
+            let event = writer.take(Ok(sampled), vocabulary, &mut self.batch, context);
+            if event.is_last() || event.taken_back > 0 || (place == last && verdict.error.is_none()) {
+                let (taken, writer) = self.taken(writer, event);
+                events.extend(taken);
+                return Ok((events, writer));
+            }
+            // The model has read it, as a guess.
+            writer.read(1);
+            events.push(event);
+        }
+        let error = verdict.error.unwrap_or(onedraw::RowError::UnknownSequence);
+        let event = writer.take(Err(error), vocabulary, &mut self.batch, context);
+        let (taken, writer) = self.taken(writer, event);
+        events.extend(taken);
+        Ok((events, writer))
+    }
+
+    /// What a pass brought, for the next.
+    pub(super) fn learn(&mut self, takes: &[Take], planned: Planned, events: &[Event], time: Duration) {
+        let Some(speculator) = &mut self.speculator else { return };
+        let writing = || takes.iter().filter(|take| take.is_writing);
+        let (texts, plain) = (writing().count(), writing().map(|take| take.tokens).sum());
+        let has_read = takes.iter().any(|take| !take.is_writing && take.tokens > 0);
+        if texts == 0 || has_read {
+            return;
+        }
+        if planned.looks + planned.guesses > 0 {
+            let tokens = events.iter().filter(|event| event.sampled.is_some()).count();
+            speculator.brought(tokens as f64 / texts as f64, time, planned, plain);
+        } else {
+            speculator.guessed.plain_passes += 1;
+        }
+    }
+}
+
+/// Keeps of the last pass the tokens that were certain and the guesses that hold.
+fn settle<S: Sequence>(
+    memory: &mut S,
+    read: usize,
+    certain: usize,
+    plan: &Plan,
+    path: &[usize],
+) -> Result<(), ModelError> {
+    if plan.draft.tree.is_chain() {
+        memory.cut(read + certain + path.len());
+        return Ok(());
+    }
+    let places: Vec<usize> = (0..certain).chain(path.iter().map(|node| certain + node)).collect();
+    memory.keep(&places)
+}
+
+/// Of the states of a pass, those of the tokens that are part of the text now.
+fn kept(states: &[Vec<f32>], certain: usize, guesses: usize, path: &[usize]) -> Vec<Vec<f32>> {
+    let of_layer = |states: &Vec<f32>| {
+        let width = states.len() / (certain + guesses);
+        let places = (0..certain).chain(path.iter().map(|node| certain + node));
+        places.flat_map(|place| &states[place * width..(place + 1) * width]).copied().collect()
+    };
+    states.iter().map(of_layer).collect()
+}

@@ -1,0 +1,155 @@
+//! A head that guesses from a model's own states (Li, Wei, Zhang, Zhang: EAGLE, 2024).
+//!
+//! Of a position it is given the model's state after the last norm and the token that came next; both become one vector, one layer attends to all earlier ones,
+//! and what comes out stands for the model's state at that next token: the model's own head makes logits of it. Where the model has not been yet, its own
+//! output is its next state.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::config::{AttentionBias, Config, Rope, Scaling};
+use crate::error::ModelError;
+use crate::kernels::dot::Arranged;
+use crate::llama::layer::Layer;
+use crate::llama::rope::Turns;
+use crate::llama::{Llama, Memory};
+use crate::matrix::Matrix;
+use crate::model::{Asks, Known, LanguageModel, Run, Wanted};
+use crate::weights::Weights;
+
+/// One layer that goes on from the states of a [`Llama`].
+pub struct EagleHead {
+    /// Its layer and its norm, between the model's embedding and head.
+    body: Llama,
+    /// Makes one vector of a state and an embedding.
+    mixing: Matrix,
+}
+
+/// config.json
+#[derive(Deserialize)]
+struct File {
+    model_type: String,
+    hidden_size: usize,
+    intermediate_size: usize,
+    num_attention_heads: usize,
+    num_key_value_heads: usize,
+    max_position_embeddings: usize,
+    rms_norm_eps: f32,
+    rope_theta: f64,
+}
+
+/// What the head makes of the last position that it was given.
+pub(crate) struct Next {
+    /// The logits of the token after it.
+    pub logits: Vec<f32>,
+    /// What stands for the model's state there.
+    pub state: Vec<f32>,
+}
+
+impl EagleHead {
+    /// Opens the folder of a head that was trained for `model`.
+    pub fn open(folder: &Path, model: &Llama) -> Result<Self, ModelError> {
+        let path = folder.join("config.json");
+        let text = std::fs::read_to_string(&path).map_err(|cause| ModelError::file(&path, cause))?;
+        Self::new(&path, &text, &Weights::open(folder)?, model)
+    }
+
+    /// A head that is part of the program. Errors call it `name`.
+    pub fn embedded(
+        name: &str,
+        config: &str,
+        weights: &'static [u8],
+        model: &Llama,
+    ) -> Result<Self, ModelError> {
+        let folder = Path::new(name);
+        let weights = Weights::embedded(&folder.join("model.safetensors"), weights)?;
+        Self::new(&folder.join("config.json"), config, &weights, model)
+    }
+
+    fn new(path: &Path, config: &str, weights: &Weights, model: &Llama) -> Result<Self, ModelError> {
+        let file: File = serde_json::from_str(config).map_err(|cause| ModelError::malformed(path, cause))?;
+        if file.model_type != "eagle" {
+            let message = format!("`model_type` is `{}`; an EAGLE head has `eagle`", file.model_type);
+            return Err(ModelError::unsupported(path, message));
+        }
+        let (width, heads) = (model.config.width, file.num_attention_heads);
+        if file.hidden_size != width || heads == 0 || !width.is_multiple_of(2 * heads) {
+            let message =
+                format!("the head is {} wide with {heads} heads, the model {width} wide", file.hidden_size);
+            return Err(ModelError::malformed(path, message));
+        }
+        if file.num_key_value_heads == 0 || heads % file.num_key_value_heads != 0 {
+            let message = format!("{} heads of keys do not divide {heads}", file.num_key_value_heads);
+            return Err(ModelError::malformed(path, message));
+        }
+        let config = Config {
+            layers: 1,
+            heads,
+            kv_heads: file.num_key_value_heads,
+            head_size: width / heads,
+            hidden: file.intermediate_size,
+            context: file.max_position_embeddings,
+            epsilon: file.rms_norm_eps,
+            rope: Rope { theta: file.rope_theta, scaling: Scaling::None },
+            attention_bias: AttentionBias::None,
+            mlp_bias: false,
+            head_norms: false,
+            windows: vec![None],
+            ..model.config.clone()
+        };
+        let body = Llama {
+            team: model.team.clone(),
+            turns: Turns::new(config.rope, config.head_size),
+            embedding: model.embedding.clone(),
+            layers: vec![Layer::new(&config, weights, "layer")?],
+            last_norm: weights.vector("norm.weight", width)?,
+            head: model.head.clone(),
+            config,
+        };
+        Ok(Self { body, mixing: weights.matrix("fc.weight", width, 2 * width)? })
+    }
+
+    /// Numbers of a state.
+    pub(crate) fn width(&self) -> usize {
+        self.body.config.width
+    }
+
+    /// Positions of a text.
+    pub(crate) fn context(&self) -> usize {
+        self.body.config.context
+    }
+
+    pub(crate) fn start(&self) -> Memory {
+        self.body.start()
+    }
+
+    /// Appends positions: states of the model, or what stood for them, each with the token that came after.
+    pub(crate) fn advance(
+        &self,
+        memory: &mut Memory,
+        states: &[f32],
+        tokens: &[u32],
+    ) -> Result<Next, ModelError> {
+        let width = self.width();
+        let mut pairs = Vec::with_capacity(2 * states.len());
+        for (state, &token) in states.chunks_exact(width).zip(tokens) {
+            pairs.extend_from_slice(state);
+            let start = pairs.len();
+            pairs.resize(start + width, 0.0);
+            self.body.embedding.row(token as usize, &mut pairs[start..]);
+        }
+        let mut mixed = Vec::new();
+        self.mixing.times(&self.body.team, &Arranged::rows(&pairs, 2 * width), &mut mixed);
+        // They take their places, and go on with what was mixed in place of embeddings.
+        let asks = Asks { exit: Some(0), logits: Wanted::Nothing, states: &[] };
+        self.body.forward(&mut [Run { asks, ..Run::line(memory, tokens) }])?;
+        let asks = Asks { states: &[1], ..Asks::default() };
+        let known = Some(Known { layers: 0, states: &mixed });
+        let mut answers = self.body.forward(&mut [Run { asks, known, ..Run::line(memory, tokens) }])?;
+        let mut answer = answers.pop().unwrap_or_default();
+        let states = answer.states.pop().unwrap_or_default();
+        let state = self.body.normed(&states[states.len().saturating_sub(width)..]);
+        Ok(Next { logits: answer.logits, state })
+    }
+}

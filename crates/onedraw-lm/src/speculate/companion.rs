@@ -1,0 +1,67 @@
+//! A second, smaller model that guesses.
+
+use crate::error::ModelError;
+use crate::model::{LanguageModel, Run, Sequence};
+use crate::speculate::ahead::Ahead;
+use crate::speculate::drafter::Drafter;
+
+/// A model with the same tokens as the target, and much faster.
+pub struct Companion<'a, D: LanguageModel> {
+    model: &'a D,
+    memory: D::Sequence,
+    /// The tokens that the memory is of: a text, and guesses after it.
+    read: Vec<u32>,
+}
+
+impl<'a, D: LanguageModel> Companion<'a, D> {
+    /// Fails if the two do not have as many tokens.
+    pub fn new(model: &'a D, target: &impl LanguageModel) -> Result<Self, ModelError> {
+        let (own, its) = (model.vocabulary(), target.vocabulary());
+        if own != its {
+            return Err(ModelError::Request(format!(
+                "the drafter has {own} tokens and the target {its}: they must be the same"
+            )));
+        }
+        Ok(Self { model, memory: model.start(), read: Vec::new() })
+    }
+
+    /// The logits after a text and guesses. What was read already is not read again.
+    fn logits(&mut self, text: &[u32], guesses: &[u32]) -> Result<Vec<f32>, ModelError> {
+        let tokens = || text.iter().chain(guesses).copied();
+        let common = tokens().zip(&self.read).take_while(|(token, read)| token == *read).count();
+        // The last token is read again if need be: its logits are what is asked.
+        let kept = common.min(text.len() + guesses.len() - 1);
+        let new: Vec<u32> = tokens().skip(kept).collect();
+        self.memory.cut(kept);
+        self.read.truncate(kept);
+        let mut answers = self.model.forward(&mut [Run::line(&mut self.memory, &new)])?;
+        self.read.extend(new);
+        Ok(answers.pop().map(|answer| answer.logits).unwrap_or_default())
+    }
+}
+
+impl<'a, M: LanguageModel, D: LanguageModel<Sequence: Send> + Sync> Drafter<'a, M> for Companion<'a, D> {
+    fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a> {
+        Box::new(Self { model: self.model, memory: self.memory.clone(), read: self.read.clone() })
+    }
+
+    fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError> {
+        let text = ahead.text();
+        let context = self.model.context();
+        if text.len() > context {
+            return Ok(());
+        }
+        let logits = self.logits(text, &[])?;
+        let mut next = ahead.grow(None, &logits);
+
+        while let Some(node) = next {
+            let path = ahead.path(node);
+            if text.len() + path.len() > context {
+                break;
+            }
+            let logits = self.logits(text, &path)?;
+            next = ahead.grow(Some(node), &logits);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! How much to guess: as much as pays, by what passes have cost and how often guesses have held.
+//!
+//! A pass of n positions takes `cost(n)`, and a guess with the chance `v` of being on the text's way is worth `v` tokens. A guess is made where that is more
+//! than what its time is worth at the present rate of tokens.
+
+use std::time::Duration;
+
+use onedraw::Runner;
+
+/// Positions of a pass whose time is kept one by one; beyond, it goes on as between the last two.
+const POSITIONS: usize = 16;
+
+/// How many guesses there are after one place, at most.
+pub(super) const WIDTH: usize = 4;
+
+/// Ranges of the distance between two runners, half a unit each; the last is open.
+const RANGES: usize = 8;
+
+/// Passes without a guess after which it is tried again, at first and at most.
+const REST: (u32, u32) = (16, 1024);
+
+/// Passes with guesses after which it is asked whether they pay.
+const TRIAL: u32 = 12;
+
+/// What the chance of a guess is learned by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Which runner of a race it is, and by how far.
+    Runner { rank: usize, range: usize },
+    /// A token that followed the same tokens before, so many of them, and how far from there.
+    Copied { length: usize, depth: usize },
+}
+
+impl Class {
+    /// Of one of several runners: the first by its distance to the second, the others by theirs to the first.
+    pub(super) fn runner(runners: &[Runner], rank: usize) -> Self {
+        let behind = runners.get(rank.max(1)).map_or(f64::INFINITY, |runner| runner.behind);
+        let range = (behind * 2.0).clamp(0.0, (RANGES - 1) as f64) as usize;
+        Self::Runner { rank: rank.min(WIDTH - 1), range }
+    }
+
+    pub(super) fn copied(length: usize, depth: usize) -> Self {
+        Self::Copied { length: length.clamp(1, WIDTH) - 1, depth: depth.min(RANGES - 1) }
+    }
+}
+
+/// How often guesses of a class held.
+#[derive(Clone, Copy, Debug)]
+struct Chance {
+    held: f64,
+    judged: f64,
+}
+
+impl Chance {
+    fn get(&self) -> f64 {
+        self.held / self.judged
+    }
+
+    fn learn(&mut self, holds: bool) {
+        // Older verdicts count less and less.
+        const MEMORY: f64 = 0.99;
+        self.held = self.held * MEMORY + f64::from(u8::from(holds));
+        self.judged = self.judged * MEMORY + 1.0;
+    }
+}
+
+/// What something takes, as it was seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Time {
+    /// In seconds.
+    time: f64,
+    measured: usize,
+}
+
+impl Time {
+    fn learn(&mut self, time: f64) {
+        self.measured += 1;
+        // The first look of a text reads all of it. Later ones that take long were interrupted.
+        self.time = match self.measured {
+            1 => time,
+            2..=4 => time.min(self.time),
+            _ => self.time + 0.1 * (time.min(2.0 * self.time) - self.time),
+        };
+    }
+}
+
+/// What is known of costs and chances.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    /// Seconds of a pass, by its positions less one; empty until they are measured.
+    costs: Vec<f64>,
+    /// The first look of a text in a pass, and one more: the logits after a guess.
+    first_look: Time,
+    look: Time,
+    runners: [[Chance; RANGES]; WIDTH],
+    copied: [[Chance; RANGES]; WIDTH],
+    /// Tokens of the last passes with guesses, and the plain passes that could have been made in their time.
+    recent: (f64, f64),
+    trials: u32,
+    /// Passes to make without a guess, and how many it will be the next time.
+    rest: u32,
+    next_rest: u32,
+}
+
+impl Policy {
+    pub(super) fn new() -> Self {
+        // What small drafters do; a few verdicts count more.
+        const FIRST: [f64; RANGES] = [0.4, 0.55, 0.65, 0.7, 0.77, 0.83, 0.88, 0.95];
+        const OTHERS: [f64; RANGES] = [0.3, 0.2, 0.14, 0.1, 0.07, 0.05, 0.03, 0.01];
+        const WEIGHT: f64 = 4.0;
+        let chance = |chance: f64| Chance { held: WEIGHT * chance, judged: WEIGHT };
+        let runners = std::array::from_fn(|rank| match rank {
+            0 => FIRST.map(chance),
+            rank => OTHERS.map(|held| chance(held / rank as f64)),
+        });
+        // The longer the tokens that are the same, the better.
+        let copied = [0.3, 0.5, 0.65, 0.75].map(|held| [chance(held); RANGES]);
+        Self {
+            costs: Vec::new(),
+            first_look: Time::default(),
+            look: Time::default(),
+            runners,
+            copied,
+            recent: (0.0, 0.0),
+            trials: 0,
+            rest: 0,
+            next_rest: REST.0,
+        }
+    }
+
+    /// Whether the cost of passes is still to be measured.
+    pub(super) fn is_new(&self) -> bool {
+        self.costs.is_empty()
+    }
+
+    /// Takes what passes of some numbers of positions cost, in ascending order, and draws lines between them.
+    pub(super) fn measured(&mut self, costs: &[(usize, Duration)]) {
+        let point = |i: usize| (costs[i].0 as f64, costs[i].1.as_secs_f64());
+        let line = |positions: usize| {
+            let upper = (1..costs.len()).find(|&i| costs[i].0 >= positions).unwrap_or(costs.len() - 1);
+            let ((x, y), (u, v)) = (point(upper - 1), point(upper));
+            y + (positions as f64 - x) * ((v - y) / (u - x)).max(0.0)
+        };
+        self.costs = (1..=POSITIONS).map(line).collect();
+    }
+
+    /// Seconds of a pass.
+    pub(super) fn cost(&self, positions: usize) -> f64 {
+        let Some(last) = self.costs.len().checked_sub(1) else { return 0.0 };
+        let beyond = positions.saturating_sub(last + 1) as f64;
+        let slope = self.costs[last] - self.costs[last - 1];
+        self.costs[positions.clamp(1, last + 1) - 1] + beyond * slope
+    }
+
+    /// A pass took so long.
+    pub(super) fn passed(&mut self, positions: usize, time: Duration) {
+        if let Some(cost) = positions.checked_sub(1).and_then(|place| self.costs.get_mut(place)) {
+            // A pass that was interrupted says nothing of the next.
+            let time = time.as_secs_f64().min(2.0 * *cost);
+            *cost += 0.1 * (time - *cost);
+        }
+    }
+
+    /// The first of so many looks took so long, and the others together so long.
+    pub(super) fn looked(&mut self, looks: usize, (first, others): (Duration, Duration)) {
+        if looks > 0 {
+            self.first_look.learn(first.as_secs_f64());
+        }
+        if looks > 1 {
+            self.look.learn(others.as_secs_f64() / (looks - 1) as f64);
+        }
+    }
+
+    /// Seconds of a look that is not the first of its text.
+    fn look(&self) -> f64 {
+        // Until there was one: the first reads more than one token, and finds nothing in the caches.
+        if self.look.measured > 0 { self.look.time } else { self.first_look.time / 2.0 }
+    }
+
+    pub(super) fn chance(&self, class: Class) -> f64 {
+        match class {
+            Class::Runner { rank, range } => self.runners[rank][range].get(),
+            Class::Copied { length, depth } => self.copied[length][depth].get(),
+        }
+    }
+
+    /// A guess whose place the text came to held, or did not.
+    pub(super) fn learn(&mut self, class: Class, holds: bool) {
+        match class {
+            Class::Runner { rank, range } => self.runners[rank][range].learn(holds),
+            Class::Copied { length, depth } => self.copied[length][depth].learn(holds),
+        }
+    }
+
+    /// Tokens that a second is worth, in a pass of so many positions without guesses: what passes with guesses gave of late, or what plain ones do,
+    /// whichever is more.
+    fn rate(&self, plain: usize) -> f64 {
+        let (tokens, passes) = self.recent;
+        let gain = if self.trials < TRIAL { 1.0 } else { (tokens / passes).max(1.0) };
+        gain * plain as f64 / self.cost(plain).max(1e-12)
+    }
+
+    /// Whether this pass is to have guesses.
+    pub(super) fn is_drafting(&mut self) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        true
+    }
+
+    /// Whether a look after a guess of this worth pays, where the pass has `positions`, and without guesses `plain`.
+    pub(super) fn is_worth_a_look(&self, worth: f64, plain: usize, positions: usize) -> bool {
+        let first = &self.runners[0];
+        let usual = first.iter().map(|chance| chance.held).sum::<f64>()
+            / first.iter().map(|chance| chance.judged).sum::<f64>();
+        // The cost of a position goes up in steps: what several of them take together says more than the next step.
+        let position = (self.cost(positions + 3) - self.cost(positions)) / 3.0;
+        worth * usual > self.rate(plain) * (self.look() + position)
+    }
+
+    /// How many of these guesses, the worthiest first, to put into a pass that has `positions` beside them, and without any guess `plain`.
+    pub(super) fn choose(&self, worths: &[f64], plain: usize, positions: usize) -> usize {
+        let rate = self.rate(plain);
+        let (mut best, mut taken, mut gain) = (0.0, 0, 0.0);
+        for (count, worth) in (1..).zip(worths) {
+            gain += worth;
+            let total = gain - rate * (self.cost(positions + count) - self.cost(positions));
+            if total > best {
+                (best, taken) = (total, count);
+            }
+        }
+        taken
+    }
+
+    /// A pass took so long, from the first of its looks to the last draw, and brought so many tokens to a text, on average. It had `positions`, and without
+    /// guesses it would have had `plain`.
+    pub(super) fn brought(
+        &mut self,
+        tokens: f64,
+        time: Duration,
+        looks: usize,
+        plain: usize,
+        positions: usize,
+    ) {
+        const MEMORY: f64 = 0.97;
+        let looking = if looks > 0 { self.first_look.time + (looks - 1) as f64 * self.look() } else { 0.0 };
+        let usual = self.cost(positions) + looking;
+        if time.as_secs_f64() > 2.0 * usual {
+            // It was interrupted, or a drafter read a whole text: that says nothing of the next.
+            return;
+        }
+        let passes = time.as_secs_f64() / self.cost(plain).max(1e-12);
+        self.recent = (self.recent.0 * MEMORY + tokens, self.recent.1 * MEMORY + passes);
+        self.trials += 1;
+        let (tokens, passes) = self.recent;
+        if self.trials >= TRIAL && tokens < passes {
+            self.rest = self.next_rest;
+            self.next_rest = (2 * self.next_rest).min(REST.1);
+            (self.recent, self.trials) = ((0.0, 0.0), 0);
+        } else if self.trials >= 4 * TRIAL {
+            self.next_rest = REST.0;
+        }
+    }
+}
