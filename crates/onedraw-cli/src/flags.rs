@@ -1,6 +1,7 @@
-//! Flags that several commands take: sampling parameters, beams, constraints, contrast.
+//! Flags that several commands take: sampling parameters, beams, constraints, contrast, speculation.
 
 pub mod beams;
 pub mod constraint;
 pub mod contrast;
 pub mod parameters;
+pub mod speculation;

@@ -19,8 +19,9 @@ use onedraw_lm::{Generator, LanguageModel, Tokenizer};
 use crate::exit::{DONE, ROW_FAILED};
 use crate::flags::beams::BeamFlags;
 use crate::flags::constraint::ConstraintFlags;
-use crate::flags::contrast::{ContrastFlags, set_off};
+use crate::flags::contrast::{ContrastFlags, Opponent, set_off};
 use crate::flags::parameters::ParameterFlags;
+use crate::flags::speculation::SpeculationFlags;
 use crate::model::{Model, ModelFlags, bar};
 
 /// How texts are written.
@@ -70,6 +71,8 @@ pub struct Arguments {
     #[command(flatten)]
     contrast: ContrastFlags,
     #[command(flatten)]
+    speculation: SpeculationFlags,
+    #[command(flatten)]
     parameters: ParameterFlags,
 }
 
@@ -109,6 +112,17 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     };
     let constraint = constraint.as_ref();
     let opponent = arguments.contrast.opponent(&model, prompt.len())?;
+    if arguments.speculation.is_asked() {
+        if arguments.beams.is_asked() || !matches!(opponent, Opponent::Nobody) {
+            bail!(
+                "guesses (--draft, --early-exit, --eagle, --ngram) go with one model that draws: not with --beams, --contrast, --guidance or --dola"
+            );
+        }
+        let guesser = arguments.speculation.guesser(&model)?;
+        let generator = Generator::new(llama, tokenizer).kernel(request.kernel);
+        let generator = arguments.speculation.with(generator, llama, &guesser)?;
+        return write_texts(generator, &request, constraint, out);
+    }
     set_off!(llama, opponent, |model| write_with(model, arguments, &request, constraint, out))
 }
 
@@ -135,8 +149,18 @@ fn write_with<M: LanguageModel>(
     if arguments.beams.is_asked() {
         return beams::write(&arguments.beams, model, request, constraint, out);
     }
-    let &Request { prompt, heading, ref params, tokenizer, kernel, format, stats } = request;
-    let mut generator = Generator::new(model, tokenizer).kernel(kernel);
+    let generator = Generator::new(model, request.tokenizer).kernel(request.kernel);
+    write_texts(generator, request, constraint, out)
+}
+
+/// Draws texts as they come.
+fn write_texts<M: LanguageModel>(
+    mut generator: Generator<'_, M>,
+    request: &Request<'_>,
+    constraint: Option<&Matcher>,
+    out: &mut impl Write,
+) -> Result<u8> {
+    let &Request { prompt, heading, ref params, format, stats, .. } = request;
     let id = match constraint {
         Some(constraint) => generator.add_constrained(prompt, params.clone(), constraint)?,
         None => generator.add(prompt, params.clone())?,
@@ -177,11 +201,14 @@ fn write_with<M: LanguageModel>(
     match format {
         Format::Text if streams => writeln!(out)?,
         Format::Text => show::texts(out, heading, &texts)?,
-        Format::Json => show::lines(out, &texts, seed, &timings)?,
+        Format::Json => show::lines(out, &texts, seed, &timings, generator.guessed())?,
     }
     if stats {
         out.flush()?;
         writeln!(std::io::stderr(), "{}", show::stats(&timings))?;
+        if let Some(guessed) = generator.guessed() {
+            writeln!(std::io::stderr(), "{}", show::guesses(guessed, &timings))?;
+        }
     }
     Ok(code)
 }

@@ -71,6 +71,11 @@ impl Model {
         self.folder.is_none()
     }
 
+    /// Its folder; `None`: it is part of the program.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
     /// Another model on the same instruction set and threads.
     pub fn on_its_threads(&self, llama: Llama) -> Result<Llama, ModelError> {
         let (kernel, threads) = self.on;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use onedraw::{Report, RowError, Sampled, TokenLogprob};
 use onedraw_lm::Generated;
 use onedraw_lm::generate::Timings;
+use onedraw_lm::speculate::Guessed;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -32,6 +33,7 @@ pub(super) fn lines(
     texts: &[Generated],
     seed: Option<u64>,
     timings: &Timings,
+    guessed: Option<&Guessed>,
 ) -> io::Result<()> {
     for text in texts {
         let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
@@ -63,6 +65,17 @@ pub(super) fn lines(
             "output_seconds": timings.output_time.as_secs_f64(),
             "sampling_seconds": timings.sampling_time.as_secs_f64(),
         });
+        if let Some(guessed) = guessed {
+            line["timings"]["draft_seconds"] = timings.draft_time.as_secs_f64().into();
+            line["speculation"] = json!({
+                "passes": guessed.passes,
+                "plain_passes": guessed.plain_passes,
+                "tokens": guessed.tokens,
+                "guesses": guessed.guesses,
+                "judged": guessed.depths.iter().map(|depth| depth.0).collect::<Vec<_>>(),
+                "held": guessed.depths.iter().map(|depth| depth.1).collect::<Vec<_>>(),
+            });
+        }
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -101,11 +114,34 @@ pub(super) fn stats(timings: &Timings) -> String {
     if timings.output_tokens == 0 {
         return prompt;
     }
-    let step = timings.output_time + timings.sampling_time;
+    let step = timings.output_time + timings.sampling_time + timings.draft_time;
     let share = 100.0 * timings.sampling_time.as_secs_f64() / step.as_secs_f64().max(1e-9);
     let (output, rate) = (timings.output_tokens, rate(timings.output_tokens, step));
     format!(
         "{prompt}; output {output} tokens, {rate:.0} a second; sampling {share:.1} % of the output's time"
+    )
+}
+
+/// What became of guesses, in one line.
+pub(super) fn guesses(guessed: &Guessed, timings: &Timings) -> String {
+    let Guessed { passes, plain_passes, guesses, .. } = *guessed;
+    if passes == 0 {
+        return format!("guesses: none in {plain_passes} passes");
+    }
+    let (draft, model, draws) = (timings.draft_time, timings.output_time, timings.sampling_time);
+    let share = |time: Duration| 100.0 * time.as_secs_f64() / (draft + model + draws).as_secs_f64().max(1e-9);
+    let held = guessed
+        .depths
+        .iter()
+        .map(|&(judged, held)| format!("{:.0} % of {judged}", 100.0 * held as f64 / judged as f64));
+    format!(
+        "guesses: {:.2} tokens a pass of the target with {:.1} guesses ({passes} passes, {plain_passes} more without any); held, by depth: {}; time: guessing {:.0} %, the target {:.0} %, draws {:.0} %",
+        guessed.tokens_a_pass(),
+        guesses as f64 / passes as f64,
+        held.collect::<Vec<_>>().join(", "),
+        share(draft),
+        share(model),
+        share(draws),
     )
 }
 
@@ -121,10 +157,21 @@ mod tests {
             output_tokens: 99,
             output_time: Duration::from_millis(980),
             sampling_time: Duration::from_millis(20),
+            draft_time: Duration::ZERO,
         };
         assert_eq!(
             stats(&timings),
             "prompt 100 tokens, 2000 a second; output 99 tokens, 99 a second; sampling 2.0 % of the output's time"
+        );
+        let timings = Timings { draft_time: Duration::from_millis(1000), ..timings };
+        let mut guessed = Guessed { plain_passes: 3, ..Guessed::default() };
+        assert_eq!(guesses(&guessed, &timings), "guesses: none in 3 passes");
+        (guessed.passes, guessed.tokens, guessed.guesses) = (40, 90, 100);
+        guessed.depths = vec![(40, 30), (20, 5)];
+        assert_eq!(
+            guesses(&guessed, &timings),
+            "guesses: 2.25 tokens a pass of the target with 2.5 guesses (40 passes, 3 more without any); held, by depth: 75 % of 40, 25 % of 20; \
+             time: guessing 50 %, the target 49 %, draws 1 %"
         );
     }
 }

@@ -354,6 +354,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             }
             let logits = match take.tokens == writer.pending.len() {
                 _ if writer.reports_prompt() => Wanted::All,
+                true if plan.draft.tree.is_empty() => Wanted::Last,
                 true => Wanted::Tail(1 + plan.draft.tree.len()),
                 false => Wanted::Nothing,
             };

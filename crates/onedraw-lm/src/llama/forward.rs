@@ -131,6 +131,10 @@ impl Llama {
                 retain(&mut states, &stays, width);
             }
             if places.is_empty() {
+                // Others may be on their way, which join after a later layer.
+                if runs.iter().any(|run| run.known.is_some_and(|known| known.layers > layer)) {
+                    continue;
+                }
                 break;
             }
             self.layers[layer].heads(&self.team, &states, &turned, &mut heads);

@@ -106,7 +106,7 @@ impl Guessed {
         }
     }
 
-    /// The share of guesses of the first place that held.
+    /// Tokens that a pass with guesses brought, on average.
     pub fn tokens_a_pass(&self) -> f64 {
         self.tokens as f64 / self.passes.max(1) as f64
     }

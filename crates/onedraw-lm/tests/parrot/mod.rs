@@ -1,6 +1,6 @@
 //! A language model without weights: what follows depends on the last four tokens.
 
-use onedraw_lm::{Answer, LanguageModel, ModelError, Run, Sequence, Tokenizer, Wanted};
+use onedraw_lm::{Answer, LanguageModel, ModelError, Run, Sequence, Tokenizer};
 
 /// Every byte is a token; token 256 ends a text.
 pub fn tokenizer() -> Tokenizer {
@@ -89,8 +89,7 @@ impl LanguageModel for Parrot {
             for (i, &token) in run.tokens.iter().enumerate() {
                 line.push(token);
                 assert!(line.len() <= self.context, "no more than the context");
-                let is_wanted = run.asks.logits == Wanted::All || i + 1 == run.tokens.len();
-                if is_wanted && run.asks.logits != Wanted::Nothing {
+                if i + run.asks.logits.rows(run.tokens.len()) >= run.tokens.len() {
                     answer.logits.extend(self.row(line));
                 }
             }

@@ -1,0 +1,136 @@
+//! Who guesses ahead, and how guesses are judged: `--draft`, `--early-exit`, `--eagle`, `--ngram`.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use onedraw::speculate::Verify;
+use onedraw_lm::speculate::{Companion, Eagle, EarlyExit, Ngram, Speculation};
+use onedraw_lm::{EagleHead, Generator, Llama, Tokenizer, stories};
+
+use crate::model::{Model, same_tokens};
+
+/// At most one of the four.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Speculation")]
+pub struct SpeculationFlags {
+    /// A smaller model with the same tokens guesses ahead [without DIR: the embedded model's drafter]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    #[arg(group = "drafting")]
+    draft: Option<String>,
+    /// The model's first LAYER layers guess ahead
+    #[arg(long, value_name = "LAYER", group = "drafting")]
+    early_exit: Option<usize>,
+    /// The model's EAGLE head guesses ahead: the embedded model's, or that in the folder `eagle` of the model
+    #[arg(long, group = "drafting")]
+    eagle: bool,
+    /// The text itself guesses: what came after its last tokens, up to N, where they stood before
+    #[arg(long, value_name = "N", group = "drafting")]
+    ngram: Option<usize>,
+    /// Guess at most K tokens ahead
+    #[arg(long, value_name = "K", requires = "drafting", conflicts_with = "tree")]
+    speculate: Option<usize>,
+    /// Guess at most W tokens for each place and D places ahead
+    #[arg(long, value_name = "WxD", requires = "drafting")]
+    tree: Option<Shape>,
+    /// How guesses are judged: exact (the text is that of plain decoding), rejection or block (another text, from the same law), typical (another law)
+    #[arg(long, value_name = "MODE", requires = "drafting", default_value = "exact")]
+    verify: Verify,
+}
+
+/// The width and depth of a tree.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    width: usize,
+    depth: usize,
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let shape = text
+            .split_once('x')
+            .and_then(|(width, depth)| Some(Self { width: width.parse().ok()?, depth: depth.parse().ok()? }));
+        shape.ok_or_else(|| "must be a width and a depth, such as 2x4".to_owned())
+    }
+}
+
+/// Who guesses, with what that needs.
+pub enum Guesser {
+    Nobody,
+    Model(Box<Llama>),
+    Exit(EarlyExit),
+    Head(Box<EagleHead>),
+    Text(Ngram),
+}
+
+impl SpeculationFlags {
+    /// Whether anybody guesses.
+    pub fn is_asked(&self) -> bool {
+        self.draft.is_some() || self.early_exit.is_some() || self.eagle || self.ngram.is_some()
+    }
+
+    /// Who guesses for a model.
+    pub fn guesser(&self, model: &Model) -> Result<Guesser> {
+        let named = |flag: &'static str| move |error: onedraw_lm::ModelError| anyhow!("--{flag}: {error}");
+        if let Some(folder) = &self.draft {
+            return Ok(Guesser::Model(Box::new(self.drafter(model, folder)?)));
+        }
+        if let Some(layers) = self.early_exit {
+            return Ok(Guesser::Exit(EarlyExit::new(layers, &model.llama).map_err(named("early-exit"))?));
+        }
+        if self.eagle {
+            let head = match model.folder() {
+                None => stories::eagle(&model.llama),
+                Some(folder) if folder.join("eagle").is_dir() => {
+                    EagleHead::open(&folder.join("eagle"), &model.llama)
+                }
+                Some(folder) => bail!("--eagle: {} has no folder `eagle` with a head", folder.display()),
+            };
+            return Ok(Guesser::Head(Box::new(head.map_err(named("eagle"))?)));
+        }
+        match self.ngram {
+            Some(longest) => Ok(Guesser::Text(Ngram::new(longest).map_err(named("ngram"))?)),
+            None => Ok(Guesser::Nobody),
+        }
+    }
+
+    /// The generator of a model with the guesser that was asked for.
+    pub fn with<'a>(
+        &self,
+        generator: Generator<'a, Llama>,
+        model: &'a Llama,
+        guesser: &'a Guesser,
+    ) -> Result<Generator<'a, Llama>> {
+        let mut speculation = Speculation::new(self.verify);
+        if let Some(depth) = self.speculate {
+            speculation.depth = depth;
+        }
+        if let Some(Shape { width, depth }) = self.tree {
+            (speculation.width, speculation.depth) = (width, depth);
+        }
+        let generator = match guesser {
+            Guesser::Nobody => return Ok(generator),
+            Guesser::Model(drafter) => generator.speculate(Companion::new(&**drafter, model)?, speculation),
+            Guesser::Exit(exit) => generator.speculate(*exit, speculation),
+            Guesser::Head(head) => generator.speculate(Eagle::new(head, model), speculation),
+            Guesser::Text(ngram) => generator.speculate(*ngram, speculation),
+        };
+        let flag = if self.speculate.is_some() { "--speculate" } else { "--tree" };
+        generator.map_err(|error| anyhow!("{flag}: {error}"))
+    }
+
+    /// The smaller model in a folder; without one, that of the embedded model.
+    fn drafter(&self, model: &Model, folder: &str) -> Result<Llama> {
+        let path = Path::new(folder);
+        let (llama, tokenizer) = match folder.is_empty() {
+            true if model.is_embedded() => (stories::drafter()?, stories::tokenizer()?),
+            true => bail!("--draft: only the embedded model comes with a drafter; name a folder"),
+            false => (Llama::open(path)?, Tokenizer::open(path)?),
+        };
+        same_tokens(&model.tokenizer, &tokenizer).map_err(|error| anyhow!("--draft: {error}"))?;
+        Ok(model.on_its_threads(llama)?)
+    }
+}
