@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
             );
         }
         let guesser = arguments.speculation.guesser(&model)?;
-        let generator = Generator::new(llama, tokenizer).kernel(request.kernel);
+        let generator = Generator::new(llama, request.tokenizer).kernel(request.kernel);
         let generator = arguments.speculation.with(generator, llama, &guesser)?;
         return write_texts(generator, &request, constraint, out);
     }

@@ -189,7 +189,8 @@ fn a_text_ends_within_a_block_where_plain_decoding_ends_it() {
 fn the_context_ends_a_text_as_it_does_without_guesses() {
     let (model, tokenizer) = (Parrot::new(24), tokenizer());
     let prompt = tokenizer.encode("abcabcabc").expect("tokens");
-    let params = SamplingParams { temperature: 0.0, max_tokens: 100, seed: Some(1), ..SamplingParams::default() };
+    let params =
+        SamplingParams { temperature: 0.0, max_tokens: 100, seed: Some(1), ..SamplingParams::default() };
     let mut plain = Generator::new(&model, &tokenizer);
     plain.add(&prompt, params.clone()).expect("a request");
     let plain = plain.finish().expect("a text");
