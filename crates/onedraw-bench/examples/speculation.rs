@@ -173,10 +173,10 @@ fn measure(models: &Models, case: &Case, prompts: &[&str]) -> Result<Found> {
         params.seed = Some(number as u64);
         let mut prompt = models.tokenizer.encode(prompt)?;
         if case.repeats {
-            // A story of about a hundred tokens, and its beginning once more.
-            let story = SamplingParams { max_tokens: 100, ..params.clone() };
+            // The beginning of a story, told three times: a small model then goes on telling it.
+            let story = SamplingParams { max_tokens: 60, ..params.clone() };
             let story = [prompt.clone(), write(&mut plain, &prompt, &story)?.0].concat();
-            prompt = [&story[..], &story[..20]].concat();
+            prompt = story.repeat(3);
         }
         let (text, time) = write(&mut plain, &prompt, &params)?;
         let (same, faster) = write(&mut guessing, &prompt, &params)?;
@@ -229,7 +229,8 @@ fn main() -> Result<()> {
     let parameters: usize = models.target.weights().map(<[u8]>::len).sum::<usize>() / 2;
     writeln!(
         text,
-        "onedraw {onedraw} with {kernel} on {cpu}, {cores} cores, {caches}; {} threads.",
+        "onedraw {onedraw} with {kernel} on {cpu}, {cores} cores, {}; {} threads.",
+        caches.join(", "),
         arguments.threads
     )?;
     writeln!(

@@ -78,8 +78,11 @@ impl Model {
 
     /// Another model on the same instruction set and threads.
     pub fn on_its_threads(&self, llama: Llama) -> Result<Llama, ModelError> {
+        /// Bytes of weights below which a pass is over before another thread is awake.
+        const SMALL: usize = 2 << 20;
         let (kernel, threads) = self.on;
-        llama.on(kernel, threads)
+        let size: usize = llama.weights().map(<[u8]>::len).sum();
+        llama.on(kernel, if size < SMALL { 1 } else { threads })
     }
 
     fn name(&self) -> String {

@@ -17,6 +17,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use onedraw::Kernel;
+
 use crate::error::ModelError;
 use crate::generation_config::GenerationConfig;
 use crate::llama::{EagleHead, Llama};
@@ -44,10 +46,11 @@ pub fn model() -> Result<Llama, ModelError> {
     Llama::embedded(NAME, include_str!("../../../models/stories/config.json"), &MODEL.0)
 }
 
-/// A small model with the same tokens, to draft or to contrast with: half a million parameters.
+/// A small model with the same tokens, to draft or to contrast with: half a million parameters. It runs on one thread: a pass is over before another one is
+/// awake.
 pub fn drafter() -> Result<Llama, ModelError> {
     let config = include_str!("../../../models/stories/drafter/config.json");
-    Llama::embedded("stories/drafter", config, &DRAFTER.0)
+    Llama::embedded("stories/drafter", config, &DRAFTER.0)?.on(Kernel::Auto, 1)
 }
 
 /// A layer that guesses ahead from the model's last states.

@@ -4,6 +4,8 @@
 //! race over *all* tokens is also the winner among the kept, if it is kept. If it is not, nothing after it in the order
 //! is, and the race goes on among the tokens before it.
 
+use std::cmp::Ordering;
+
 use crate::edit::Edit;
 use crate::edit::temperature::Temperature;
 use crate::error::RowError;
@@ -103,8 +105,6 @@ impl<'a> Draw<'a> {
     pub(crate) fn runners(&mut self, count: usize, noise: &Noise) -> Vec<Finalist> {
         /// Tokens that are looked at, from the most likely on.
         const LISTED: u32 = 16;
-        /// A token that needs a smaller E to come in is not worth a look: it has one in a thousand cases.
-        const LUCK: f64 = 1e-3;
         let (x_max, temperature, is_greedy) = (self.x_max(), self.temperature, self.is_greedy);
         let finalist = |key: Key| {
             let scaled = temperature.scaled(key.logit(), x_max);
@@ -117,17 +117,16 @@ impl<'a> Draw<'a> {
         if count < 2 {
             return runners;
         }
-        let cut = if is_greedy { Key::END } else { self.cut() };
-        let luck = ln(LUCK);
-        for &key in self.best(Some(LISTED)).iter().filter(|&&key| key <= cut && key != first.key) {
-            let last = runners[runners.len() - 1].score;
-            if runners.len() == count && temperature.scaled(key.logit(), x_max) - luck < last {
+        let others = self.best(Some(LISTED)).iter().filter(|&&key| key != first.key);
+        let mut others: Vec<Finalist> = others.map(|&key| finalist(key)).collect();
+        others.sort_by(|a, b| if a.beats(b) { Ordering::Less } else { Ordering::Greater });
+        for runner in others {
+            if is_greedy || (0..self.pending.len()).all(|index| self.keeps(index, runner.key)) {
+                runners.push(runner);
+            }
+            if runners.len() == count {
                 break;
             }
-            let runner = finalist(key);
-            let place = 1 + runners[1..].iter().take_while(|other| other.beats(&runner)).count();
-            runners.insert(place, runner);
-            runners.truncate(count);
         }
         runners
     }

@@ -269,7 +269,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             return Ok(Vec::new());
         };
         self.count(&takes, &plans, drafted, begun.elapsed().saturating_sub(drafted));
-        let planned = Planned::of(&plans);
+        let (planned, draws) = (Planned::of(&plans), self.timings.sampling_time);
         let vocabulary = self.model.vocabulary();
         let (mut rows, mut ready, mut judging, mut still) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for ((mut writer, &take), plan) in
@@ -317,7 +317,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.writers.sort_by_key(|writer| {
             (writer.request, writer.branches.first().map_or(0, |branch| branch.sample))
         });
-        self.learn(&takes, planned, &events, begun.elapsed());
+        self.learn(&takes, planned, &events, begun.elapsed(), draws);
         match failed {
             Some(error) => Err(error.into()),
             None => Ok(events),

@@ -9,7 +9,7 @@ use crate::error::ModelError;
 use crate::generate::writer::Writer;
 use crate::generate::{Event, GenerateError, Generator, Take};
 use crate::model::{Answer, LanguageModel, Sequence};
-use crate::speculate::{Drafter, Guessed, Plan, Planned, Speculation, Speculator};
+use crate::speculate::{Brought, Drafter, Guessed, Plan, Planned, Speculation, Speculator};
 
 /// The tokens of a text in a pass, its guesses after those that are certain.
 pub(super) struct Line {
@@ -147,21 +147,32 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         Ok((events, writer))
     }
 
-    /// What a pass brought, for the next.
-    pub(super) fn learn(&mut self, takes: &[Take], planned: Planned, events: &[Event], time: Duration) {
+    /// What a pass brought, for the next. `draws` is what all draws before it took.
+    pub(super) fn learn(
+        &mut self,
+        takes: &[Take],
+        planned: Planned,
+        events: &[Event],
+        time: Duration,
+        draws: Duration,
+    ) {
         let Some(speculator) = &mut self.speculator else { return };
         let writing = || takes.iter().filter(|take| take.is_writing);
-        let (texts, plain) = (writing().count(), writing().map(|take| take.tokens).sum());
+        let (texts, plain) = (writing().count(), writing().map(|take| take.tokens).sum::<usize>());
         let has_read = takes.iter().any(|take| !take.is_writing && take.tokens > 0);
         if texts == 0 || has_read {
             return;
         }
-        if planned.looks + planned.guesses > 0 {
-            let tokens = events.iter().filter(|event| event.sampled.is_some()).count();
-            speculator.brought(tokens as f64 / texts as f64, time, planned, plain);
-        } else {
-            speculator.guessed.plain_passes += 1;
-        }
+        speculator.guessed.plain_passes += usize::from(planned.looks + planned.guesses == 0);
+        speculator.brought(&Brought {
+            tokens: events.iter().filter(|event| event.sampled.is_some()).count(),
+            texts,
+            time,
+            draws: self.timings.sampling_time.saturating_sub(draws),
+            looks: planned.looks,
+            plain,
+            positions: plain + planned.guesses,
+        });
     }
 }
 
@@ -189,4 +200,69 @@ fn kept(states: &[Vec<f32>], certain: usize, guesses: usize, path: &[usize]) -> 
         places.flat_map(|place| &states[place * width..(place + 1) * width]).copied().collect()
     };
     states.iter().map(of_layer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use onedraw::{SamplingParams, presets};
+
+    use super::*;
+    use crate::llama::{Llama, Memory};
+    use crate::speculate::{Companion, EarlyExit};
+    use crate::stories;
+
+    #[test]
+    fn guesses_follow_what_is_certain() {
+        let mut tree = DraftTree::new();
+        let first = tree.push(None, 7);
+        tree.push(None, 8);
+        tree.push(Some(first), 9);
+        let Line { tokens, parents } = Line::new(&[4, 5], &tree);
+        assert_eq!(tokens, [4, 5, 7, 8, 9]);
+        assert_eq!(parents, Some(vec![None, Some(0), Some(1), Some(1), Some(2)]));
+        assert_eq!(Line::new(&[4], &DraftTree::chain(&[5, 6])).parents, None);
+    }
+
+    /// What the model remembers of the first text, once that has so many tokens.
+    fn memory(mut generator: Generator<'_, Llama>, prompt: &[u32], tokens: usize) -> Memory {
+        let params = SamplingParams { seed: Some(4), max_tokens: 100, ..presets::creative() };
+        generator.add(prompt, params).expect("a request");
+        while generator.writers[0].tokens.len() < tokens {
+            generator.step().expect("a step");
+        }
+        generator.writers[0].memory.clone()
+    }
+
+    /// Guesses that were given up leave nothing behind, and those that held lie where plain decoding puts them.
+    #[test]
+    fn a_memory_after_guesses_is_that_of_plain_decoding() {
+        let (model, drafter, tokenizer) = (
+            stories::model().expect("a model"),
+            stories::drafter().expect("a model"),
+            stories::tokenizer().expect("a tokenizer"),
+        );
+        let prompt = tokenizer.encode("Once upon a time").expect("tokens");
+        let plain = memory(Generator::new(&model, &tokenizer), &prompt, 60);
+        for (width, depth) in [(1, 3), (2, 3), (3, 2)] {
+            let speculation = Speculation { width, depth, adapts: false, ..Speculation::default() };
+            let companion = Companion::new(&drafter, &model).expect("a drafter");
+            let exit = EarlyExit::new(2, &model).expect("an exit");
+            let generators = [
+                Generator::new(&model, &tokenizer).speculate(companion, speculation),
+                Generator::new(&model, &tokenizer).speculate(exit, speculation),
+            ];
+            for generator in generators {
+                let guessing = memory(generator.expect("a generator"), &prompt, 60);
+                let length = plain.len().min(guessing.len());
+                assert!(length > 50);
+                for position in 0..length {
+                    assert_eq!(
+                        guessing.numbers(position),
+                        plain.numbers(position),
+                        "{width}x{depth}, {position}"
+                    );
+                }
+            }
+        }
+    }
 }

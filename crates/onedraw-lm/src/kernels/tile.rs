@@ -29,9 +29,12 @@ pub(super) fn tiles<W: Weight>(
             at.position += match count - at.position {
                 1 => part::<W, 16, 1>(simd, weights, positions, at, products),
                 2 => part::<W, 8, 2>(simd, weights, positions, at, products),
-                // Five and six go in two parts of about the same size.
-                3 | 5 | 6 => part::<W, 4, 3>(simd, weights, positions, at, products),
-                _ => part::<W, 4, 4>(simd, weights, positions, at, products),
+                3 => part::<W, 4, 3>(simd, weights, positions, at, products),
+                4 => part::<W, 4, 4>(simd, weights, positions, at, products),
+                5 => part::<W, 2, 5>(simd, weights, positions, at, products),
+                6 => part::<W, 2, 6>(simd, weights, positions, at, products),
+                7 => part::<W, 2, 7>(simd, weights, positions, at, products),
+                _ => part::<W, 2, 8>(simd, weights, positions, at, products),
             };
         }
     }

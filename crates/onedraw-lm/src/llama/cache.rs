@@ -128,6 +128,20 @@ impl Memory {
         !self.nodes.is_empty()
     }
 
+    /// The keys and values of a position in all layers.
+    #[cfg(test)]
+    pub(crate) fn numbers(&self, position: usize) -> Vec<f32> {
+        let (page, slot, size) = (&self.pages[position / PAGE], position % PAGE, self.layout.head_size);
+        let heads = (0..self.layout.layers)
+            .flat_map(|layer| (0..self.layout.kv_heads).map(move |head| (layer, head)));
+        let both = |(layer, head): (usize, usize)| {
+            let keys = page.keys(layer, head).iter().map(move |keys| keys[slot]);
+            keys.chain(page.values(layer, head)[slot * size..(slot + 1) * size].iter().copied())
+                .collect::<Vec<_>>()
+        };
+        heads.flat_map(both).collect()
+    }
+
     pub(crate) fn pages(&self) -> &[Arc<Page>] {
         &self.pages
     }

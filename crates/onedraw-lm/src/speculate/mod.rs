@@ -39,5 +39,6 @@ pub use drafter::Drafter;
 pub use eagle::Eagle;
 pub use early_exit::EarlyExit;
 pub use ngram::Ngram;
+pub(crate) use policy::Brought;
 pub use settings::{Guessed, Speculation};
 pub(crate) use speculator::{Planned, Speculator};

@@ -92,6 +92,8 @@ pub(super) struct Policy {
     /// The first look of a text in a pass, and one more: the logits after a guess.
     first_look: Time,
     look: Time,
+    /// A draw.
+    draw: Time,
     runners: [[Chance; RANGES]; WIDTH],
     copied: [[Chance; RANGES]; WIDTH],
     /// Tokens of the last passes with guesses, and the plain passes that could have been made in their time.
@@ -119,6 +121,7 @@ impl Policy {
             costs: Vec::new(),
             first_look: Time::default(),
             look: Time::default(),
+            draw: Time::default(),
             runners,
             copied,
             recent: (0.0, 0.0),
@@ -233,25 +236,24 @@ impl Policy {
         taken
     }
 
-    /// A pass took so long, from the first of its looks to the last draw, and brought so many tokens to a text, on average. It had `positions`, and without
-    /// guesses it would have had `plain`.
-    pub(super) fn brought(
-        &mut self,
-        tokens: f64,
-        time: Duration,
-        looks: usize,
-        plain: usize,
-        positions: usize,
-    ) {
+    /// A pass took so long, from the first of its looks to the last draw.
+    pub(super) fn brought(&mut self, pass: &Brought) {
         const MEMORY: f64 = 0.97;
+        let Brought { tokens, texts, time, draws, looks, plain, positions } = *pass;
+        self.draw.learn(draws.as_secs_f64() / tokens.max(1) as f64);
+        if looks + positions == plain {
+            return;
+        }
         let looking = if looks > 0 { self.first_look.time + (looks - 1) as f64 * self.look() } else { 0.0 };
-        let usual = self.cost(positions) + looking;
+        let usual = self.cost(positions) + looking + tokens as f64 * self.draw.time;
         if time.as_secs_f64() > 2.0 * usual {
             // It was interrupted, or a drafter read a whole text: that says nothing of the next.
             return;
         }
-        let passes = time.as_secs_f64() / self.cost(plain).max(1e-12);
-        self.recent = (self.recent.0 * MEMORY + tokens, self.recent.1 * MEMORY + passes);
+        let alone = self.cost(plain) + texts as f64 * self.draw.time;
+        let passes = time.as_secs_f64() / alone.max(1e-12);
+        self.recent =
+            (self.recent.0 * MEMORY + tokens as f64 / texts as f64, self.recent.1 * MEMORY + passes);
         self.trials += 1;
         let (tokens, passes) = self.recent;
         if self.trials >= TRIAL && tokens < passes {
@@ -260,6 +262,146 @@ impl Policy {
             (self.recent, self.trials) = ((0.0, 0.0), 0);
         } else if self.trials >= 4 * TRIAL {
             self.next_rest = REST.0;
+        }
+    }
+}
+
+/// What a pass brought, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brought {
+    /// Of all texts.
+    pub tokens: usize,
+    pub texts: usize,
+    /// From the first look to the last draw.
+    pub time: Duration,
+    /// Of it, the draws.
+    pub draws: Duration,
+    pub looks: usize,
+    /// Positions without guesses, and with them.
+    pub plain: usize,
+    pub positions: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    /// Passes of 1, 2, 4 and 8 positions take 1, 1.2, 1.6 and 3.2 ms.
+    fn policy() -> Policy {
+        let mut policy = Policy::new();
+        policy.measured(
+            &[(1, 10), (2, 12), (4, 16), (8, 32)]
+                .map(|(positions, time)| (positions, time * MILLISECOND / 10)),
+        );
+        policy
+    }
+
+    /// A pass of one text with one look and one guess.
+    fn pass(tokens: usize, time: Duration) -> Brought {
+        Brought { tokens, texts: 1, time, draws: Duration::ZERO, looks: 1, plain: 1, positions: 2 }
+    }
+
+    #[test]
+    fn costs_are_lines_between_what_was_measured() {
+        let policy = policy();
+        for (positions, cost) in [(1, 1.0), (2, 1.2), (3, 1.4), (6, 2.4), (8, 3.2), (16, 6.4), (20, 8.0)] {
+            assert!(
+                (policy.cost(positions) * 1e3 - cost).abs() < 1e-9,
+                "{positions}: {}",
+                policy.cost(positions)
+            );
+        }
+    }
+
+    #[test]
+    fn costs_follow_what_passes_take_but_not_an_interruption() {
+        let mut policy = policy();
+        for _ in 0..100 {
+            policy.passed(4, 2 * MILLISECOND);
+        }
+        assert!((policy.cost(4) * 1e3 - 2.0).abs() < 1e-3, "{}", policy.cost(4));
+        policy.passed(4, Duration::from_secs(1));
+        assert!(policy.cost(4) * 1e3 < 2.21, "{}", policy.cost(4));
+        policy.passed(40, MILLISECOND);
+    }
+
+    #[test]
+    fn as_many_guesses_are_taken_as_gain_the_most() {
+        // A token is worth 1 ms, so a second and a third position must bring 0.2 of one each.
+        let policy = policy();
+        assert_eq!(policy.choose(&[0.9, 0.6, 0.1], 1, 1), 2);
+        assert_eq!(policy.choose(&[0.19, 0.18], 1, 1), 0);
+        // From the fourth on 0.4: one that does not pay stays out, unless the next makes up for it.
+        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.35], 1, 1), 3);
+        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.45], 1, 1), 4);
+        // Where four texts are written side by side, a position delays them all: 1.6 ms bring four tokens, and one more position costs one of them.
+        assert_eq!(policy.choose(&[0.95], 4, 4), 0);
+        assert_eq!(policy.choose(&[], 1, 1), 0);
+    }
+
+    #[test]
+    fn chances_are_learned() {
+        let mut policy = policy();
+        let runners = [
+            Runner { token: 1, behind: 0.0 },
+            Runner { token: 2, behind: 0.7 },
+            Runner { token: 3, behind: 9.0 },
+        ];
+        let first = Class::runner(&runners, 0);
+        assert_eq!(first, Class::Runner { rank: 0, range: 1 });
+        assert_eq!(Class::runner(&runners, 2), Class::Runner { rank: 2, range: 7 });
+        assert_eq!(Class::runner(&runners[..1], 0), Class::Runner { rank: 0, range: 7 });
+        assert_eq!(Class::copied(9, 20), Class::Copied { length: 3, depth: 7 });
+        let before = policy.chance(first);
+        (0..400).for_each(|i| policy.learn(first, i % 4 == 0));
+        assert!(
+            before > 0.5 && (policy.chance(first) - 0.25).abs() < 0.02,
+            "{before} {}",
+            policy.chance(first)
+        );
+        assert_eq!(
+            policy.chance(Class::runner(&runners, 2)),
+            Policy::new().chance(Class::runner(&runners, 2))
+        );
+    }
+
+    #[test]
+    fn it_rests_where_guesses_do_not_pay_and_tries_again() {
+        let mut policy = policy();
+        let mut passes_until_rest = |policy: &mut Policy| {
+            let trials = (0..100).take_while(|_| {
+                let drafts = policy.is_drafting();
+                if drafts {
+                    policy.looked(1, (MILLISECOND / 2, Duration::ZERO));
+                    policy.brought(&pass(1, 17 * MILLISECOND / 10));
+                }
+                drafts
+            });
+            trials.count()
+        };
+        for rest in [16, 32, 64] {
+            assert_eq!(passes_until_rest(&mut policy), TRIAL as usize);
+            // The first pass of the rest was asked for already.
+            assert_eq!((1..rest).filter(|_| policy.is_drafting()).count(), 0);
+        }
+        // Two tokens in the time of 1.7 plain passes pay.
+        for _ in 0..200 {
+            assert!(policy.is_drafting());
+            policy.brought(&pass(2, 17 * MILLISECOND / 10));
+        }
+        assert!(policy.rate(1) > 1.1 / MILLISECOND.as_secs_f64(), "{}", policy.rate(1));
+    }
+
+    #[test]
+    fn draws_count_on_both_sides() {
+        // A draw of 1 ms: two tokens in 3.5 ms are better than two plain passes, of 2 ms each.
+        let mut policy = policy();
+        policy.looked(1, (MILLISECOND / 10, Duration::ZERO));
+        for _ in 0..100 {
+            assert!(policy.is_drafting());
+            policy.brought(&Brought { draws: 2 * MILLISECOND, ..pass(2, 35 * MILLISECOND / 10) });
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::error::ModelError;
 use crate::model::{Asks, LanguageModel, Run, Sequence, Wanted};
 use crate::speculate::ahead::{Ahead, Plan, Text};
 use crate::speculate::drafter::Drafter;
-use crate::speculate::policy::Policy;
+use crate::speculate::policy::{Brought, Policy};
 use crate::speculate::settings::{Guessed, Speculation};
 
 /// Makes the drafters of texts, and decides how much they guess.
@@ -101,10 +101,9 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         self.guessed.count(tree, &verdict.path, verdict.sampled.len());
     }
 
-    /// A pass took so long, from the first of its looks to the last draw, and brought so many tokens to a text, on average; without guesses it would have had
-    /// `plain` positions.
-    pub(crate) fn brought(&mut self, tokens: f64, time: Duration, plans: Planned, plain: usize) {
-        self.policy.brought(tokens, time, plans.looks, plain, plain + plans.guesses);
+    /// What a pass brought, and what it took.
+    pub(crate) fn brought(&mut self, pass: &Brought) {
+        self.policy.brought(pass);
     }
 }
 
