@@ -119,7 +119,6 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         };
         speculator.judged(plan, &verdict);
         self.timings.sampling_time += begun.elapsed();
-        self.timings.output_tokens += verdict.path.len();
         let (read, certain) = (writer.tokens.len() - writer.pending.len(), writer.pending.len());
         settle(&mut writer.memory, read, certain, plan, &verdict.path)?;
         if let Some(drafter) = &mut writer.drafter {
@@ -138,6 +137,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             }
             // The model has read it, as a guess.
             writer.read(1);
+            self.timings.output_tokens += 1;
             events.push(event);
         }
         let error = verdict.error.unwrap_or(onedraw::RowError::UnknownSequence);

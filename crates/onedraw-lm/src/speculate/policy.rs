@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn it_rests_where_guesses_do_not_pay_and_tries_again() {
         let mut policy = policy();
-        let mut passes_until_rest = |policy: &mut Policy| {
+        let passes_until_rest = |policy: &mut Policy| {
             let trials = (0..100).take_while(|_| {
                 let drafts = policy.is_drafting();
                 if drafts {
