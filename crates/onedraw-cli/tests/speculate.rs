@@ -47,6 +47,32 @@ fn guesses_change_no_letter() {
     }
 }
 
+/// What a schema forces is taken without a draw, and guesses go on after it.
+#[test]
+fn guesses_keep_to_a_schema() {
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/pet.json");
+    for seed in ["1", "2", "3"] {
+        let pet = |flags: &[&str]| {
+            let run = onedraw(
+                &[&["generate", "My pet: ", "--json-schema", schema, "--seed", seed], flags].concat(),
+            );
+            assert_eq!(run.code, 0, "{flags:?}: {}", run.stderr);
+            run.stdout
+        };
+        let plain = pet(&[]);
+        assert!(plain.starts_with("My pet: {"), "{plain}");
+        for flags in [
+            &["--draft"][..],
+            &["--draft", "--tree", "3x4"],
+            &["--early-exit", "2"],
+            &["--eagle"],
+            &["--ngram", "2"],
+        ] {
+            assert_eq!(pet(flags), plain, "{flags:?}");
+        }
+    }
+}
+
 #[test]
 fn stats_tell_what_became_of_guesses() {
     let run = onedraw(&[&STORY[..], &["--draft", "--stats"]].concat());

@@ -23,6 +23,9 @@ pub(crate) struct Head {
     earliest: Vec<Key>,
 }
 
+/// So many times the tokens that are asked for are kept before the best of them are selected.
+const CROWD: usize = 8;
+
 /// Blocks that may be opened beyond those that are needed before ties are looked at.
 const SPARE: usize = 64;
 
@@ -60,16 +63,24 @@ impl Head {
                 last = self.last_of_ties(edited, count);
             }
         }
-        edited.visit(last, |key| self.keys.push(key));
-        if self.keys.len() > count {
-            if self.keys.len() > 2 * count {
-                self.keys.select_nth_unstable(count);
+        // Where there are about as many blocks as tokens are asked for, a small vocabulary, most tokens pass that bar; the ones found raise it.
+        let (mut bar, keys) = (last, &mut self.keys);
+        edited.visit(last, |key| {
+            if key <= bar {
+                keys.push(key);
+                if keys.len() == CROWD * count {
+                    bar = *keys.select_nth_unstable(count - 1).1;
+                    keys.truncate(count);
+                }
             }
-            self.keys.sort_unstable();
-            self.keys.truncate(count);
-            last = self.keys.last().copied().unwrap_or(last);
-        } else {
-            self.keys.sort_unstable();
+        });
+        if keys.len() > 2 * count {
+            keys.select_nth_unstable(count);
+        }
+        keys.sort_unstable();
+        if keys.len() > count || bar < last {
+            keys.truncate(count);
+            last = keys.last().copied().unwrap_or(last);
         }
         self.last = Some(last);
         &self.keys
