@@ -163,7 +163,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         if texts == 0 || has_read {
             return;
         }
-        speculator.guessed.plain_passes += usize::from(planned.looks + planned.guesses == 0);
+        speculator.guessed.plain_passes += usize::from(planned.guesses == 0);
         speculator.brought(&Brought {
             tokens: events.iter().filter(|event| event.sampled.is_some()).count(),
             texts,
