@@ -3,7 +3,8 @@
 use onedraw::mass::exp2_fixed;
 use onedraw::math::{exp, ln};
 use onedraw::noise::{exponential, philox4x32_10};
-use onedraw::{Sampler, SamplingParams};
+use onedraw::speculate::{Draft, Verify};
+use onedraw::{Batch, Row, Sampler, SamplingParams, Step};
 use serde_json::{Value, json};
 
 /// Positions drawn for each case.
@@ -99,6 +100,73 @@ pub fn draws() -> Value {
                "kept": distribution.tokens.len(), "first_logprob_bits": distribution.logprobs[0].to_bits()})
     };
     Value::Array(cases().into_iter().map(answer).collect())
+}
+
+/// Drafts and how they are judged: the noise of the drafter, of acceptance and of what is drawn instead.
+pub fn speculation() -> Value {
+    let params = [
+        json!({"seed": 1}),
+        json!({"seed": 2, "temperature": 2.5, "output_token_ids": [7, 9, 7]}),
+        json!({"seed": 3, "temperature": 4, "top_k": 20, "presence_penalty": 1.5}),
+        json!({"seed": 18_446_744_073_709_551_615_u64, "temperature": 3, "top_p": 0.9, "min_p": 0.01}),
+        json!({"seed": 5, "temperature": 8, "repetition_penalty": 1.1}),
+        json!({"seed": 6, "temperature": 0}),
+    ];
+    let shapes = [(1, 5), (2, 3), (4, 2)];
+    let modes = ["exact", "rejection", "block"];
+    let mut cases = Vec::new();
+    for params in &params {
+        for (width, depth) in shapes {
+            for mode in modes.into_iter().filter(|&mode| width == 1 || mode != "block") {
+                cases.push(judged(params, (width, depth), mode));
+            }
+        }
+    }
+    Value::Array(cases)
+}
+
+/// The target's logits after a path of tokens and the drafter's, as `golden/README.md` defines them.
+fn logits_after(path: &[u32]) -> (Vec<f32>, Vec<f32>) {
+    let seed = path.iter().fold(1, |seed: u32, token| seed.wrapping_mul(31).wrapping_add(token + 1));
+    let wide = |seed: u32| row(&json!({"shape": "wide", "vocabulary": 300, "seed": seed}));
+    let (target, other) = (wide(seed), wide(seed.wrapping_add(1)));
+    let pairs = target.iter().zip(other).enumerate();
+    let drafter = pairs.map(|(i, (own, other))| if i % 2 == 0 { own / 2.0 } else { other / 2.0 }).collect();
+    (target, drafter)
+}
+
+fn judged(params: &Value, (width, depth): (usize, usize), mode: &str) -> Value {
+    let checked = SamplingParams::from_value(params.clone()).expect("valid parameters");
+    let begun = checked.output_token_ids.len();
+    let mut batch = Batch::new();
+    let id = batch.add(checked).expect("valid parameters");
+    let mut draft = Draft::default();
+    let (mut rows, mut level) = (vec![logits_after(&[]).0], vec![None]);
+    for _ in 0..depth {
+        for node in std::mem::take(&mut level) {
+            let tokens_to = |draft: &Draft, node: Option<usize>| -> Vec<u32> {
+                let path = node.map_or(Vec::new(), |node| draft.tree.path(node));
+                path.into_iter().map(|node| draft.tree.tokens()[node]).collect()
+            };
+            let path = tokens_to(&draft, node);
+            let fork = batch.fork(id).expect("a sequence");
+            path.iter().for_each(|&token| _ = batch.accept(fork, token));
+            let (_, drafter) = logits_after(&path);
+            let (tokens, law) = batch.guess(&Step::new(fork, &drafter), width, begun).expect("a good row");
+            batch.remove(fork);
+            for child in draft.grow(node, &tokens, law) {
+                rows.push(logits_after(&tokens_to(&draft, Some(child))).0);
+                level.push(Some(child));
+            }
+        }
+    }
+    let rows: Vec<Row<'_>> = rows.iter().map(Row::from).collect();
+    let verify: Verify = mode.parse().expect("a mode");
+    let verdict = batch.verify(id, &draft, &rows, None, verify).expect("good rows");
+    assert_eq!(verdict.error, None);
+    let tokens: Vec<u32> = verdict.sampled.iter().map(|sampled| sampled.token).collect();
+    json!({"params": params, "width": width, "depth": depth, "verify": mode, "guesses": draft.tree.tokens(),
+           "parents": draft.tree.parents(), "path": verdict.path, "tokens": tokens})
 }
 
 /// The arithmetic below the draws.
