@@ -72,6 +72,10 @@ impl<E: LanguageModel, A: LanguageModel> LanguageModel for Contrasted<'_, E, A> 
         Pair { expert: self.expert.start(), amateur: self.amateur.start() }
     }
 
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.expert.within(work)
+    }
+
     fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError> {
         refuse_known(runs)?;
         let lengths: Vec<usize> = runs.iter().map(|run| run.sequence.len()).collect();

@@ -46,6 +46,6 @@ pub use chat::{ChatTemplate, Message};
 pub use error::ModelError;
 pub use generate::{Event, GenerateError, Generated, Generator, RequestId};
 pub use generation_config::GenerationConfig;
-pub use llama::{EagleHead, Llama};
+pub use llama::{EagleHead, Llama, Shortlist};
 pub use model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
 pub use tokenizer::Tokenizer;

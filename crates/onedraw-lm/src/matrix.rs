@@ -70,26 +70,34 @@ impl Team {
         }
     }
 
-    /// Runs `each` on the parts of a slice, with their numbers; on threads where `work` (multiplications in all) is worth it.
-    pub(crate) fn each_part(
+    /// Whether threads are worth it, for so many multiplications.
+    fn pool_for(&self, work: usize) -> Option<&ThreadPool> {
+        /// Below, waking a thread takes longer than the work.
+        const SMALL: usize = 100_000;
+        self.pool.as_deref().filter(|_| work >= SMALL)
+    }
+
+    /// Runs `each` on the parts of a slice, with their numbers and a place to work at; on threads where `work` (multiplications in all) is worth it.
+    pub(crate) fn each_part<T>(
         &self,
         parts: &mut [f32],
         length: usize,
         work: usize,
-        each: impl Fn(usize, &mut [f32]) + Sync,
+        place: impl Fn() -> T + Sync + Send,
+        each: impl Fn(&mut T, usize, &mut [f32]) + Sync + Send,
     ) {
-        /// Below, waking a thread takes longer than the work.
-        const SMALL: usize = 100_000;
-        // A thread has the mode of whoever made it.
-        let each = |part: usize, numbers: &mut [f32]| {
-            let _mode = Standard::enter();
-            each(part, numbers);
-        };
-        match &self.pool {
-            Some(pool) if work >= SMALL => {
-                pool.install(|| parts.par_chunks_mut(length).enumerate().for_each(|(i, part)| each(i, part)));
+        match self.pool_for(work) {
+            Some(pool) => pool.install(|| {
+                parts.par_chunks_mut(length).enumerate().for_each_init(&place, |place, (i, part)| {
+                    // A thread has the mode of whoever made it.
+                    let _mode = Standard::enter();
+                    each(place, i, part);
+                });
+            }),
+            None => {
+                let mut place = place();
+                parts.chunks_mut(length).enumerate().for_each(|(i, part)| each(&mut place, i, part));
             }
-            _ => parts.chunks_mut(length).enumerate().for_each(|(i, part)| each(i, part)),
         }
     }
 }
@@ -112,6 +120,20 @@ impl Matrix {
     /// The weights as they lie.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.storage.bytes()[self.range.clone()]
+    }
+
+    /// Some of the rows, copied, from the beginning of a line of the cache on.
+    pub(crate) fn select(&self, rows: &[u32]) -> Self {
+        const LINE: usize = 64;
+        let size = self.bytes().len() / self.rows.max(1);
+        let mut words = vec![0u64; (rows.len() * size).div_ceil(8) + LINE / 8];
+        let copy: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
+        let start = copy.as_ptr().align_offset(LINE).min(LINE);
+        let range = start..start + rows.len() * size;
+        for (own, &row) in copy[range.clone()].chunks_exact_mut(size).zip(rows) {
+            own.copy_from_slice(&self.bytes()[row as usize * size..(row as usize + 1) * size]);
+        }
+        Self { storage: Arc::new(Storage::Copied(words)), range, rows: rows.len(), ..self.clone() }
     }
 
     /// One row, widened.
@@ -142,25 +164,27 @@ impl Matrix {
         const ROWS: usize = 64;
         let count = positions.len();
         let weights: &[W] = bytemuck::cast_slice(self.bytes());
-        let mut parts = vec![0.0; self.rows * count];
         let work = self.rows * self.columns * count;
-        team.each_part(&mut parts, ROWS * count.max(1), work, |part, products| {
-            let first = part * ROWS;
-            let last = first + products.len() / count;
-            self::products(
-                team.level,
-                &weights[first * self.columns..last * self.columns],
-                positions,
-                products,
-            );
-        });
-        if count == 1 {
-            *out = parts;
+        out.clear();
+        out.resize(self.rows * count, 0.0);
+        if team.pool_for(work).is_none() {
+            products(team.level, weights, positions, out);
             return;
         }
+        let some = |_: &mut (), part: usize, products: &mut [f32]| {
+            let first = part * ROWS;
+            let last = first + products.len() / count;
+            let weights = &weights[first * self.columns..last * self.columns];
+            self::products(team.level, weights, positions, products);
+        };
+        if count == 1 {
+            team.each_part(out, ROWS, work, || (), some);
+            return;
+        }
+        let mut parts = vec![0.0; self.rows * count];
+        team.each_part(&mut parts, ROWS * count.max(1), work, || (), some);
         // A thread has a few rows of all positions; what follows wants all of a position.
         out.clear();
-        out.reserve(parts.len());
         for position in 0..count {
             for part in parts.chunks(ROWS * count) {
                 let rows = part.len() / count;

@@ -6,9 +6,9 @@ use crate::error::ModelError;
 ///
 /// The logits of a position must depend on the tokens up to it and on nothing else: not on what else is in the call, nor on how the tokens before it were
 /// spread over calls. Then text is the same alone and in any batch.
-pub trait LanguageModel {
+pub trait LanguageModel: Sync {
     /// What the model remembers of one sequence. A clone is a fork.
-    type Sequence: Sequence;
+    type Sequence: Sequence + Send + Sync;
 
     /// How many tokens there are: the length of a row of logits.
     fn vocabulary(&self) -> usize;
@@ -26,6 +26,15 @@ pub trait LanguageModel {
 
     /// Appends tokens to sequences, all in one pass, and gives what was asked of their positions. On an error no sequence has changed.
     fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError>;
+
+    /// Runs work that asks the model again and again, such as a decode loop. A model with threads of its own runs it on one of them, so that it need not change threads
+    /// for every pass.
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R
+    where
+        Self: Sized,
+    {
+        work()
+    }
 }
 
 /// What a model remembers of one sequence.
@@ -87,6 +96,8 @@ pub struct Asks<'a> {
     pub exit: Option<usize>,
     /// The states after these many layers are wanted too (0: the embeddings), of every position.
     pub states: &'a [usize],
+    /// Logits of frequent tokens will do. A model that knows which ones gives −inf for the others; one that does not gives all.
+    pub frequent: bool,
 }
 
 /// Positions of a run.

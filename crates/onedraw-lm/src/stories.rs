@@ -17,11 +17,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::path::Path;
+
 use onedraw::Kernel;
 
 use crate::error::ModelError;
 use crate::generation_config::GenerationConfig;
-use crate::llama::{EagleHead, Llama};
+use crate::llama::{EagleHead, Llama, Shortlist};
 use crate::tokenizer::Tokenizer;
 
 /// What errors call it.
@@ -43,14 +45,22 @@ static EAGLE: &Aligned<[u8]> = &Aligned(*file!("eagle/model.safetensors"));
 
 /// The model: 5.8 million parameters, 4,096 tokens, a context of 512. Its early layers are trained to exit after layers 2 and 3.
 pub fn model() -> Result<Llama, ModelError> {
-    Llama::embedded(NAME, include_str!("../../../models/stories/config.json"), &MODEL.0)
+    let model = Llama::embedded(NAME, include_str!("../../../models/stories/config.json"), &MODEL.0)?;
+    Ok(model.among(Some(shortlist()?)))
+}
+
+/// The tokens that stories are mostly made of.
+fn shortlist() -> Result<Shortlist, ModelError> {
+    let text = include_str!("../../../models/stories/shortlist.json");
+    Shortlist::parse(&Path::new(NAME).join("shortlist.json"), text, 4096)
 }
 
 /// A small model with the same tokens, to draft or to contrast with: half a million parameters. It runs on one thread: a pass is over before another one is
 /// awake.
 pub fn drafter() -> Result<Llama, ModelError> {
     let config = include_str!("../../../models/stories/drafter/config.json");
-    Llama::embedded("stories/drafter", config, &DRAFTER.0)?.on(Kernel::Auto, 1)
+    let model = Llama::embedded("stories/drafter", config, &DRAFTER.0)?.among(Some(shortlist()?));
+    model.on(Kernel::Auto, 1)
 }
 
 /// A layer that guesses ahead from the model's last states.

@@ -5,7 +5,7 @@ use std::path::Path;
 use onedraw_lm::llama::Memory;
 use onedraw_lm::{Asks, LanguageModel, Llama, ModelError, Run, Sequence, Wanted};
 
-const ALL: Asks<'static> = Asks { logits: Wanted::All, exit: None, states: &[] };
+const ALL: Asks<'static> = Asks { logits: Wanted::All, exit: None, states: &[], frequent: false };
 
 /// Two layers, a vocabulary of 131, a context of 128.
 fn model() -> Llama {

@@ -6,7 +6,7 @@ use onedraw_lm::{Asks, Known, LanguageModel, Llama, Run, Sequence, Wanted, stori
 const TEXT: [u32; 9] = [0, 310, 522, 299, 17, 453, 1024, 77, 2000];
 
 fn all(exit: Option<usize>, states: &[usize]) -> Asks<'_> {
-    Asks { logits: Wanted::All, exit, states }
+    Asks { logits: Wanted::All, exit, states, frequent: false }
 }
 
 /// Runs tokens through some layers, one by one; their states.

@@ -128,7 +128,12 @@ impl SpeculationFlags {
         let (llama, tokenizer) = match folder.is_empty() {
             true if model.is_embedded() => (stories::drafter()?, stories::tokenizer()?),
             true => bail!("--draft: only the embedded model comes with a drafter; name a folder"),
-            false => (Llama::open(path)?, Tokenizer::open(path)?),
+            // What is frequent in the target's texts is what is to be guessed.
+            false => {
+                let drafter = Llama::open(path)?;
+                let list = drafter.shortlist().or(model.llama.shortlist()).cloned();
+                (drafter.among(list), Tokenizer::open(path)?)
+            }
         };
         same_tokens(&model.tokenizer, &tokenizer).map_err(|error| anyhow!("--draft: {error}"))?;
         Ok(model.on_its_threads(llama)?)

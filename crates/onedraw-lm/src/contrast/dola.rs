@@ -50,6 +50,10 @@ impl LanguageModel for Dola<'_> {
         self.model.start()
     }
 
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.model.within(work)
+    }
+
     fn forward(&self, runs: &mut [Run<'_, Memory>]) -> Result<Vec<Answer>, ModelError> {
         refuse_known(runs)?;
         if runs.iter().any(|run| run.asks.exit.is_some() || !run.asks.states.is_empty()) {
@@ -62,7 +66,7 @@ impl LanguageModel for Dola<'_> {
                 tokens,
                 parents,
                 known: None,
-                asks: Asks { logits, states: &self.layers, exit: None },
+                asks: Asks { logits, states: &self.layers, ..Asks::default() },
             }
         });
         let mut asked: Vec<Run<'_, Memory>> = asked.collect();

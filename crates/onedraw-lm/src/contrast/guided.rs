@@ -85,6 +85,10 @@ impl<M: LanguageModel> LanguageModel for Guided<'_, M> {
         }
     }
 
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.model.within(work)
+    }
+
     fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError> {
         refuse_known(runs)?;
         if runs.iter().any(|run| run.parents.is_some() && run.sequence.len() < self.prompt) {

@@ -261,6 +261,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     /// One pass: every text that has read its prompt goes on by a token, or by several where guesses hold; the others read on. On an error nothing has
     /// changed.
     pub fn step(&mut self) -> Result<Vec<Event>, GenerateError> {
+        let model = self.model;
+        model.within(|| self.step_here())
+    }
+
+    fn step_here(&mut self) -> Result<Vec<Event>, GenerateError> {
         let begun = Instant::now();
         let takes = self.takes();
         let plans = self.plans(&takes)?;
@@ -367,6 +372,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
                     logits,
                     exit: None,
                     states: writer.drafter.as_ref().map_or(&[], |drafter| drafter.states()),
+                    ..Asks::default()
                 },
             });
         }
@@ -440,11 +446,14 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
 
     /// Writes everything there is to the end: the texts of each request, in the order in which they were added.
     pub fn finish(&mut self) -> Result<Vec<Generated>, GenerateError> {
-        let mut texts = Texts::default();
-        while !self.is_done() {
-            self.step()?.into_iter().for_each(|event| texts.push(event));
-        }
-        Ok(texts.into_generated())
+        let model = self.model;
+        model.within(|| {
+            let mut texts = Texts::default();
+            while !self.is_done() {
+                self.step_here()?.into_iter().for_each(|event| texts.push(event));
+            }
+            Ok(texts.into_generated())
+        })
     }
 
     /// One request's events as they come. Other requests go on beside it until it ends, and their events are dropped.

@@ -70,16 +70,18 @@ pub(crate) fn folded<S: Simd>(lanes: f32x16<S>) -> f32 {
     (four[0] + four[2]) + (four[1] + four[3])
 }
 
-/// One dot product of weights with an arranged row.
+/// The dot product of numbers with themselves.
 #[inline(always)]
-pub(crate) fn dot<S: Simd, W: Weight>(simd: S, weights: &[W], row: &[[f32; STEP]]) -> f32 {
+pub(crate) fn squares<S: Simd>(simd: S, numbers: &[f32]) -> f32 {
     let mut sum = f32x16::splat(simd, 0.0);
-    let (steps, rest) = weights.as_chunks::<STEP>();
-    for (weights, numbers) in steps.iter().zip(row) {
-        sum = advanced(simd, sum, W::load(simd, weights), numbers);
-    }
-    if let (false, Some(numbers)) = (rest.is_empty(), row.get(steps.len())) {
-        sum = advanced(simd, sum, W::load(simd, &padded(rest)), numbers);
+    let mut go_on = |step: &[f32; STEP]| {
+        let (even, odd) = f32::load(simd, step);
+        sum = odd.mul_add_precise(odd, even.mul_add_precise(even, sum));
+    };
+    let (steps, rest) = numbers.as_chunks::<STEP>();
+    steps.iter().for_each(&mut go_on);
+    if !rest.is_empty() {
+        go_on(&padded(rest));
     }
     folded(sum)
 }

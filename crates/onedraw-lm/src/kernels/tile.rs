@@ -30,11 +30,8 @@ pub(super) fn tiles<W: Weight>(
                 1 => part::<W, 16, 1>(simd, weights, positions, at, products),
                 2 => part::<W, 8, 2>(simd, weights, positions, at, products),
                 3 => part::<W, 4, 3>(simd, weights, positions, at, products),
-                4 => part::<W, 4, 4>(simd, weights, positions, at, products),
-                5 => part::<W, 2, 5>(simd, weights, positions, at, products),
-                6 => part::<W, 2, 6>(simd, weights, positions, at, products),
-                7 => part::<W, 2, 7>(simd, weights, positions, at, products),
-                _ => part::<W, 2, 8>(simd, weights, positions, at, products),
+                // More at a time would not leave registers for the weights; sixteen rows stay near enough to be read again.
+                _ => part::<W, 4, 4>(simd, weights, positions, at, products),
             };
         }
     }
@@ -83,13 +80,36 @@ fn tile_of<W: Weight, const ROWS: usize, const POSITIONS: usize>(
         #[inline(always)]
         |i| positions.row(first + i),
     );
-    let rows: [&[W]; ROWS] = std::array::from_fn(
-        #[inline(always)]
-        |i| &rows[i * length..(i + 1) * length],
-    );
     let mut sums = [f32x16::splat(simd, 0.0); SUMS];
+    // Four rows at a time: where each of more rows lies is too much for the registers.
+    if ROWS < 8 {
+        few::<W, ROWS, POSITIONS, ROWS, 0>(simd, &mut sums, rows, length, &numbers);
+    } else {
+        few::<W, ROWS, POSITIONS, 4, 0>(simd, &mut sums, rows, length, &numbers);
+        few::<W, ROWS, POSITIONS, 4, 4>(simd, &mut sums, rows, length, &numbers);
+    }
+    if ROWS == SUMS {
+        few::<W, ROWS, POSITIONS, 4, 8>(simd, &mut sums, rows, length, &numbers);
+        few::<W, ROWS, POSITIONS, 4, 12>(simd, &mut sums, rows, length, &numbers);
+    }
+    folded(simd, sums)
+}
+
+/// The sums of a few rows of the tile, from `FIRST` on.
+#[inline(always)]
+fn few<W: Weight, const ROWS: usize, const POSITIONS: usize, const FEW: usize, const FIRST: usize>(
+    simd: Avx512,
+    sums: &mut [f32x16<Avx512>; SUMS],
+    rows: &[W],
+    length: usize,
+    numbers: &[&[[f32; STEP]]; POSITIONS],
+) {
     let whole = length / STEP;
-    let steps: [&[[W; STEP]]; ROWS] = std::array::from_fn(
+    let rows: [&[W]; FEW] = std::array::from_fn(
+        #[inline(always)]
+        |i| &rows[(FIRST + i) * length..(FIRST + i + 1) * length],
+    );
+    let steps: [&[[W; STEP]]; FEW] = std::array::from_fn(
         #[inline(always)]
         |row| &rows[row].as_chunks::<STEP>().0[..whole],
     );
@@ -100,10 +120,10 @@ fn tile_of<W: Weight, const ROWS: usize, const POSITIONS: usize>(
             #[inline(always)]
             |row: usize| &steps[row][step],
         );
-        advance::<W, ROWS, POSITIONS>(simd, &mut sums, weights, &numbers, step, ROWS * length);
+        advance::<W, ROWS, POSITIONS, FEW, FIRST>(simd, sums, weights, numbers, step, SUMS * length);
     }
     if whole * STEP < length {
-        let rest: [[W; STEP]; ROWS] = std::array::from_fn(
+        let rest: [[W; STEP]; FEW] = std::array::from_fn(
             #[inline(always)]
             |row| padded(&rows[row][whole * STEP..]),
         );
@@ -111,17 +131,16 @@ fn tile_of<W: Weight, const ROWS: usize, const POSITIONS: usize>(
             #[inline(always)]
             |row: usize| &rest[row],
         );
-        advance::<W, ROWS, POSITIONS>(simd, &mut sums, rest, &numbers, whole, 0);
+        advance::<W, ROWS, POSITIONS, FEW, FIRST>(simd, sums, rest, numbers, whole, 0);
     }
-    folded(simd, sums)
 }
 
-/// One step of all sums. A position's numbers are loaded once for all rows.
+/// One step of their sums. A position's numbers are loaded once for all rows.
 #[inline(always)]
-fn advance<W: Weight, const ROWS: usize, const POSITIONS: usize>(
+fn advance<W: Weight, const ROWS: usize, const POSITIONS: usize, const FEW: usize, const FIRST: usize>(
     simd: Avx512,
     sums: &mut [f32x16<Avx512>; SUMS],
-    weights: [&[W; STEP]; ROWS],
+    weights: [&[W; STEP]; FEW],
     numbers: &[&[[f32; STEP]]; POSITIONS],
     step: usize,
     ahead: usize,
@@ -133,11 +152,11 @@ fn advance<W: Weight, const ROWS: usize, const POSITIONS: usize>(
             (f32x16::from_slice(simd, &numbers[..16]), f32x16::from_slice(simd, &numbers[16..]))
         },
     );
-    for row in 0..ROWS {
+    for row in 0..FEW {
         fetch(weights[row].as_ptr().wrapping_add(ahead));
         let (even, odd) = W::load(simd, weights[row]);
         for position in 0..POSITIONS {
-            let sum = &mut sums[position * ROWS + row];
+            let sum = &mut sums[position * ROWS + FIRST + row];
             *sum = odd.mul_add_precise(numbers[position].1, even.mul_add_precise(numbers[position].0, *sum));
         }
     }

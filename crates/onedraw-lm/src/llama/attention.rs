@@ -14,65 +14,124 @@ pub(crate) struct Leaf<'a> {
     pub values: &'a [f32],
 }
 
-/// Queries that look at the same keys.
-pub(crate) struct Look<'a> {
-    /// The pages from the first position on.
-    pub leaves: &'a [Leaf<'a>],
+/// What one position looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Look {
     /// The positions that are seen.
     pub from: usize,
     /// Exclusive.
     pub to: usize,
+    /// Numbers of a head.
     pub head_size: usize,
 }
 
-impl Look<'_> {
-    /// What each of the `queries` (heads that share keys, one after the other) takes, into `mixed`, which is as long.
-    pub(crate) fn mix(&self, level: Level, queries: &[f32], scores: &mut Vec<f32>, mixed: &mut [f32]) {
+/// Queries that are taken side by side, at most: one sum alone would wait for itself.
+const QUERIES: usize = 4;
+
+/// Room for scores, query by query.
+pub(crate) type Scores = [Vec<f32>; QUERIES];
+
+impl Look {
+    /// What each of the `queries` takes, into `mixed`, which is as long. Each head of keys has its pages, those from the first position on, and as many queries as every
+    /// other.
+    pub(crate) fn mix(
+        self,
+        level: Level,
+        heads: &[Vec<Leaf<'_>>],
+        queries: &[f32],
+        scores: &mut Scores,
+        mixed: &mut [f32],
+    ) {
+        let count = queries.len() / self.head_size;
+        let of = |query: usize| &heads[query * heads.len() / count][self.from / PAGE..self.to.div_ceil(PAGE)];
         dispatch!(level, simd => {
-            for (query, mixed) in queries.chunks_exact(self.head_size).zip(mixed.chunks_exact_mut(self.head_size)) {
-                let highest = self.score(simd, query, scores);
-                let total = shares(simd, scores, highest);
-                self.gather(simd, scores, total, mixed);
+            let mut first = 0;
+            while first < count {
+                let taken = match count - first {
+                    QUERIES.. => QUERIES,
+                    2.. => 2,
+                    _ => 1,
+                };
+                let own = first * self.head_size..(first + taken) * self.head_size;
+                let (queries, mixed) = (&queries[own.clone()], &mut mixed[own]);
+                match taken {
+                    QUERIES => {
+                        let leaves = [of(first), of(first + 1), of(first + 2), of(first + 3)];
+                        self.side_by_side(simd, leaves, queries, scores, mixed);
+                    }
+                    2 => self.side_by_side(simd, [of(first), of(first + 1)], queries, scores, mixed),
+                    _ => self.side_by_side(simd, [of(first)], queries, scores, mixed),
+                }
+                first += taken;
             }
         });
     }
 
-    /// The pages that hold a position that is seen.
-    fn pages(&self) -> std::ops::Range<usize> {
-        self.from / PAGE..self.to.div_ceil(PAGE)
+    #[inline(always)]
+    fn side_by_side<S: Simd, const N: usize>(
+        self,
+        simd: S,
+        leaves: [&[Leaf<'_>]; N],
+        queries: &[f32],
+        scores: &mut Scores,
+        mixed: &mut [f32],
+    ) {
+        let queries: [&[f32]; N] = std::array::from_fn(
+            #[inline(always)]
+            |i| &queries[i * self.head_size..(i + 1) * self.head_size],
+        );
+        self.score(simd, &leaves, queries, scores);
+        let mut totals = [0.0; N];
+        for (total, scores) in totals.iter_mut().zip(scores.iter_mut()) {
+            let highest = self.highest(simd, scores);
+            *total = shares(simd, scores, highest);
+        }
+        let mut column = 0;
+        while column < self.head_size {
+            column += match self.head_size - column {
+                64.. if N == 1 => self.gather::<S, N, 4>(simd, &leaves, scores, totals, column, mixed),
+                32.. => self.gather::<S, N, 2>(simd, &leaves, scores, totals, column, mixed),
+                16.. => self.gather::<S, N, 1>(simd, &leaves, scores, totals, column, mixed),
+                _ => self.gather_rest(&leaves, scores, totals, column, mixed),
+            };
+        }
     }
 
-    /// The products of a query with the keys, scaled, −inf where a position is not seen; and the highest of them.
+    /// The products of queries with keys, scaled.
     #[inline(always)]
-    fn score<S: Simd>(&self, simd: S, query: &[f32], scores: &mut Vec<f32>) -> f32 {
+    fn score<S: Simd, const N: usize>(
+        self,
+        simd: S,
+        leaves: &[&[Leaf<'_>]; N],
+        queries: [&[f32]; N],
+        scores: &mut Scores,
+    ) {
         // The root of a small integer, rounded once, like the division: every machine has the same.
         let scale = 1.0 / (self.head_size as f32).sqrt();
-        scores.clear();
-        let leaves = &self.leaves[self.pages()];
-        let zero = f32x16::splat(simd, 0.0);
-        // Four pages at a time, for one sum alone would wait for itself.
-        let (fours, rest) = leaves.as_chunks::<4>();
-        for [p, q, r, s] in fours {
-            let (mut a, mut b, mut c, mut d) = (zero, zero, zero, zero);
-            let keys = p.keys.iter().zip(q.keys).zip(r.keys.iter().zip(s.keys));
-            for (&number, ((p, q), (r, s))) in query.iter().zip(keys) {
-                let number = f32x16::splat(simd, number);
-                a = f32x16::load_array_ref(simd, p).mul_add_precise(number, a);
-                b = f32x16::load_array_ref(simd, q).mul_add_precise(number, b);
-                c = f32x16::load_array_ref(simd, r).mul_add_precise(number, c);
-                d = f32x16::load_array_ref(simd, s).mul_add_precise(number, d);
+        scores.iter_mut().for_each(Vec::clear);
+        // A page of each query.
+        #[allow(clippy::needless_range_loop)]
+        for page in 0..leaves[0].len() {
+            let keys: [&[[f32; PAGE]]; N] = std::array::from_fn(
+                #[inline(always)]
+                |i| &leaves[i][page].keys[..self.head_size],
+            );
+            let mut sums = [f32x16::splat(simd, 0.0); N];
+            for number in 0..self.head_size {
+                for i in 0..N {
+                    let query = f32x16::splat(simd, queries[i][number]);
+                    sums[i] = f32x16::load_array_ref(simd, &keys[i][number]).mul_add_precise(query, sums[i]);
+                }
             }
-            for sums in [a, b, c, d] {
+            for (scores, sums) in scores.iter_mut().zip(sums) {
                 scores.extend_from_slice((sums * scale).as_slice());
             }
         }
-        for leaf in rest {
-            let mut sums = zero;
-            for (&number, keys) in query.iter().zip(leaf.keys) {
-                sums = f32x16::load_array_ref(simd, keys).mul_add_precise(f32x16::splat(simd, number), sums);
-            }
-            scores.extend_from_slice((sums * scale).as_slice());
-        }
+    }
+
+    /// The highest score; those of positions that are not seen become −inf.
+    #[inline(always)]
+    fn highest<S: Simd>(self, simd: S, scores: &mut [f32]) -> f32 {
         let first = self.from / PAGE * PAGE;
         scores[..self.from - first].fill(f32::NEG_INFINITY);
         scores[self.to - first..].fill(f32::NEG_INFINITY);
@@ -84,83 +143,66 @@ impl Look<'_> {
         lanes.into_iter().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a })
     }
 
-    /// The values, each by its share.
+    /// So many times sixteen numbers of the values, each by its share, summed over the positions in their order; how many that were.
     #[inline(always)]
-    fn gather<S: Simd>(&self, simd: S, shares: &[f32], total: f32, mixed: &mut [f32]) {
-        let mut column = 0;
-        // Four vectors at a time, for one sum alone would wait for itself.
-        while column + 4 * PAGE <= mixed.len() {
-            let sums = self.columns::<S, 4>(simd, shares, column);
-            for (sum, mixed) in sums.into_iter().zip(mixed[column..].as_chunks_mut::<PAGE>().0) {
-                *mixed = (sum / total).into();
-            }
-            column += 4 * PAGE;
-        }
-        while column + 2 * PAGE <= mixed.len() {
-            let sums = self.columns::<S, 2>(simd, shares, column);
-            for (sum, mixed) in sums.into_iter().zip(mixed[column..].as_chunks_mut::<PAGE>().0) {
-                *mixed = (sum / total).into();
-            }
-            column += 2 * PAGE;
-        }
-        while column < mixed.len() {
-            let length = (mixed.len() - column).min(PAGE);
-            let sum = self.column(simd, shares, column, length);
-            let sum: [f32; PAGE] = (sum / total).into();
-            mixed[column..column + length].copy_from_slice(&sum[..length]);
-            column += length;
-        }
-    }
-
-    /// So many times sixteen numbers of the values, from `column` on, summed over the positions in their order.
-    #[inline(always)]
-    fn columns<S: Simd, const VECTORS: usize>(
-        &self,
+    fn gather<S: Simd, const N: usize, const VECTORS: usize>(
+        self,
         simd: S,
-        shares: &[f32],
+        leaves: &[&[Leaf<'_>]; N],
+        shares: &Scores,
+        totals: [f32; N],
         column: usize,
-    ) -> [f32x16<S>; VECTORS] {
-        let mut sums = [f32x16::splat(simd, 0.0); VECTORS];
-        self.each_value(
-            shares,
-            #[inline(always)]
-            |values, share| {
-                let numbers = values[column..column + VECTORS * PAGE].as_chunks::<PAGE>().0;
-                for (sum, numbers) in sums.iter_mut().zip(numbers) {
-                    *sum = f32x16::load_array_ref(simd, numbers)
-                        .mul_add_precise(f32x16::splat(simd, share), *sum);
-                }
-            },
-        );
-        sums
-    }
-
-    /// Sixteen numbers, or the last few.
-    #[inline(always)]
-    fn column<S: Simd>(&self, simd: S, shares: &[f32], column: usize, length: usize) -> f32x16<S> {
-        let mut sum = f32x16::splat(simd, 0.0);
-        self.each_value(
-            shares,
-            #[inline(always)]
-            |values, share| {
-                let mut numbers = [0.0; PAGE];
-                numbers[..length].copy_from_slice(&values[column..column + length]);
-                sum = f32x16::load_array(simd, numbers).mul_add_precise(f32x16::splat(simd, share), sum);
-            },
-        );
-        sum
-    }
-
-    /// The values of each position and its share, in order.
-    #[inline(always)]
-    fn each_value(&self, shares: &[f32], mut each: impl FnMut(&[f32], f32)) {
-        for (page, shares) in self.pages().zip(shares.as_chunks::<PAGE>().0) {
+        mixed: &mut [f32],
+    ) -> usize {
+        let mut sums = [[f32x16::splat(simd, 0.0); VECTORS]; N];
+        for page in 0..leaves[0].len() {
             // What lies behind the last position seen is another's, or was cut: no number of it may come in, were it times 0.
-            let values = self.leaves[page].values.chunks_exact(self.head_size).take(self.to - page * PAGE);
-            for (values, &share) in values.zip(shares) {
-                each(values, share);
+            let seen = (self.to - (self.from / PAGE + page) * PAGE).min(PAGE);
+            for slot in 0..seen {
+                for i in 0..N {
+                    let share = f32x16::splat(simd, shares[i][page * PAGE + slot]);
+                    let place = slot * self.head_size + column;
+                    let values = &leaves[i][page].values[place..place + VECTORS * PAGE];
+                    for (vector, numbers) in values.as_chunks::<PAGE>().0.iter().enumerate() {
+                        let sum = &mut sums[i][vector];
+                        *sum = f32x16::load_array_ref(simd, numbers).mul_add_precise(share, *sum);
+                    }
+                }
             }
         }
+        for i in 0..N {
+            let start = i * self.head_size + column;
+            let mixed = mixed[start..start + VECTORS * PAGE].as_chunks_mut::<PAGE>().0;
+            for (mixed, sum) in mixed.iter_mut().zip(sums[i]) {
+                *mixed = (sum / totals[i]).into();
+            }
+        }
+        VECTORS * PAGE
+    }
+
+    /// The last numbers of the values, fewer than sixteen.
+    fn gather_rest<const N: usize>(
+        self,
+        leaves: &[&[Leaf<'_>]; N],
+        shares: &Scores,
+        totals: [f32; N],
+        column: usize,
+        mixed: &mut [f32],
+    ) -> usize {
+        let rest = self.head_size - column;
+        let first = self.from / PAGE * PAGE;
+        for i in 0..N {
+            for number in 0..rest {
+                let mut sum = 0.0;
+                for place in 0..self.to - first {
+                    let value =
+                        leaves[i][place / PAGE].values[place % PAGE * self.head_size + column + number];
+                    sum = libm::fmaf(value, shares[i][place], sum);
+                }
+                mixed[i * self.head_size + column + number] = sum / totals[i];
+            }
+        }
+        rest
     }
 }
 

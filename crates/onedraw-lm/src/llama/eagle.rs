@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use onedraw::float_mode::Standard;
 use serde::Deserialize;
 
 use crate::config::{AttentionBias, Config, Rope, Scaling};
@@ -15,7 +16,7 @@ use crate::llama::layer::Layer;
 use crate::llama::rope::Turns;
 use crate::llama::{Llama, Memory};
 use crate::matrix::Matrix;
-use crate::model::{Asks, Known, LanguageModel, Run, Wanted};
+use crate::model::{Asks, LanguageModel, Run};
 use crate::weights::Weights;
 
 /// One layer that goes on from the states of a [`Llama`].
@@ -105,6 +106,7 @@ impl EagleHead {
             layers: vec![Layer::new(&config, weights, "layer")?],
             last_norm: weights.vector("norm.weight", width)?,
             head: model.head.clone(),
+            short_head: model.short_head.clone(),
             config,
         };
         Ok(Self { body, mixing: weights.matrix("fc.weight", width, 2 * width)? })
@@ -131,25 +133,26 @@ impl EagleHead {
         states: &[f32],
         tokens: &[u32],
     ) -> Result<Next, ModelError> {
-        let width = self.width();
+        let _mode = Standard::enter();
+        let (body, width) = (&self.body, self.width());
+        let asks = Asks { states: &[1], frequent: true, ..Asks::default() };
+        let mut run = Run { asks, ..Run::line(memory, tokens) };
+        body.check(&run)?;
         let mut pairs = Vec::with_capacity(2 * states.len());
         for (state, &token) in states.chunks_exact(width).zip(tokens) {
             pairs.extend_from_slice(state);
             let start = pairs.len();
             pairs.resize(start + width, 0.0);
-            self.body.embedding.row(token as usize, &mut pairs[start..]);
+            body.embedding.row(token as usize, &mut pairs[start..]);
         }
-        let mut mixed = Vec::new();
-        self.mixing.times(&self.body.team, &Arranged::rows(&pairs, 2 * width), &mut mixed);
-        // They take their places, and go on with what was mixed in place of embeddings.
-        let asks = Asks { exit: Some(0), logits: Wanted::Nothing, states: &[] };
-        self.body.forward(&mut [Run { asks, ..Run::line(memory, tokens) }])?;
-        let asks = Asks { states: &[1], ..Asks::default() };
-        let known = Some(Known { layers: 0, states: &mixed });
-        let mut answers = self.body.forward(&mut [Run { asks, known, ..Run::line(memory, tokens) }])?;
+        let mut answers = body.team.within(|| {
+            let mut mixed = Vec::new();
+            self.mixing.times(&body.team, &Arranged::rows(&pairs, 2 * width), &mut mixed);
+            body.run(std::slice::from_mut(&mut run), Some(mixed))
+        });
         let mut answer = answers.pop().unwrap_or_default();
         let states = answer.states.pop().unwrap_or_default();
-        let state = self.body.normed(&states[states.len().saturating_sub(width)..]);
+        let state = body.normed(&states[states.len().saturating_sub(width)..]);
         Ok(Next { logits: answer.logits, state })
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use crate::error::ModelError;
 use crate::llama::Llama;
-use crate::llama::attention::{Leaf, Look};
+use crate::llama::attention::{Leaf, Look, Scores};
 use crate::llama::cache::{Layout, Memory, PAGE, Page};
-use crate::llama::layer::Heads;
+use crate::llama::layer::Desk;
 use crate::model::{Answer, Run, Sequence};
 
 /// Where a position of the pass belongs.
@@ -19,6 +19,29 @@ struct Place {
     token: usize,
     /// Its position in the text.
     position: usize,
+}
+
+/// States whose logits are wanted.
+#[derive(Default)]
+struct Questions {
+    states: Vec<f32>,
+    /// The runs that want them, and how many rows each.
+    owners: Vec<(usize, usize)>,
+}
+
+impl Questions {
+    fn hand_out(self, logits: Vec<f32>, vocabulary: usize, answers: &mut [Answer]) {
+        if let [(number, _)] = self.owners[..] {
+            answers[number].logits = logits;
+            return;
+        }
+        let mut rest = &logits[..];
+        for (number, rows) in self.owners {
+            let (own, others) = rest.split_at(rows * vocabulary);
+            answers[number].logits = own.to_vec();
+            rest = others;
+        }
+    }
 }
 
 impl Llama {
@@ -98,8 +121,8 @@ impl Llama {
         Ok(())
     }
 
-    /// All runs through the layers. They have been checked.
-    pub(super) fn run(&self, runs: &mut [Run<'_, Memory>]) -> Vec<Answer> {
+    /// All runs through the layers. They have been checked. Where `entries` are given, they are what new positions go in with, instead of their embeddings.
+    pub(super) fn run(&self, runs: &mut [Run<'_, Memory>], entries: Option<Vec<f32>>) -> Vec<Answer> {
         let width = self.config.width;
         let mut answers = vec![Answer::default(); runs.len()];
         for run in runs.iter_mut() {
@@ -110,13 +133,16 @@ impl Llama {
         }
         let places = places(runs, |run| shallow(run)..run.tokens.len());
         let turned: Vec<_> = places.iter().map(|place| self.turns.at(place.position)).collect();
-        let mut states = vec![0.0; places.len() * width];
-        for (place, state) in places.iter().zip(states.chunks_exact_mut(width)) {
-            self.embedding.row(runs[place.run].tokens[place.token] as usize, state);
-        }
+        let mut states = entries.unwrap_or_else(|| {
+            let mut states = vec![0.0; places.len() * width];
+            for (place, state) in places.iter().zip(states.chunks_exact_mut(width)) {
+                self.embedding.row(runs[place.run].tokens[place.token] as usize, state);
+            }
+            states
+        });
         // A run that leaves early is no longer among the places.
         let (mut places, mut turned) = (places, turned);
-        let mut heads = Heads::default();
+        let mut desk = Desk::default();
         for layer in 0..=self.config.layers {
             if runs.iter().any(|run| run.known.is_some_and(|known| known.layers == layer)) {
                 (places, states) = self.joined(layer, runs, &places, &states);
@@ -137,10 +163,10 @@ impl Llama {
                 }
                 break;
             }
-            self.layers[layer].heads(&self.team, &states, &turned, &mut heads);
-            self.remember(layer, runs, &places, &heads);
-            let mixed = self.attend(layer, runs, &places, &heads.queries);
-            self.layers[layer].advance(&self.team, &mixed, &mut states);
+            self.layers[layer].heads(&self.team, &states, &turned, &mut desk);
+            self.remember(layer, runs, &places, &desk);
+            self.attend(layer, runs, &places, &desk.queries, &mut desk.mixed);
+            self.layers[layer].advance(&self.team, &mut desk, &mut states);
         }
         for run in runs.iter_mut().filter(|run| run.parents.is_none()) {
             run.sequence.extend(run.tokens.len() - shallow(run), run.asks.exit.unwrap_or(self.config.layers));
@@ -181,8 +207,8 @@ impl Llama {
         states: &[f32],
     ) {
         let width = self.config.width;
-        let mut wanted = Vec::new();
-        let mut owners = Vec::new();
+        // Apart where all tokens matter and where frequent ones do.
+        let (mut all, mut frequent) = (Questions::default(), Questions::default());
         let mut first = 0;
         while first < places.len() {
             let number = places[first].run;
@@ -196,27 +222,24 @@ impl Llama {
             }
             if run.asks.exit.unwrap_or(self.config.layers) == layer {
                 let rows = run.asks.logits.rows(count);
-                wanted.extend_from_slice(&own[own.len() - rows * width..]);
-                owners.push((number, rows));
+                let questions = if run.asks.frequent { &mut frequent } else { &mut all };
+                questions.states.extend_from_slice(&own[own.len() - rows * width..]);
+                questions.owners.push((number, rows));
             }
             first += count;
         }
-        if wanted.is_empty() {
-            return;
-        }
-        let logits = self.logits(&wanted);
-        let mut rest = &logits[..];
-        for (number, rows) in owners {
-            let (own, others) = rest.split_at(rows * self.config.vocabulary);
-            answers[number].logits = own.to_vec();
-            rest = others;
+        for (questions, frequent) in [(all, false), (frequent, true)] {
+            if !questions.states.is_empty() {
+                let logits = self.logits_of(&questions.states, frequent);
+                questions.hand_out(logits, self.config.vocabulary, answers);
+            }
         }
     }
 
     /// Puts the keys and values of all places where they belong.
-    fn remember(&self, layer: usize, runs: &mut [Run<'_, Memory>], places: &[Place], heads: &Heads) {
+    fn remember(&self, layer: usize, runs: &mut [Run<'_, Memory>], places: &[Place], desk: &Desk) {
         let width = self.config.kv_heads * self.config.head_size;
-        let numbers = heads.keys.chunks_exact(width).zip(heads.values.chunks_exact(width));
+        let numbers = desk.keys.chunks_exact(width).zip(desk.values.chunks_exact(width));
         for (place, (keys, values)) in places.iter().zip(numbers) {
             let run = &mut runs[place.run];
             match run.parents {
@@ -227,34 +250,48 @@ impl Llama {
     }
 
     /// What every place takes from those before it.
-    fn attend(&self, layer: usize, runs: &[Run<'_, Memory>], places: &[Place], queries: &[f32]) -> Vec<f32> {
+    fn attend(
+        &self,
+        layer: usize,
+        runs: &[Run<'_, Memory>],
+        places: &[Place],
+        queries: &[f32],
+        mixed: &mut Vec<f32>,
+    ) {
         let (size, kv_heads) = (self.config.head_size, self.config.kv_heads);
         let group = self.config.heads / kv_heads * size;
         let branches = branches(layer, runs);
         let memories: Vec<&Memory> = runs.iter().map(|run| &*run.sequence).collect();
-        let mut mixed = vec![0.0; queries.len()];
+        mixed.clear();
+        mixed.resize(queries.len(), 0.0);
         let seen: usize = places.iter().map(|place| place.position + 1).sum();
         let work = 2 * seen * self.config.heads * size;
-        self.team.each_part(&mut mixed, group, work, |part, mixed| {
-            let (index, head) = (part / kv_heads, part % kv_heads);
+        // Several heads of a place together.
+        let heads = (1..=4).rev().find(|&heads| kv_heads.is_multiple_of(heads)).unwrap_or(1);
+        let room = || (vec![Vec::new(); heads], Scores::default());
+        self.team.each_part(mixed, heads * group, work, room, |(leaves, scores), part, mixed| {
+            let (index, first) = (part / (kv_heads / heads), part % (kv_heads / heads) * heads);
             let place = &places[index];
             let memory = memories[place.run];
             let to = place.position + 1;
             let branch = branches[place.run].as_ref().map(|branches| branches.of(place.token));
             let own = if branch.is_some() { memory.len() / PAGE } else { place.position / PAGE + 1 };
-            let shared = memory.pages()[..own].iter().map(|page| (page.as_ref(), layer));
             // The way to a leaf goes on below the node.
-            let branch =
-                branch.unwrap_or_default().iter().take(to.div_ceil(PAGE) - own).map(|page| (page, 0));
-            let leaves: Vec<Leaf<'_>> = shared
-                .chain(branch)
-                .map(|(page, layer)| Leaf { keys: page.keys(layer, head), values: page.values(layer, head) })
-                .collect();
+            let branch = &branch.unwrap_or_default()[..to.div_ceil(PAGE) - own];
+            for (head, leaves) in (first..).zip(leaves.iter_mut()) {
+                let shared = memory.pages()[..own].iter().map(|page| (page.as_ref(), layer));
+                let pages = shared.chain(branch.iter().map(|page| (page, 0)));
+                leaves.clear();
+                leaves.extend(pages.map(|(page, layer)| Leaf {
+                    keys: page.keys(layer, head),
+                    values: page.values(layer, head),
+                }));
+            }
             let from = self.config.windows[layer].map_or(0, |window| to.saturating_sub(window));
-            let look = Look { leaves: &leaves, from, to, head_size: size };
-            look.mix(self.team.level, &queries[part * group..(part + 1) * group], &mut Vec::new(), mixed);
+            let queries = &queries[part * heads * group..(part + 1) * heads * group];
+            let look = Look { from, to, head_size: size };
+            look.mix(self.team.level, leaves, queries, scores, mixed);
         });
-        mixed
     }
 }
 

@@ -1,11 +1,11 @@
 //! One layer: attention and a perceptron, each after a norm, each added to the state.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, dispatch, f32x16};
+use fearless_simd::{Level, Simd, dispatch, f32x16};
 
 use crate::config::{AttentionBias, Config};
 use crate::error::ModelError;
-use crate::kernels::dot::{Arranged, dot};
+use crate::kernels::dot::{Arranged, squares};
 use crate::kernels::exponential::exp;
 use crate::llama::rope::Turned;
 use crate::matrix::{Matrix, Team};
@@ -34,12 +34,19 @@ pub(crate) struct Layer {
     head_size: usize,
 }
 
-/// Queries, keys and values of all positions.
+/// Where the layers of a pass write, one after the other, so that none has to ask for memory.
 #[derive(Default)]
-pub(crate) struct Heads {
+pub(crate) struct Desk {
+    /// Of all positions.
     pub queries: Vec<f32>,
     pub keys: Vec<f32>,
     pub values: Vec<f32>,
+    /// What attention took.
+    pub mixed: Vec<f32>,
+    normed: Vec<f32>,
+    arranged: Arranged,
+    out: Vec<f32>,
+    gates: Vec<f32>,
 }
 
 impl Product {
@@ -99,17 +106,19 @@ impl Layer {
     }
 
     /// Queries, keys and values of all states, turned by their positions.
-    pub(crate) fn heads(&self, team: &Team, states: &[f32], turned: &[Turned], heads: &mut Heads) {
-        let normed = norm(team, states, &self.attention_norm, self.epsilon);
-        let arranged = Arranged::rows(&normed, self.attention_norm.len());
-        self.queries.times(team, &arranged, &mut heads.queries);
-        self.keys.times(team, &arranged, &mut heads.keys);
-        self.values.times(team, &arranged, &mut heads.values);
+    pub(crate) fn heads(&self, team: &Team, states: &[f32], turned: &[Turned], desk: &mut Desk) {
+        norm(team.level, states, &self.attention_norm, self.epsilon, &mut desk.normed);
+        desk.arranged.set(&desk.normed, self.attention_norm.len());
+        self.queries.times(team, &desk.arranged, &mut desk.queries);
+        self.keys.times(team, &desk.arranged, &mut desk.keys);
+        self.values.times(team, &desk.arranged, &mut desk.values);
         if let Some((queries, keys)) = &self.head_norms {
-            heads.queries = norm(team, &heads.queries, queries, self.epsilon);
-            heads.keys = norm(team, &heads.keys, keys, self.epsilon);
+            for (numbers, weights) in [(&mut desk.queries, queries), (&mut desk.keys, keys)] {
+                norm(team.level, numbers, weights, self.epsilon, &mut desk.normed);
+                std::mem::swap(numbers, &mut desk.normed);
+            }
         }
-        for numbers in [&mut heads.queries, &mut heads.keys] {
+        for numbers in [&mut desk.queries, &mut desk.keys] {
             let row = numbers.len() / turned.len().max(1);
             for (numbers, turned) in numbers.chunks_exact_mut(row).zip(turned) {
                 numbers.chunks_exact_mut(self.head_size).for_each(|head| turned.turn(head));
@@ -118,20 +127,18 @@ impl Layer {
     }
 
     /// Adds what attention took, and then what the perceptron makes of it.
-    pub(crate) fn advance(&self, team: &Team, mixed: &[f32], states: &mut [f32]) {
-        let mut out = Vec::new();
-        let columns = self.queries.matrix.rows();
-        self.output.times(team, &Arranged::rows(mixed, columns), &mut out);
-        add(states, &out);
-        let normed = norm(team, states, &self.perceptron_norm, self.epsilon);
-        let arranged = Arranged::rows(&normed, self.perceptron_norm.len());
-        let mut gates = Vec::new();
-        self.gate.times(team, &arranged, &mut gates);
-        self.up.times(team, &arranged, &mut out);
-        gate(team, &gates, &mut out);
-        let arranged = Arranged::rows(&out, self.gate.matrix.rows());
-        self.down.times(team, &arranged, &mut gates);
-        add(states, &gates);
+    pub(crate) fn advance(&self, team: &Team, desk: &mut Desk, states: &mut [f32]) {
+        desk.arranged.set(&desk.mixed, self.queries.matrix.rows());
+        self.output.times(team, &desk.arranged, &mut desk.out);
+        add(states, &desk.out);
+        norm(team.level, states, &self.perceptron_norm, self.epsilon, &mut desk.normed);
+        desk.arranged.set(&desk.normed, self.perceptron_norm.len());
+        self.gate.times(team, &desk.arranged, &mut desk.gates);
+        self.up.times(team, &desk.arranged, &mut desk.out);
+        gate(team, &desk.gates, &mut desk.out);
+        desk.arranged.set(&desk.out, self.gate.matrix.rows());
+        self.down.times(team, &desk.arranged, &mut desk.out);
+        add(states, &desk.out);
     }
 }
 
@@ -140,16 +147,14 @@ fn add(states: &mut [f32], more: &[f32]) {
 }
 
 /// Rows divided by the root of their mean square, number by number times `weights`.
-pub(crate) fn norm(team: &Team, rows: &[f32], weights: &[f32], epsilon: f32) -> Vec<f32> {
-    let mut normed = Vec::with_capacity(rows.len());
-    let mut arranged = Arranged::default();
-    for row in rows.chunks_exact(weights.len()) {
-        arranged.set(row, row.len());
-        let squares = dispatch!(team.level, simd => dot(simd, row, arranged.row(0)));
-        let factor = 1.0 / (squares / row.len() as f32 + epsilon).sqrt();
-        normed.extend(row.iter().zip(weights).map(|(number, weight)| number * factor * weight));
-    }
-    normed
+pub(crate) fn norm(level: Level, rows: &[f32], weights: &[f32], epsilon: f32, normed: &mut Vec<f32>) {
+    normed.clear();
+    dispatch!(level, simd => {
+        for row in rows.chunks_exact(weights.len()) {
+            let factor = 1.0 / (squares(simd, row) / row.len() as f32 + epsilon).sqrt();
+            normed.extend(row.iter().zip(weights).map(|(number, weight)| number * factor * weight));
+        }
+    });
 }
 
 /// `numbers` times the sigmoid-weighted gates: g / (1 + e^−g).

@@ -9,9 +9,11 @@ mod eagle;
 mod forward;
 mod layer;
 mod rope;
+mod shortlist;
 
 pub use cache::Memory;
 pub use eagle::EagleHead;
+pub use shortlist::Shortlist;
 
 use std::path::Path;
 
@@ -20,10 +22,12 @@ use onedraw::float_mode::Standard;
 
 use crate::config::Config;
 use crate::error::ModelError;
+use crate::folder::read_if_there;
 use crate::kernels::dot::Arranged;
 use crate::llama::cache::Layout;
 use crate::llama::layer::{Layer, norm};
 use crate::llama::rope::Turns;
+use crate::llama::shortlist::ShortHead;
 use crate::matrix::{Matrix, Team};
 use crate::model::{Answer, LanguageModel, Run};
 use crate::weights::Weights;
@@ -38,13 +42,23 @@ pub struct Llama {
     last_norm: Vec<f32>,
     /// `None`: the embedding is the head.
     head: Option<Matrix>,
+    /// The head over frequent tokens alone, where they are known.
+    short_head: Option<ShortHead>,
 }
 
 impl Llama {
     /// Opens a Hugging Face folder, to run on all cores with the best instruction set there is.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         let config = Config::read(&folder.join("config.json"))?;
-        Self::new(config, &Weights::open(folder)?)
+        let model = Self::new(config, &Weights::open(folder)?)?;
+        let path = folder.join("shortlist.json");
+        match read_if_there(&path)? {
+            Some(text) => {
+                let list = Shortlist::parse(&path, &text, model.config.vocabulary)?;
+                Ok(model.among(Some(list)))
+            }
+            None => Ok(model),
+        }
     }
 
     /// A model that is part of the program: its config.json and its model.safetensors. Errors call it `name`.
@@ -68,6 +82,7 @@ impl Llama {
                 true => None,
                 false => Some(weights.matrix("lm_head.weight", vocabulary, width)?),
             },
+            short_head: None,
             config,
         })
     }
@@ -76,6 +91,23 @@ impl Llama {
     pub fn on(mut self, kernel: Kernel, threads: usize) -> Result<Self, ModelError> {
         self.team = Team::new(kernel, threads)?;
         Ok(self)
+    }
+
+    /// Takes these for the frequent tokens: those that [`Asks::frequent`](crate::Asks::frequent) is answered with. A drafter should take its target's. Tokens that the
+    /// model does not have make it none.
+    pub fn among(mut self, list: Option<Shortlist>) -> Self {
+        let is_of_it = |list: &Shortlist| {
+            list.tokens().last().is_some_and(|&last| (last as usize) < self.config.vocabulary)
+        };
+        let list = list.filter(is_of_it);
+        self.short_head =
+            list.map(|list| ShortHead::new(list, self.head.as_ref().unwrap_or(&self.embedding)));
+        self
+    }
+
+    /// The frequent tokens, where they are known.
+    pub fn shortlist(&self) -> Option<&Shortlist> {
+        self.short_head.as_ref().map(|head| &head.list)
     }
 
     /// The shape.
@@ -92,13 +124,23 @@ impl Llama {
     /// What the last norm makes of states, which are given one after the other.
     pub fn normed(&self, states: &[f32]) -> Vec<f32> {
         let _mode = Standard::enter();
-        norm(&self.team, states, &self.last_norm, self.config.epsilon)
+        let mut normed = Vec::new();
+        norm(self.team.level, states, &self.last_norm, self.config.epsilon, &mut normed);
+        normed
     }
 
     /// The logits of states, whichever layer they come from: the last norm and the head.
     pub fn logits(&self, states: &[f32]) -> Vec<f32> {
-        let mut logits = Vec::new();
+        self.logits_of(states, false)
+    }
+
+    /// The same; those of `frequent` tokens only, if these are known.
+    fn logits_of(&self, states: &[f32], frequent: bool) -> Vec<f32> {
         let normed = Arranged::rows(&self.normed(states), self.config.width);
+        if let (true, Some(head)) = (frequent, &self.short_head) {
+            return head.times(&self.team, &normed, self.config.vocabulary);
+        }
+        let mut logits = Vec::new();
         self.head.as_ref().unwrap_or(&self.embedding).times(&self.team, &normed, &mut logits);
         logits
     }
@@ -123,11 +165,15 @@ impl LanguageModel for Llama {
         Memory::new(Layout::new(&self.config))
     }
 
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.team.within(work)
+    }
+
     fn forward(&self, runs: &mut [Run<'_, Memory>]) -> Result<Vec<Answer>, ModelError> {
         let _mode = Standard::enter();
         for run in runs.iter() {
             self.check(run)?;
         }
-        Ok(self.team.within(|| self.run(runs)))
+        Ok(self.team.within(|| self.run(runs, None)))
     }
 }

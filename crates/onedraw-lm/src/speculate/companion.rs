@@ -1,7 +1,7 @@
 //! A second, smaller model that guesses.
 
 use crate::error::ModelError;
-use crate::model::{LanguageModel, Run, Sequence};
+use crate::model::{Asks, LanguageModel, Run, Sequence};
 use crate::speculate::ahead::Ahead;
 use crate::speculate::drafter::Drafter;
 
@@ -34,13 +34,14 @@ impl<'a, D: LanguageModel> Companion<'a, D> {
         let new: Vec<u32> = tokens().skip(kept).collect();
         self.memory.cut(kept);
         self.read.truncate(kept);
-        let mut answers = self.model.forward(&mut [Run::line(&mut self.memory, &new)])?;
+        let asks = Asks { frequent: true, ..Asks::default() };
+        let mut answers = self.model.forward(&mut [Run { asks, ..Run::line(&mut self.memory, &new) }])?;
         self.read.extend(new);
         Ok(answers.pop().map(|answer| answer.logits).unwrap_or_default())
     }
 }
 
-impl<'a, M: LanguageModel, D: LanguageModel<Sequence: Send> + Sync> Drafter<'a, M> for Companion<'a, D> {
+impl<'a, M: LanguageModel, D: LanguageModel> Drafter<'a, M> for Companion<'a, D> {
     fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a> {
         Box::new(Self { model: self.model, memory: self.memory.clone(), read: self.read.clone() })
     }

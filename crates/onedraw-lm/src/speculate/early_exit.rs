@@ -38,7 +38,8 @@ impl<'a, M: LanguageModel> Drafter<'a, M> for EarlyExit {
         ahead.keep_to_a_line();
         let text = ahead.text();
         let unread = ahead.unread();
-        let asks = Asks { logits: Wanted::Last, exit: Some(self.layers), states: &[self.layers] };
+        let exit = Some(self.layers);
+        let asks = Asks { logits: Wanted::Last, exit, states: &[self.layers], frequent: true };
         let mut states = Vec::new();
         let mut look = |ahead: &mut Ahead<'_, M>, tokens: &[u32]| {
             let (target, memory) = ahead.target();

@@ -7,9 +7,6 @@ use std::time::Duration;
 
 use onedraw::Runner;
 
-/// Positions of a pass whose time is kept one by one; beyond, it goes on as between the last two.
-const POSITIONS: usize = 16;
-
 /// How many guesses there are after one place, at most.
 pub(super) const WIDTH: usize = 4;
 
@@ -67,7 +64,7 @@ impl Chance {
 /// What something takes, as it was seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Time {
-    /// In seconds.
+    /// In seconds, or as a share.
     time: f64,
     measured: usize,
 }
@@ -87,9 +84,9 @@ impl Time {
 /// What is known of costs and chances.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
-    /// Seconds of a pass, by its positions less one; empty until they are measured.
-    costs: Vec<f64>,
-    /// The first look of a text in a pass, and one more: the logits after a guess.
+    /// Positions of a pass and its seconds, for some numbers of positions, ascending: between them are lines. Empty until they are measured.
+    costs: Vec<(usize, f64)>,
+    /// The first look of a text in a pass, and one more, the logits after a guess, as a share of it: the machine has faster times and slower ones.
     first_look: Time,
     look: Time,
     /// A draw.
@@ -136,32 +133,58 @@ impl Policy {
         self.costs.is_empty()
     }
 
-    /// Takes what passes of some numbers of positions cost, in ascending order, and draws lines between them.
+    /// Takes what passes of at least two numbers of positions cost, in ascending order.
     pub(super) fn measured(&mut self, costs: &[(usize, Duration)]) {
-        let point = |i: usize| (costs[i].0 as f64, costs[i].1.as_secs_f64());
-        let line = |positions: usize| {
-            let upper = (1..costs.len()).find(|&i| costs[i].0 >= positions).unwrap_or(costs.len() - 1);
-            let ((x, y), (u, v)) = (point(upper - 1), point(upper));
-            y + (positions as f64 - x) * ((v - y) / (u - x)).max(0.0)
-        };
-        self.costs = (1..=POSITIONS).map(line).collect();
+        self.costs = costs.iter().map(|&(positions, time)| (positions, time.as_secs_f64())).collect();
+        self.order();
+    }
+
+    /// More positions never take less time: what says so was interrupted.
+    fn order(&mut self) {
+        for i in (1..self.costs.len()).rev() {
+            self.costs[i - 1].1 = self.costs[i - 1].1.min(self.costs[i].1);
+        }
+    }
+
+    /// The two measured numbers of positions around this one, the first by its place, and how much the second counts: beyond the last, more than all.
+    fn between(&self, positions: usize) -> (usize, f64) {
+        let upper = self.costs.iter().position(|&(measured, _)| measured >= positions);
+        let upper = upper.unwrap_or(self.costs.len() - 1).max(1);
+        let (low, high) = (self.costs[upper - 1].0, self.costs[upper].0);
+        (upper - 1, (positions as f64 - low as f64) / (high - low) as f64)
     }
 
     /// Seconds of a pass.
     pub(super) fn cost(&self, positions: usize) -> f64 {
-        let Some(last) = self.costs.len().checked_sub(1) else { return 0.0 };
-        let beyond = positions.saturating_sub(last + 1) as f64;
-        let slope = self.costs[last] - self.costs[last - 1];
-        self.costs[positions.clamp(1, last + 1) - 1] + beyond * slope
+        if self.is_new() {
+            return 0.0;
+        }
+        let (place, share) = self.between(positions);
+        let (low, high) = (self.costs[place].1, self.costs[place + 1].1);
+        low + share * (high - low)
     }
 
     /// A pass took so long.
     pub(super) fn passed(&mut self, positions: usize, time: Duration) {
-        if let Some(cost) = positions.checked_sub(1).and_then(|place| self.costs.get_mut(place)) {
-            // A pass that was interrupted says nothing of the next.
-            let time = time.as_secs_f64().min(2.0 * *cost);
-            *cost += 0.1 * (time - *cost);
+        /// How fast all costs follow, for the machine has faster times and slower ones; and how fast those around the pass do besides.
+        const ALL: f64 = 0.1;
+        const AROUND: f64 = 0.05;
+        let cost = self.cost(positions);
+        if cost <= 0.0 {
+            return;
         }
+        // A pass that was interrupted says nothing of the next.
+        let change = (time.as_secs_f64() / cost).clamp(0.5, 2.0) - 1.0;
+        let (place, share) = self.between(positions);
+        for (i, (_, seconds)) in self.costs.iter_mut().enumerate() {
+            let around = match i.checked_sub(place) {
+                Some(0) => 1.0 - share,
+                Some(1) => share,
+                _ => 0.0,
+            };
+            *seconds *= 1.0 + change * (ALL + AROUND * around.clamp(0.0, 1.0));
+        }
+        self.order();
     }
 
     /// The first of so many looks took so long, and the others together so long.
@@ -170,14 +193,16 @@ impl Policy {
             self.first_look.learn(first.as_secs_f64());
         }
         if looks > 1 {
-            self.look.learn(others.as_secs_f64() / (looks - 1) as f64);
+            let share = others.as_secs_f64() / (looks - 1) as f64 / first.as_secs_f64().max(1e-9);
+            self.look.learn(share.min(1.0));
         }
     }
 
     /// Seconds of a look that is not the first of its text.
     fn look(&self) -> f64 {
         // Until there was one: the first reads more than one token, and finds nothing in the caches.
-        if self.look.measured > 0 { self.look.time } else { self.first_look.time / 2.0 }
+        let share = if self.look.measured > 0 { self.look.time } else { 0.5 };
+        share * self.first_look.time
     }
 
     pub(super) fn chance(&self, class: Class) -> f64 {
@@ -322,9 +347,19 @@ mod tests {
             policy.passed(4, 2 * MILLISECOND);
         }
         assert!((policy.cost(4) * 1e3 - 2.0).abs() < 1e-3, "{}", policy.cost(4));
+        // The machine has become slower, and passes of four positions have most of all.
+        let relative = policy.cost(1) / policy.cost(4);
+        assert!(relative > 0.55 && relative < 1.0 / 1.6, "{relative}");
         policy.passed(4, Duration::from_secs(1));
-        assert!(policy.cost(4) * 1e3 < 2.21, "{}", policy.cost(4));
+        assert!(policy.cost(4) * 1e3 < 2.31, "{}", policy.cost(4));
         policy.passed(40, MILLISECOND);
+    }
+
+    #[test]
+    fn more_positions_never_cost_less() {
+        let mut policy = Policy::new();
+        policy.measured(&[(1, 3), (2, 1), (4, 2)].map(|(positions, time)| (positions, time * MILLISECOND)));
+        assert_eq!([1, 2, 4].map(|positions| policy.cost(positions) * 1e3), [1.0, 1.0, 2.0]);
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Folder {
 }
 
 /// Asks for the logits of all tokens.
-pub const ALL: Asks<'static> = Asks { logits: Wanted::All, exit: None, states: &[] };
+pub const ALL: Asks<'static> = Asks { logits: Wanted::All, exit: None, states: &[], frequent: false };
 
 /// Appends tokens and gives what was asked of them.
 pub fn ask(model: &Llama, sequence: &mut Memory, tokens: &[u32], asks: Asks<'_>) -> Answer {
