@@ -96,18 +96,18 @@ fn a_tree_in_the_terminal() {
     let expected = "\
 Beams after “Tom saw a big”
 
-├─*␣truck -2.81
-│  ├─*. -3.66
-│  │  ├─*␣It -4.10 ■
-│  │  ├─·␣The -5.13
-│  │  └─·␣He -5.78
-│  └─ ␣outside -4.43
-│     └─ ␣his -4.52 ■
-├─ ␣red -3.11
-│  ├─·␣truck -4.69
-│  └─·␣car -4.93
-├─·␣box -3.35
-└─·␣dog -3.41
+├─*␣truck -2.98
+│  ├─*. -3.81
+│  │  ├─*␣It -4.23 ■
+│  │  ├─ ␣The -5.24 ■
+│  │  └─·␣He -6.15
+│  └─·␣in -4.94
+├─ ␣red -3.06
+│  ├─ ␣truck -4.93
+│  │  └─·. -5.66
+│  └─·␣car -5.00
+├─·␣aeroplane -3.52
+└─·␣boat -3.64
 
 * on the best text   · dropped   ■ ended
 ";

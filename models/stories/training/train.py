@@ -1,45 +1,81 @@
 """Trains the story model, its drafter and its EAGLE head, and writes them as folders.
 
 The early layers are trained to exit (Elhoushi and others, LayerSkip, 2024): besides the last layer's loss, in turn, that of layer 2 and of layer 3 under
-the same norm and head.
+the same norm and head. A second, shorter round has some stories told twice, so that the model can tell one again, and brings the early layers closer to the
+last one: their loss is the divergence from its distributions.
 """
 
 import argparse
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
+from tokenizers import Tokenizer
 
 import text
 from eagle import Eagle
 from evaluate import report
 from llama import Llama, Shape
 
-TARGET = Shape(width=256, layers=6, heads=8, kv_heads=8, hidden=688)
-DRAFTER = Shape(width=64, layers=4, heads=4, kv_heads=4, hidden=176)
+TARGETS = {
+    "6m": Shape(width=256, layers=6, heads=8, kv_heads=8, hidden=688),
+    "25m": Shape(width=512, layers=7, heads=8, kv_heads=8, hidden=1376),
+}
 EXITS = (2, 3)
 EXIT_SHARE = 0.3
+TUNED_EXIT_SHARE = 1.0
+# What stands between a story and the same story, and how many windows begin with such a pair in the second round.
+AGAIN = "\n\nAgain:\n"
+AGAIN_SHARE = 0.15
 EAGLE_DEPTHS = 3
+# How many tokens drafters guess among.
+SHORTLIST = 2048
+
+
+def drafter_shape(words):
+    """`64x4`: the width and the layers."""
+    width, layers = map(int, words.split("x"))
+    return Shape(width=width, layers=layers, heads=width // 32, kv_heads=width // 32, hidden=3 * width)
 
 
 class Windows:
     """Batches of windows that begin where a story begins, from a generator of their own."""
 
-    def __init__(self, tokens, starts, length, seed, device):
-        self.tokens = torch.from_numpy(tokens.astype(np.int16)).to(device)
-        usable = starts[starts + length + 1 <= len(tokens)]
-        self.starts = torch.from_numpy(usable).to(device)
+    def __init__(self, tokens, starts, again, length, seed, device):
+        # The joint of a story and its repetition lies behind all stories.
+        self.tokens = torch.from_numpy(np.concatenate([tokens, again]).astype(np.int16)).to(device)
+        self.joint, self.joint_length = len(tokens), len(again)
+        lengths = np.diff(np.append(starts, len(tokens)))
+        usable = starts + length + 1 <= len(tokens)
+        fits = usable & (2 * lengths + len(again) <= length)
+        on_device = lambda array: torch.from_numpy(array).to(device)
+        self.starts, self.lengths = on_device(starts[usable]), on_device(lengths[usable])
+        self.repeatable = on_device(np.flatnonzero(fits[usable]))
         self.steps = torch.arange(length + 1, device=device)
         self.random = torch.Generator(device=device).manual_seed(seed)
 
-    def batch(self, rows):
-        chosen = torch.randint(len(self.starts), (rows,), generator=self.random, device=self.starts.device)
-        return self.tokens[self.starts[chosen, None] + self.steps].long()
+    def choose(self, count, rows):
+        return torch.randint(count, (rows,), generator=self.random, device=self.starts.device)
+
+    def batch(self, rows, again_share=0.0):
+        """Some of the windows tell their first story twice, and go on with the next."""
+        twice = round(again_share * rows)
+        once = self.starts[self.choose(len(self.starts), rows - twice), None] + self.steps
+        if twice == 0:
+            return self.tokens[once].long()
+        chosen = self.repeatable[self.choose(len(self.repeatable), twice)]
+        start, length = self.starts[chosen, None], self.lengths[chosen, None]
+        # The repetition has no token that begins a story.
+        second = self.steps - length - self.joint_length
+        places = torch.where(self.steps < length, start + self.steps, self.joint + self.steps - length)
+        places = torch.where(second >= 0, start + 1 + second, places)
+        return self.tokens[torch.cat([once, places])].long()
 
 
 class Schedule:
@@ -73,6 +109,16 @@ def target_loss(model, window, leaves_at):
     return last + EXIT_SHARE * cross_entropy(model, early[0], window[:, 1:]), last
 
 
+def tuning_loss(model, window, leaves_at):
+    states, early = model.states(window[:, :-1], (leaves_at,))
+    logits = model.logits(states).float()
+    last = F.cross_entropy(logits.flatten(0, 1), window[:, 1:].flatten())
+    guess = F.log_softmax(model.logits(early[0]).float(), dim=-1)
+    truth = F.log_softmax(logits.detach(), dim=-1)
+    divergence = F.kl_div(guess, truth, log_target=True, reduction="sum") / guess[..., 0].numel()
+    return last + TUNED_EXIT_SHARE * divergence, last
+
+
 def drafter_loss(model, target, window):
     """The divergence from the target's distributions: what a draft is judged by."""
     with torch.no_grad():
@@ -90,13 +136,13 @@ def eagle_loss(head, target, window):
     return loss, loss
 
 
-def train(name, module, loss_of, windows, steps, rows, peak, log):
+def train(name, module, loss_of, windows, steps, rows, peak, log, again_share=0.0):
     """Runs all steps. `loss_of` gives the loss to follow and the one to report, in nats a token."""
     schedule = Schedule(module, peak, steps)
     begun, window_loss = time.time(), []
     for number in range(steps):
         with torch.autocast(windows.starts.device.type, torch.bfloat16):
-            loss, reported = loss_of(windows.batch(rows), number)
+            loss, reported = loss_of(windows.batch(rows, again_share), number)
         loss.backward()
         schedule.step(number)
         window_loss.append(reported.detach())
@@ -117,18 +163,29 @@ def rounded(module):
 
 def save(folder, config, weights):
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    data = serialize(weights, metadata={"format": "pt"})
+    # The header may end in spaces: with as many as make it whole lines of a cache, no read of the weights crosses two lines.
+    length = int.from_bytes(data[:8], "little")
+    spaces = -(8 + length) % 64
+    header = (length + spaces).to_bytes(8, "little") + data[8 : 8 + length] + b" " * spaces
+    (folder / "model.safetensors").write_bytes(header + data[8 + length :])
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def save_tokenizer(folder, tokenizer):
+def save_shortlist(folder, tokens):
+    """The tokens that stories are mostly made of, in ascending order: where drafters need not tell the others apart, their heads are smaller."""
+    frequent = np.argsort(-np.bincount(tokens, minlength=text.VOCABULARY), kind="stable")[:SHORTLIST]
+    (folder / "shortlist.json").write_text(json.dumps(sorted(frequent.tolist())) + "\n")
+
+
+def save_tokenizer(folder, tokenizer, context):
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     facts = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": text.END,
         "eos_token": text.END,
-        "model_max_length": TARGET.context,
+        "model_max_length": context,
         "clean_up_tokenization_spaces": False,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(facts, indent=2) + "\n")
@@ -142,8 +199,13 @@ def main():
     options.add_argument("stories", type=Path, help="folder of the stories")
     options.add_argument("output", type=Path, help="folder to write the models to")
     options.add_argument("--seed", type=int, default=20261115)
-    options.add_argument("--steps", type=int, default=28_000, help="steps of the target")
-    options.add_argument("--drafter-steps", type=int, default=6000)
+    options.add_argument("--size", choices=TARGETS, default="6m", help="of the target, in parameters")
+    options.add_argument("--resume", type=Path, help="folder of a target that has been through the first round")
+    options.add_argument("--steps", type=int, default=28_000, help="steps of the target's first round")
+    options.add_argument("--tuning-steps", type=int, default=8000, help="steps of its second round")
+    options.add_argument("--drafter", type=drafter_shape, default="96x2", help="width and layers of the drafter")
+    options.add_argument("--drafter-steps", type=int, default=5000)
+    options.add_argument("--eagle-hidden", type=int, default=688, help="hidden numbers of its layer")
     options.add_argument("--eagle-steps", type=int, default=5000)
     options.add_argument("--rows", type=int, default=192)
     options.add_argument("--peak", type=float, default=2e-3)
@@ -162,43 +224,53 @@ def main():
     begun = time.time()
     stories, digest = text.training_stories(given.stories)
     stories = stories[: given.stories_limit]
-    tokenizer = text.train_tokenizer(stories[::4])
+    if given.resume:
+        tokenizer = Tokenizer.from_file(str(given.resume / "tokenizer.json"))
+        target = Llama.open(given.resume).requires_grad_(True)
+    else:
+        tokenizer = text.train_tokenizer(stories[::4])
+        target = Llama(TARGETS[given.size])
+    shape = target.shape
+    target = target.train().to(given.device)
     tokens, starts = text.encode(tokenizer, stories)
-    save_tokenizer(given.output, tokenizer)
-    windows = Windows(tokens, starts, TARGET.context, given.seed, given.device)
+    again = np.array(tokenizer.encode(AGAIN).ids[1:], dtype=np.uint16)
+    save_tokenizer(given.output, tokenizer, shape.context)
+    save_shortlist(given.output, tokens)
+    windows = Windows(tokens, starts, again, shape.context, given.seed, given.device)
     facts = {"stories": len(stories), "tokens": len(tokens), "sha256": digest, "reading_seconds": round(time.time() - begun, 1)}
     print(facts, flush=True)
 
-    def timed(name, run):
+    def round_of(name, steps, *arguments):
+        if steps == 0:
+            return
         since = time.time()
-        run()
+        train(name, *arguments)
         facts[f"{name}_seconds"] = round(time.time() - since, 1)
-        (given.output / "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
 
-    target = Llama(TARGET).to(given.device)
-    loss = compiled(target_loss)
-    timed("target", lambda: train(
-        "target", target, lambda window, number: loss(target, window, EXITS[number % len(EXITS)]),
-        windows, given.steps, given.rows, given.peak, log))
+    if not given.resume:
+        loss = compiled(target_loss)
+        round_of("target", given.steps, target, lambda window, number: loss(target, window, EXITS[number % len(EXITS)]),
+                 windows, given.steps, given.rows, given.peak, log)
+    tuned_loss = compiled(tuning_loss)
+    round_of("tuning", given.tuning_steps, target, lambda window, number: tuned_loss(target, window, EXITS[number % len(EXITS)]),
+             windows, given.tuning_steps, given.rows, given.peak / 2, log, AGAIN_SHARE)
     rounded(target)
-    save(given.output, TARGET.config(), target.weights())
+    save(given.output, shape.config(), target.weights())
     facts["target"] = report(target, tokenizer, given.stories, EXITS, given.stories_limit)
     print(facts, flush=True)
 
-    drafter = Llama(DRAFTER).to(given.device)
+    drafter = Llama(given.drafter).to(given.device)
     loss_of_drafter = compiled(drafter_loss)
-    timed("drafter", lambda: train(
-        "drafter", drafter, lambda window, _: loss_of_drafter(drafter, target, window),
-        windows, given.drafter_steps, given.rows, 2 * given.peak, log))
+    round_of("drafter", given.drafter_steps, drafter, lambda window, _: loss_of_drafter(drafter, target, window),
+             windows, given.drafter_steps, given.rows, 2 * given.peak, log)
     rounded(drafter)
-    save(given.output / "drafter", DRAFTER.config(), drafter.weights())
+    save(given.output / "drafter", given.drafter.config(), drafter.weights())
     facts["drafter"] = report(drafter, tokenizer, given.stories, (), given.stories_limit)
 
-    head = Eagle(TARGET).to(given.device)
+    head = Eagle(replace(shape, hidden=given.eagle_hidden)).to(given.device)
     loss_of_head = compiled(eagle_loss)
-    timed("eagle", lambda: train(
-        "eagle", head, lambda window, _: loss_of_head(head, target, window),
-        windows, given.eagle_steps, given.rows // 2, given.peak, log))
+    round_of("eagle", given.eagle_steps, head, lambda window, _: loss_of_head(head, target, window),
+             windows, given.eagle_steps, given.rows // 2, given.peak, log)
     rounded(head)
     save(given.output / "eagle", head.config(), head.weights())
     facts["parameters"] = {

@@ -65,7 +65,7 @@ fn the_model_is_of_the_shape_its_card_says() {
         let config = model.config();
         (config.layers, config.width, config.vocabulary, config.context)
     };
-    assert_eq!((shape(&model), shape(&drafter)), ((6, 256, 4096, 512), (4, 64, 4096, 512)));
+    assert_eq!((shape(&model), shape(&drafter)), ((6, 256, 4096, 512), (2, 96, 4096, 512)));
     let tokenizer = stories::tokenizer().unwrap();
     assert_eq!(tokenizer.len(), 4096);
     assert_eq!((tokenizer.piece(0), tokenizer.id("<|endoftext|>")), ("<|endoftext|>".to_owned(), Some(0)));
