@@ -4,7 +4,7 @@
 //! takes to measure the costs of passes, once for a drafter, counts.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Parser;
@@ -12,7 +12,9 @@ use onedraw::{Kernel, SamplingParams, presets};
 use onedraw_bench::machine::Machine;
 use onedraw_bench::stopwatch::Spread;
 use onedraw_lm::speculate::{Companion, Eagle, EarlyExit, Guessed, Ngram, Speculation};
-use onedraw_lm::{Asks, EagleHead, Generator, LanguageModel, Llama, Run, Tokenizer, Wanted, stories};
+use onedraw_lm::{
+    Asks, EagleHead, GenerationConfig, Generator, LanguageModel, Llama, Run, Tokenizer, Wanted, stories,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -31,6 +33,12 @@ struct Arguments {
     /// Two prompts: a look, not a measurement
     #[arg(long)]
     quick: bool,
+    /// Only the cases whose name has this in it
+    #[arg(long, value_name = "NAME", default_value = "")]
+    only: String,
+    /// Always so many guesses ahead, in a line, instead of as many as pay
+    #[arg(long, value_name = "K")]
+    line: Option<usize>,
 }
 
 const PROMPTS: [&str; 16] = [
@@ -58,6 +66,8 @@ struct Models {
     drafter: Option<Llama>,
     eagle: Option<EagleHead>,
     tokenizer: Tokenizer,
+    /// Tokens that end a text.
+    ends: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -72,7 +82,7 @@ enum Kind {
 struct Case {
     name: String,
     kind: Kind,
-    /// Whether the text repeats a story: then the prompt is a story and the beginning of it.
+    /// Whether a story is told again: then it is the prompt, with a word that asks for it.
     repeats: bool,
     preset: &'static str,
     target: f64,
@@ -85,21 +95,31 @@ impl Models {
             let target = on(stories::model()?, arguments.threads)?;
             let eagle = Some(stories::eagle(&target)?);
             let drafter = Some(on(stories::drafter()?, 1)?);
-            return Ok(Self { target, drafter, eagle, tokenizer: stories::tokenizer()? });
+            let ends = stories::generation_config()?.eos_token_ids;
+            return Ok(Self { target, drafter, eagle, tokenizer: stories::tokenizer()?, ends });
         };
-        let drafter = folder.join("drafter");
-        let drafter = drafter.is_dir().then(|| Llama::open(&drafter)).transpose()?;
+        let target = on(Llama::open(folder)?, arguments.threads)?;
+        let folder_of = |name: &str| Some(folder.join(name)).filter(|folder| folder.is_dir());
+        let drafter = folder_of("drafter").map(|folder| {
+            let drafter = Llama::open(&folder)?.among(target.shortlist().cloned());
+            on(drafter, 1)
+        });
+        let eagle = folder_of("eagle").map(|folder| EagleHead::open(&folder, &target));
         Ok(Self {
-            target: on(Llama::open(folder)?, arguments.threads)?,
-            drafter: drafter.map(|drafter| on(drafter, 1)).transpose()?,
-            eagle: None,
+            drafter: drafter.transpose()?,
+            eagle: eagle.transpose()?,
+            target,
             tokenizer: Tokenizer::open(folder)?,
+            ends: GenerationConfig::open(folder)?.eos_token_ids,
         })
     }
 
-    fn generator(&self, kind: Kind) -> Result<Generator<'_, Llama>> {
-        let (generator, speculation) =
-            (Generator::new(&self.target, &self.tokenizer), Speculation::default());
+    fn generator(&self, kind: Kind, line: Option<usize>) -> Result<Generator<'_, Llama>> {
+        let generator = Generator::new(&self.target, &self.tokenizer);
+        let speculation = match line {
+            Some(depth) => Speculation { width: 1, depth, adapts: false, ..Speculation::default() },
+            None => Speculation::default(),
+        };
         Ok(match (kind, &self.drafter, &self.eagle) {
             (Kind::Drafter, Some(drafter), _) => {
                 generator.speculate(Companion::new(drafter, &self.target)?, speculation)?
@@ -125,7 +145,7 @@ impl Models {
             target,
         };
         let mut cases = Vec::new();
-        let large = self.eagle.is_none();
+        let large = self.target.layers() > 6;
         if self.drafter.is_some() {
             cases.push(case("draft model", Kind::Drafter, false, "balanced", if large { 2.0 } else { 1.6 }));
         }
@@ -162,21 +182,23 @@ fn write(
     Ok((text.tokens.iter().map(|sampled| sampled.token).collect(), time))
 }
 
-fn measure(models: &Models, case: &Case, prompts: &[&str]) -> Result<Found> {
+fn measure(models: &Models, case: &Case, prompts: &[&str], line: Option<usize>) -> Result<Found> {
     const TOKENS: u32 = 256;
     let mut params = presets::by_name(case.preset).ok_or("no such preset")?;
-    (params.max_tokens, params.ignore_eos) = (TOKENS, true);
+    (params.max_tokens, params.ignore_eos) = (TOKENS, !case.repeats);
+    params.eos_token_id.clone_from(&models.ends);
     let mut plain = Generator::new(&models.target, &models.tokenizer);
-    let mut guessing = models.generator(case.kind)?;
+    let mut guessing = models.generator(case.kind, line)?;
     let (mut ratios, mut seconds) = (Vec::new(), Vec::new());
     for (number, prompt) in prompts.iter().enumerate() {
         params.seed = Some(number as u64);
         let mut prompt = models.tokenizer.encode(prompt)?;
         if case.repeats {
-            // The beginning of a story, told three times: a small model then goes on telling it.
-            let story = SamplingParams { max_tokens: 60, ..params.clone() };
-            let story = [prompt.clone(), write(&mut plain, &prompt, &story)?.0].concat();
-            prompt = story.repeat(3);
+            // A story of the model's own, and what the story model takes for a wish to hear it again.
+            let (mut story, _) = write(&mut plain, &prompt, &params)?;
+            story.retain(|token| !params.eos_token_id.contains(token));
+            prompt.extend(story);
+            prompt.extend(models.tokenizer.encode_plain("\n\nAgain:\n")?);
         }
         let (text, time) = write(&mut plain, &prompt, &params)?;
         let (same, faster) = write(&mut guessing, &prompt, &params)?;
@@ -184,7 +206,7 @@ fn measure(models: &Models, case: &Case, prompts: &[&str]) -> Result<Found> {
             return Err(format!("{}: the texts differ", case.name).into());
         }
         ratios.push(time / faster);
-        seconds.push(time / f64::from(TOKENS));
+        seconds.push(time / text.len() as f64);
     }
     let timings = guessing.timings();
     let shares =
@@ -199,23 +221,23 @@ fn measure(models: &Models, case: &Case, prompts: &[&str]) -> Result<Found> {
     })
 }
 
-/// Milliseconds of passes of 1 to 16 positions after a text, the shortest of a few.
+/// Milliseconds of passes of 1 to 16 positions after a text, the shortest of many.
 fn costs(models: &Models) -> Result<Vec<f64>> {
     let mut start = models.target.start();
     let prompt: Vec<u32> = (1..=128).collect();
     models.target.forward(&mut [Run::line(&mut start, &prompt)])?;
-    let pass = |positions: usize| {
-        let mut shortest = f64::INFINITY;
-        for _ in 0..15 {
+    let asks = Asks { logits: Wanted::All, ..Asks::default() };
+    let mut shortest = vec![f64::INFINITY; 16];
+    // All of them in turn, so that a slow time of the machine is nobody's alone.
+    for _ in 0..40 {
+        for (positions, shortest) in (1..).zip(&mut shortest) {
             let mut sequence = start.clone();
-            let asks = Asks { logits: Wanted::All, ..Asks::default() };
             let begun = Instant::now();
             models.target.forward(&mut [Run { asks, ..Run::line(&mut sequence, &prompt[..positions]) }])?;
-            shortest = shortest.min(begun.elapsed().as_secs_f64() * 1e3);
+            *shortest = shortest.min(begun.elapsed().as_secs_f64() * 1e3);
         }
-        Ok(shortest)
-    };
-    (1..=16).map(pass).collect()
+    }
+    Ok(shortest)
 }
 
 fn main() -> Result<()> {
@@ -223,8 +245,11 @@ fn main() -> Result<()> {
     let models = Models::open(&arguments)?;
     let Machine { cpu, cores, caches, kernel, onedraw, date } = Machine::here(Kernel::Auto);
     let mut text = String::new();
-    let name = if arguments.model.is_some() { "speculation, another target" } else { "speculation" };
-    writeln!(text, "# {date}: {name}\n")?;
+    let target = arguments.model.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+    match &target {
+        Some(target) => writeln!(text, "# {date}: speculation with {target}\n")?,
+        None => writeln!(text, "# {date}: speculation\n")?,
+    }
     let cpu = cpu.unwrap_or_else(|| "an unknown processor".to_owned());
     let parameters: usize = models.target.weights().map(<[u8]>::len).sum::<usize>() / 2;
     writeln!(
@@ -245,9 +270,9 @@ fn main() -> Result<()> {
     )?;
     writeln!(text, "|---|---:|---:|---:|---:|---:|---|---|---:|")?;
     let prompts = &PROMPTS[..if arguments.quick { 2 } else { PROMPTS.len() }];
-    for case in models.cases() {
+    for case in models.cases().into_iter().filter(|case| case.name.contains(&arguments.only)) {
         let Found { ratios, plain, guessed, shares: [draft, target, draws] } =
-            measure(&models, &case, prompts)?;
+            measure(&models, &case, prompts, arguments.line)?;
         let Spread { value, low, high } = Spread::of(ratios.into_iter());
         let held = guessed
             .depths
@@ -278,8 +303,8 @@ fn main() -> Result<()> {
     )?;
     print!("{text}");
     if let Some(folder) = arguments.results {
-        let name = if arguments.model.is_some() { "speculation-another-target" } else { "speculation" };
-        std::fs::write(folder.join(format!("{date}-{name}.md")), text)?;
+        let target = target.map_or(String::new(), |target| format!("-{target}"));
+        std::fs::write(folder.join(format!("{date}-speculation{target}.md")), text)?;
     }
     Ok(())
 }
