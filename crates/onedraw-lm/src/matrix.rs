@@ -70,6 +70,11 @@ impl Team {
         }
     }
 
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
+    }
+
     /// Whether threads are worth it, for so many multiplications.
     fn pool_for(&self, work: usize) -> Option<&ThreadPool> {
         /// Below, waking a thread takes longer than the work.
@@ -182,7 +187,7 @@ impl Matrix {
             return;
         }
         let mut parts = vec![0.0; self.rows * count];
-        team.each_part(&mut parts, ROWS * count.max(1), work, || (), some);
+        team.each_part(&mut parts, ROWS * count, work, || (), some);
         // A thread has a few rows of all positions; what follows wants all of a position.
         out.clear();
         for position in 0..count {

@@ -27,7 +27,7 @@ pub trait LanguageModel: Sync {
     /// Appends tokens to sequences, all in one pass, and gives what was asked of their positions. On an error no sequence has changed.
     fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError>;
 
-    /// Runs work that asks the model again and again, such as a decode loop. A model with threads of its own runs it on one of them, so that it need not change threads
+    /// Runs work that asks the model several times, such as a step with guesses. A model with threads of its own runs it on one of them, so that it need not change threads
     /// for every pass.
     fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R
     where

@@ -55,7 +55,7 @@ fn shortlist() -> Result<Shortlist, ModelError> {
     Shortlist::parse(&Path::new(NAME).join("shortlist.json"), text, 4096)
 }
 
-/// A small model with the same tokens, to draft or to contrast with: half a million parameters. It runs on one thread: a pass is over before another one is
+/// A small model with the same tokens, to draft or to contrast with: 0.6 million parameters. It runs on one thread: a pass is over before another one is
 /// awake.
 pub fn drafter() -> Result<Llama, ModelError> {
     let config = include_str!("../../../models/stories/drafter/config.json");

@@ -17,7 +17,7 @@ use crate::matrix::{Elements, Matrix};
 pub(crate) enum Storage {
     Mapped(Mmap),
     Static(&'static [u8]),
-    /// Copied, because they did not lie as their type must.
+    /// Copied, because they did not lie as their type must, or because only some of their rows are wanted.
     Copied(Vec<u64>),
 }
 

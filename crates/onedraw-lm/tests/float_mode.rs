@@ -6,7 +6,7 @@ use std::arch::asm;
 use std::path::Path;
 
 use onedraw::Kernel;
-use onedraw_lm::{LanguageModel, Llama, Run};
+use onedraw_lm::{Asks, LanguageModel, Llama, Run};
 
 const DEVIATIONS: u32 = 1 << 15 | 1 << 6 | 0b10 << 13;
 
@@ -29,8 +29,11 @@ fn flushing_and_rounding_modes_do_not_matter() {
         let model = Llama::open(&folder).unwrap().on(Kernel::Auto, threads).unwrap();
         let mut sequence = model.start();
         let tokens: Vec<u32> = (0..40).collect();
-        let logits = model.forward(&mut [Run::line(&mut sequence, &tokens)]).unwrap().remove(0).logits;
-        logits.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        let asks = Asks { states: &[1], ..Asks::default() };
+        let run = Run { asks, ..Run::line(&mut sequence, &tokens) };
+        let answer = model.forward(&mut [run]).unwrap().remove(0);
+        let early = model.logits(&answer.states[0]);
+        answer.logits.into_iter().chain(early).map(f32::to_bits).collect::<Vec<_>>()
     };
     for name in ["tests/transformers/llama-linear", "../../models/stories"] {
         let expected = run(name, 1);

@@ -1,7 +1,9 @@
 //! Logits of frequent tokens alone: for who guesses ahead.
 
-use onedraw_lm::speculate::{Companion, EarlyExit, Speculation};
-use onedraw_lm::{Asks, Generator, LanguageModel, Llama, Run, Wanted, stories};
+use std::path::Path;
+
+use onedraw_lm::speculate::{Companion, Eagle, EarlyExit, Speculation};
+use onedraw_lm::{Asks, Generator, LanguageModel, Llama, ModelError, Run, Wanted, stories};
 
 fn logits(model: &Llama, tokens: &[u32], exit: Option<usize>, frequent: bool) -> Vec<f32> {
     let asks = Asks { logits: Wanted::All, exit, frequent, ..Asks::default() };
@@ -53,12 +55,13 @@ fn a_model_that_knows_no_frequent_tokens_gives_all() {
     assert_eq!(logits(&model, &[5, 6], None, true), logits(&model, &[5, 6], None, false));
 }
 
-/// The list changes what is guessed, and no text.
+/// Logits of those who guess are the list's: with a list of one rare token no guess can hold. No text depends on it.
 #[test]
-fn texts_do_not_depend_on_the_list() {
+fn the_list_changes_what_is_guessed_and_no_text() {
     let tokenizer = stories::tokenizer().unwrap();
-    let (target, whole) = (stories::model().unwrap(), stories::model().unwrap().among(None));
-    let (short, long) = (stories::drafter().unwrap(), stories::drafter().unwrap().among(None));
+    let folder = tempfile::tempdir().unwrap();
+    let rare = with_list(folder.path(), &format!("[{}]", tokenizer.id("Z").unwrap())).unwrap();
+    let rare = rare.shortlist().unwrap();
     let prompt = tokenizer.encode("Once upon a time").unwrap();
     let fixed = Speculation { width: 2, depth: 2, adapts: false, ..Speculation::default() };
     let write = |mut generator: Generator<'_, Llama>| {
@@ -66,35 +69,48 @@ fn texts_do_not_depend_on_the_list() {
         (params.seed, params.max_tokens) = (Some(11), 60);
         generator.add(&prompt, params).unwrap();
         let text = generator.finish().unwrap().remove(0);
-        text.tokens.iter().map(|sampled| sampled.token).collect::<Vec<_>>()
+        let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
+        let held = generator.guessed().map_or(0, |guessed| guessed.depths.iter().map(|depth| depth.1).sum());
+        (tokens, held)
     };
-    let plain = write(Generator::new(&target, &tokenizer));
+    let own = stories::model().unwrap();
+    let (plain, _) = write(Generator::new(&own, &tokenizer));
     assert_eq!(plain.len(), 60);
-    for drafter in [&short, &long] {
-        let companion = Companion::new(drafter, &target).unwrap();
-        let guessing = Generator::new(&target, &tokenizer).speculate(companion, fixed).unwrap();
-        assert_eq!(write(guessing), plain);
+    let lists = [(own.shortlist().cloned(), true), (None, true), (Some(rare.clone()), false)];
+    for (list, holds) in lists {
+        let target = stories::model().unwrap().among(list.clone());
+        let drafter = stories::drafter().unwrap().among(list);
+        let head = stories::eagle(&target).unwrap();
+        let generator = || Generator::new(&target, &tokenizer);
+        let guessing = [
+            generator().speculate(Companion::new(&drafter, &target).unwrap(), fixed),
+            generator().speculate(EarlyExit::new(2, &target).unwrap(), fixed),
+            generator().speculate(Eagle::new(&head, &target), fixed),
+        ];
+        for (i, guessing) in guessing.into_iter().enumerate() {
+            let (tokens, held) = write(guessing.unwrap());
+            assert_eq!(tokens, plain, "{i}");
+            assert_eq!(held > 10, holds, "{i}: {held} guesses held");
+            assert!(holds || held == 0, "{i}: {held} guesses held");
+        }
     }
-    for model in [&target, &whole] {
-        let exit = EarlyExit::new(2, model).unwrap();
-        assert_eq!(write(Generator::new(model, &tokenizer).speculate(exit, fixed).unwrap()), plain);
+}
+
+/// The drafter's folder with a list of its own.
+fn with_list(folder: &Path, list: &str) -> Result<Llama, ModelError> {
+    let drafter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/stories/drafter");
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(drafter.join(file), folder.join(file)).unwrap();
     }
+    std::fs::write(folder.join("shortlist.json"), list).unwrap();
+    Llama::open(folder)
 }
 
 #[test]
 fn a_list_of_another_vocabulary_is_an_error() {
-    let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories/drafter");
-    let folder = std::env::temp_dir().join(format!("onedraw-shortlist-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    for file in ["config.json", "model.safetensors"] {
-        std::fs::copy(std::path::Path::new(models).join(file), folder.join(file)).unwrap();
-    }
-    let open = |list: &str| {
-        std::fs::write(folder.join("shortlist.json"), list).unwrap();
-        Llama::open(&folder)
-    };
-    assert_eq!(open("[1, 4095]").unwrap().shortlist().unwrap().tokens(), [1, 4095]);
-    let error = open("[1, 4096]").err().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let model = with_list(folder.path(), "[1, 4095]").unwrap();
+    assert_eq!(model.shortlist().unwrap().tokens(), [1, 4095]);
+    let error = with_list(folder.path(), "[1, 4096]").err().unwrap().to_string();
     assert!(error.contains("shortlist.json") && error.contains("tokens below 4096"), "{error}");
-    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -3,7 +3,7 @@
 use onedraw::mass::exp2_fixed;
 use onedraw::math::{exp, ln};
 use onedraw::noise::{exponential, philox4x32_10};
-use onedraw::speculate::{Draft, Verify};
+use onedraw::speculate::{Draft, Law, Verify};
 use onedraw::{Batch, Row, Sampler, SamplingParams, Step};
 use serde_json::{Value, json};
 
@@ -152,7 +152,14 @@ fn judged(params: &Value, (width, depth): (usize, usize), mode: &str) -> Value {
             let fork = batch.fork(id).expect("a sequence");
             path.iter().for_each(|&token| _ = batch.accept(fork, token));
             let (_, drafter) = logits_after(&path);
-            let (tokens, law) = batch.guess(&Step::new(fork, &drafter), width, begun).expect("a good row");
+            let step = Step::new(fork, &drafter);
+            // Where the target's own draw decides, the drafter guesses with its noise.
+            let (tokens, law) = if mode == "exact" {
+                let runners = batch.runners(&[step], width).remove(0).expect("a good row");
+                (runners.into_iter().map(|runner| runner.token).collect(), Law::Given)
+            } else {
+                batch.guess(&step, width, begun).expect("a good row")
+            };
             batch.remove(fork);
             for child in draft.grow(node, &tokens, law) {
                 rows.push(logits_after(&tokens_to(&draft, Some(child))).0);

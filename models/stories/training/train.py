@@ -199,8 +199,8 @@ def main():
     options.add_argument("stories", type=Path, help="folder of the stories")
     options.add_argument("output", type=Path, help="folder to write the models to")
     options.add_argument("--seed", type=int, default=20261115)
-    options.add_argument("--size", choices=TARGETS, default="6m", help="of the target, in parameters")
-    options.add_argument("--resume", type=Path, help="folder of a target that has been through the first round")
+    options.add_argument("--size", choices=TARGETS, default="6m", help="of a new target, in parameters")
+    options.add_argument("--resume", type=Path, help="folder of a target that has been through the first round: --size and --steps are not asked")
     options.add_argument("--steps", type=int, default=28_000, help="steps of the target's first round")
     options.add_argument("--tuning-steps", type=int, default=8000, help="steps of its second round")
     options.add_argument("--drafter", type=drafter_shape, default="96x2", help="width and layers of the drafter")
@@ -251,6 +251,8 @@ def main():
         loss = compiled(target_loss)
         round_of("target", given.steps, target, lambda window, number: loss(target, window, EXITS[number % len(EXITS)]),
                  windows, given.steps, given.rows, given.peak, log)
+    # The second round goes on from the weights as they are kept, whoever made them.
+    rounded(target).train().requires_grad_(True)
     tuned_loss = compiled(tuning_loss)
     round_of("tuning", given.tuning_steps, target, lambda window, number: tuned_loss(target, window, EXITS[number % len(EXITS)]),
              windows, given.tuning_steps, given.rows, given.peak / 2, log, AGAIN_SHARE)

@@ -131,7 +131,7 @@ impl SpeculationFlags {
             // What is frequent in the target's texts is what is to be guessed.
             false => {
                 let drafter = Llama::open(path)?;
-                let list = drafter.shortlist().or(model.llama.shortlist()).cloned();
+                let list = model.llama.shortlist().or(drafter.shortlist()).cloned();
                 (drafter.among(list), Tokenizer::open(path)?)
             }
         };

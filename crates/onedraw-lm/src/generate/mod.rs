@@ -446,14 +446,12 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
 
     /// Writes everything there is to the end: the texts of each request, in the order in which they were added.
     pub fn finish(&mut self) -> Result<Vec<Generated>, GenerateError> {
-        let model = self.model;
-        model.within(|| {
-            let mut texts = Texts::default();
-            while !self.is_done() {
-                self.step_here()?.into_iter().for_each(|event| texts.push(event));
-            }
-            Ok(texts.into_generated())
-        })
+        // Step by step on the model's threads: others may want them too.
+        let mut texts = Texts::default();
+        while !self.is_done() {
+            self.step()?.into_iter().for_each(|event| texts.push(event));
+        }
+        Ok(texts.into_generated())
     }
 
     /// One request's events as they come. Other requests go on beside it until it ends, and their events are dropped.

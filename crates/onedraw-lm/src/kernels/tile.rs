@@ -162,7 +162,7 @@ fn advance<W: Weight, const ROWS: usize, const POSITIONS: usize, const FEW: usiz
     }
 }
 
-/// Asks for a line of memory that the next tile reads: rows are short, and the machine does not see by itself that another follows.
+/// Asks for a line of memory that the next sixteen rows are read from: rows are short, and the machine does not see by itself that another follows.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn fetch<W>(weights: *const W) {

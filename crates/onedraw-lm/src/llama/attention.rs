@@ -26,7 +26,7 @@ pub(crate) struct Look {
 }
 
 /// Queries that are taken side by side, at most: one sum alone would wait for itself.
-const QUERIES: usize = 4;
+pub(crate) const QUERIES: usize = 4;
 
 /// Room for scores, query by query.
 pub(crate) type Scores = [Vec<f32>; QUERIES];
@@ -92,7 +92,7 @@ impl Look {
                 64.. if N == 1 => self.gather::<S, N, 4>(simd, &leaves, scores, totals, column, mixed),
                 32.. => self.gather::<S, N, 2>(simd, &leaves, scores, totals, column, mixed),
                 16.. => self.gather::<S, N, 1>(simd, &leaves, scores, totals, column, mixed),
-                _ => self.gather_rest(&leaves, scores, totals, column, mixed),
+                _ => self.gather_rest(simd, &leaves, scores, totals, column, mixed),
             };
         }
     }
@@ -181,8 +181,10 @@ impl Look {
     }
 
     /// The last numbers of the values, fewer than sixteen.
-    fn gather_rest<const N: usize>(
+    #[inline(always)]
+    fn gather_rest<S: Simd, const N: usize>(
         self,
+        simd: S,
         leaves: &[&[Leaf<'_>]; N],
         shares: &Scores,
         totals: [f32; N],
@@ -192,15 +194,17 @@ impl Look {
         let rest = self.head_size - column;
         let first = self.from / PAGE * PAGE;
         for i in 0..N {
-            for number in 0..rest {
-                let mut sum = 0.0;
-                for place in 0..self.to - first {
-                    let value =
-                        leaves[i][place / PAGE].values[place % PAGE * self.head_size + column + number];
-                    sum = libm::fmaf(value, shares[i][place], sum);
-                }
-                mixed[i * self.head_size + column + number] = sum / totals[i];
+            let mut sum = f32x16::splat(simd, 0.0);
+            for place in 0..self.to - first {
+                let start = place % PAGE * self.head_size + column;
+                let mut numbers = [0.0; PAGE];
+                numbers[..rest].copy_from_slice(&leaves[i][place / PAGE].values[start..start + rest]);
+                let share = f32x16::splat(simd, shares[i][place]);
+                sum = f32x16::load_array(simd, numbers).mul_add_precise(share, sum);
             }
+            let sum: [f32; PAGE] = (sum / totals[i]).into();
+            let start = i * self.head_size + column;
+            mixed[start..start + rest].copy_from_slice(&sum[..rest]);
         }
         rest
     }
@@ -216,4 +220,74 @@ fn shares<S: Simd>(simd: S, scores: &mut [f32], highest: f32) -> f32 {
         *lanes = share.into();
     }
     folded(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onedraw::Kernel;
+
+    fn number(i: usize) -> f32 {
+        ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0
+    }
+
+    /// The definition, one number after the other; the shares are taken from the code, whose exponential has tests of its own.
+    fn definition(look: Look, leaves: &[Leaf<'_>], query: &[f32]) -> Vec<f32> {
+        let size = look.head_size;
+        let first = look.from / PAGE * PAGE;
+        let mut scores = vec![f32::NEG_INFINITY; (look.to - first).next_multiple_of(PAGE)];
+        for place in look.from..look.to {
+            let keys = leaves[place / PAGE].keys;
+            let sum = (0..size).fold(0.0, |sum, i| libm::fmaf(keys[i][place % PAGE], query[i], sum));
+            scores[place - first] = sum * (1.0 / (size as f32).sqrt());
+        }
+        let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let level = crate::kernels::level(Kernel::Scalar).expect("a kernel");
+        let total = dispatch!(level, simd => shares(simd, &mut scores, highest));
+        let mixed = |number: usize| {
+            let values =
+                (first..look.to).map(|place| leaves[place / PAGE].values[place % PAGE * size + number]);
+            values.zip(&scores).fold(0.0, |sum, (value, &share)| libm::fmaf(value, share, sum)) / total
+        };
+        (0..size).map(mixed).collect()
+    }
+
+    #[test]
+    fn queries_side_by_side_take_what_each_takes_alone() {
+        for size in [2, 16, 34, 64, 80, 100] {
+            for (heads, queries) in [(1, 1), (1, 2), (1, 3), (2, 1), (3, 3), (4, 1), (5, 1), (2, 4)] {
+                for (from, to) in [(0, 1), (0, 16), (0, 50), (37, 50), (16, 33)] {
+                    let pages = 4;
+                    let keys: Vec<Vec<[f32; PAGE]>> = (0..heads * pages)
+                        .map(|page| {
+                            (0..size)
+                                .map(|i| std::array::from_fn(|j| number(page * 977 + i * 31 + j)))
+                                .collect()
+                        })
+                        .collect();
+                    let values: Vec<Vec<f32>> = (0..heads * pages)
+                        .map(|page| (0..size * PAGE).map(|i| number(page * 4099 + i + 5)).collect())
+                        .collect();
+                    let leaf = |page: usize| Leaf { keys: &keys[page], values: &values[page] };
+                    let leaves: Vec<Vec<Leaf<'_>>> = (0..heads)
+                        .map(|head| (0..pages).map(|page| leaf(head * pages + page)).collect())
+                        .collect();
+                    let asked: Vec<f32> =
+                        (0..heads * queries * size).map(|i| number(i + 12345) * 3.0).collect();
+                    let look = Look { from, to, head_size: size };
+                    let expected: Vec<f32> = asked
+                        .chunks_exact(size)
+                        .enumerate()
+                        .flat_map(|(i, query)| definition(look, &leaves[i / queries], query))
+                        .collect();
+                    for kernel in Kernel::ALL {
+                        let Some(level) = crate::kernels::level(kernel) else { continue };
+                        let mut mixed = vec![f32::NAN; asked.len()];
+                        look.mix(level, &leaves, &asked, &mut Scores::default(), &mut mixed);
+                        assert_eq!(mixed, expected, "{kernel}, {size}, {heads} x {queries}, {from}..{to}");
+                    }
+                }
+            }
+        }
+    }
 }

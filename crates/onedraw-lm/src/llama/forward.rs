@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::error::ModelError;
 use crate::llama::Llama;
-use crate::llama::attention::{Leaf, Look, Scores};
+use crate::llama::attention::{Leaf, Look, QUERIES, Scores};
 use crate::llama::cache::{Layout, Memory, PAGE, Page};
 use crate::llama::layer::Desk;
 use crate::model::{Answer, Run, Sequence};
@@ -266,8 +266,13 @@ impl Llama {
         mixed.resize(queries.len(), 0.0);
         let seen: usize = places.iter().map(|place| place.position + 1).sum();
         let work = 2 * seen * self.config.heads * size;
-        // Several heads of a place together.
-        let heads = (1..=4).rev().find(|&heads| kv_heads.is_multiple_of(heads)).unwrap_or(1);
+        // Heads of a place together, as long as every thread has something to do.
+        let fits = |heads: usize| {
+            kv_heads.is_multiple_of(heads)
+                && heads * self.config.heads <= QUERIES * kv_heads
+                && places.len() * kv_heads >= heads * self.team.threads()
+        };
+        let heads = (1..=QUERIES).rev().find(|&heads| fits(heads)).unwrap_or(1);
         let room = || (vec![Vec::new(); heads], Scores::default());
         self.team.each_part(mixed, heads * group, work, room, |(leaves, scores), part, mixed| {
             let (index, first) = (part / (kv_heads / heads), part % (kv_heads / heads) * heads);

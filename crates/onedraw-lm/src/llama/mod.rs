@@ -136,6 +136,7 @@ impl Llama {
 
     /// The same; those of `frequent` tokens only, if these are known.
     fn logits_of(&self, states: &[f32], frequent: bool) -> Vec<f32> {
+        let _mode = Standard::enter();
         let normed = Arranged::rows(&self.normed(states), self.config.width);
         if let (true, Some(head)) = (frequent, &self.short_head) {
             return head.times(&self.team, &normed, self.config.vocabulary);

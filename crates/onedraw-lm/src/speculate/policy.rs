@@ -64,7 +64,7 @@ impl Chance {
 /// What something takes, as it was seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct Time {
-    /// In seconds, or as a share.
+    /// In seconds.
     time: f64,
     measured: usize,
 }
@@ -86,9 +86,10 @@ impl Time {
 pub(super) struct Policy {
     /// Positions of a pass and its seconds, for some numbers of positions, ascending: between them are lines. Empty until they are measured.
     costs: Vec<(usize, f64)>,
-    /// The first look of a text in a pass, and one more, the logits after a guess, as a share of it: the machine has faster times and slower ones.
+    /// The first look of a text in a pass.
     first_look: Time,
-    look: Time,
+    /// One more, the logits after a guess, as a share of it: the machine has faster times and slower ones.
+    share: Option<f64>,
     /// A draw.
     draw: Time,
     runners: [[Chance; RANGES]; WIDTH],
@@ -117,7 +118,7 @@ impl Policy {
         Self {
             costs: Vec::new(),
             first_look: Time::default(),
-            look: Time::default(),
+            share: None,
             draw: Time::default(),
             runners,
             copied,
@@ -192,17 +193,18 @@ impl Policy {
         if looks > 0 {
             self.first_look.learn(first.as_secs_f64());
         }
-        if looks > 1 {
-            let share = others.as_secs_f64() / (looks - 1) as f64 / first.as_secs_f64().max(1e-9);
-            self.look.learn(share.min(1.0));
+        // A first look that read a whole text, or was interrupted, is no measure for the others.
+        let first = first.as_secs_f64();
+        if looks > 1 && self.first_look.measured > 1 && first < 2.0 * self.first_look.time {
+            let share = (others.as_secs_f64() / (looks - 1) as f64 / first.max(1e-9)).min(1.0);
+            self.share = Some(self.share.map_or(share, |before| before + 0.1 * (share - before)));
         }
     }
 
     /// Seconds of a look that is not the first of its text.
     fn look(&self) -> f64 {
         // Until there was one: the first reads more than one token, and finds nothing in the caches.
-        let share = if self.look.measured > 0 { self.look.time } else { 0.5 };
-        share * self.first_look.time
+        self.share.unwrap_or(0.5) * self.first_look.time
     }
 
     pub(super) fn chance(&self, class: Class) -> f64 {
@@ -352,7 +354,21 @@ mod tests {
         assert!(relative > 0.55 && relative < 1.0 / 1.6, "{relative}");
         policy.passed(4, Duration::from_secs(1));
         assert!(policy.cost(4) * 1e3 < 2.31, "{}", policy.cost(4));
+        // One that took a thirtieth of what it should is believed no more: the line beyond what was measured falls by a tenth.
+        let before = policy.cost(40);
         policy.passed(40, MILLISECOND);
+        let fallen = policy.cost(40) / before;
+        assert!(fallen > 0.85 && fallen < 0.95, "{fallen}");
+    }
+
+    #[test]
+    fn a_first_look_that_reads_a_text_makes_no_other_look_cheap() {
+        let mut policy = policy();
+        policy.looked(2, (100 * MILLISECOND, MILLISECOND / 2));
+        (0..4).for_each(|_| policy.looked(2, (MILLISECOND, MILLISECOND / 2)));
+        policy.looked(3, (100 * MILLISECOND, MILLISECOND));
+        let look = policy.look() * 1e3;
+        assert!((look - 0.5).abs() < 0.1, "{look}");
     }
 
     #[test]

@@ -62,14 +62,15 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         for positions in POSITIONS.into_iter().filter(|&positions| positions <= room) {
             costs.push((positions, Duration::MAX));
         }
+        if costs.len() < 2 {
+            return Ok(());
+        }
         for _ in 0..ROUNDS {
             for (positions, shortest) in &mut costs {
                 *shortest = time(*positions)?.min(*shortest);
             }
         }
-        if costs.len() > 1 {
-            self.policy.measured(&costs);
-        }
+        self.policy.measured(&costs);
         Ok(())
     }
 
