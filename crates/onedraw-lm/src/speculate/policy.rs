@@ -354,7 +354,7 @@ mod tests {
         assert!(relative > 0.55 && relative < 1.0 / 1.6, "{relative}");
         policy.passed(4, Duration::from_secs(1));
         assert!(policy.cost(4) * 1e3 < 2.31, "{}", policy.cost(4));
-        // One that took a thirtieth of what it should is believed no more: the line beyond what was measured falls by a tenth.
+        // Nor is one that seems far too short believed: the line beyond what was measured falls by a tenth.
         let before = policy.cost(40);
         policy.passed(40, MILLISECOND);
         let fallen = policy.cost(40) / before;
