@@ -19,7 +19,7 @@ use crate::compare::measure::{Measured, Scene};
 use crate::compare::strategy::{Search, Strategy};
 use crate::destination::Destination;
 use crate::exit::DONE;
-use crate::model::{Model, ModelFlags, bar, same_tokens};
+use crate::model::{Model, ModelFlags, bar};
 use crate::output::Format;
 
 /// The arguments of `onedraw compare`.
@@ -136,7 +136,7 @@ fn amateur(arguments: &Arguments, model: &Model) -> Result<Option<Llama>> {
     let llama = match &arguments.amateur {
         Some(folder) => {
             let tokenizer = onedraw_lm::Tokenizer::open(folder)?;
-            same_tokens(&model.tokenizer, &tokenizer).map_err(|error| anyhow!("--amateur: {error}"))?;
+            model.tokenizer.check_same(&tokenizer).map_err(|error| anyhow!("--amateur: {error}"))?;
             Llama::open(folder)?
         }
         None if model.is_embedded() => stories::drafter()?,

@@ -92,10 +92,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     if prompt.is_empty() {
         bail!("the prompt is empty, and the model has no token that begins a text");
     }
-    if let Some(length) = generation.max_length.filter(|_| !arguments.parameters.has("max_tokens")) {
-        let room = (length as usize).saturating_sub(prompt.len()).max(1);
-        params.max_tokens = params.max_tokens.min(u32::try_from(room).unwrap_or(u32::MAX));
-        params.min_tokens = params.min_tokens.min(params.max_tokens);
+    if !arguments.parameters.has("max_tokens") {
+        generation.limit(&mut params, prompt.len());
     }
     for note in &generation.notes {
         writeln!(std::io::stderr(), "note: generation_config.json: {note}")?;

@@ -76,6 +76,11 @@ impl Model {
         self.folder.as_deref()
     }
 
+    /// Its instruction set and threads.
+    pub fn on(&self) -> (Kernel, usize) {
+        self.on
+    }
+
     /// Another model on the same instruction set and threads.
     pub fn on_its_threads(&self, llama: Llama) -> Result<Llama, ModelError> {
         /// Bytes of weights below which a pass is over before another thread is awake.
@@ -115,16 +120,6 @@ impl Model {
         messages.push(Message::new("user", message));
         Ok(template.render(&messages, true)?)
     }
-}
-
-/// Whether two tokenizers mean the same by every id.
-pub fn same_tokens(one: &Tokenizer, other: &Tokenizer) -> Result<()> {
-    let differs = |&token: &u32| one.piece(token) != other.piece(token);
-    if let Some(token) = (0..one.len().max(other.len()) as u32).find(differs) {
-        let (ours, theirs) = (one.piece(token), other.piece(token));
-        bail!("the tokenizers differ: token {token} is {ours:?} to one and {theirs:?} to the other");
-    }
-    Ok(())
 }
 
 /// A bar on standard error, gone when it is done.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use onedraw::import::{Imported, Source, import};
+use onedraw::{ParamError, SamplingParams};
 use serde_json::{Map, Value, json};
 
 use crate::error::ModelError;
@@ -53,6 +54,23 @@ impl GenerationConfig {
     /// One that is part of the program: its generation_config.json. Errors call it `name`.
     pub fn embedded(name: &str, json: &str) -> Result<Self, ModelError> {
         Self::parse(&Path::new(name).join("generation_config.json"), json)
+    }
+
+    /// Takes out of a model's parameters what cannot stand beside those that were asked for, which led to this error: its top-k beside mirostat, its order of
+    /// stages where a stage is asked for that it does not have. Whether there was anything left to take out: an error that what was asked for makes alone stays.
+    pub fn give_way(params: &mut Map<String, Value>, error: &ParamError) -> bool {
+        let named = [error.field(), "order"].into_iter().find(|name| params.contains_key(*name));
+        let gives_way = named.map(str::to_owned).or_else(|| params.keys().next().cloned());
+        gives_way.is_some_and(|name| params.remove(&name).is_some())
+    }
+
+    /// Keeps prompt and text together within `max_length`, if the file has one.
+    pub fn limit(&self, params: &mut SamplingParams, prompt: usize) {
+        if let Some(length) = self.max_length {
+            let room = (length as usize).saturating_sub(prompt).max(1);
+            params.max_tokens = params.max_tokens.min(u32::try_from(room).unwrap_or(u32::MAX));
+            params.min_tokens = params.min_tokens.min(params.max_tokens);
+        }
     }
 
     fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {

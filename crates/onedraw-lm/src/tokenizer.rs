@@ -161,6 +161,19 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Whether another tokenizer means the same by every id; an error that names one if it does not.
+    pub fn check_same(&self, other: &Self) -> Result<(), ModelError> {
+        let differs = |&token: &u32| self.piece(token) != other.piece(token);
+        match (0..self.len().max(other.len()) as u32).find(differs) {
+            Some(token) => Err(ModelError::Request(format!(
+                "the tokenizers differ: token {token} is {:?} to one and {:?} to the other",
+                self.piece(token),
+                other.piece(token)
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// A token to look at: its text, or how it is written if it is special.
     pub fn piece(&self, token: u32) -> String {
         self.specials.get(&token).cloned().unwrap_or_else(|| self.text(&[token]))

@@ -12,7 +12,8 @@ pub struct ParamError {
 }
 
 impl ParamError {
-    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+    /// An error of a parameter, the library's or a caller's own.
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: one_line(field.into()), message: one_line(message.into()) }
     }
 

@@ -281,13 +281,19 @@ impl SamplingParams {
         if !value.is_object() {
             return Err(ParamError::new("params", "must be a JSON object"));
         }
-        let params: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+        let params = Self::from_deserializer(value)?;
+        params.validate()?;
+        Ok(params)
+    }
+
+    /// Reads any form that serde can read, such as another language's objects. Every error names its field; the values are
+    /// still to be [checked](SamplingParams::validate).
+    pub fn from_deserializer<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, ParamError> {
+        serde_path_to_error::deserialize(deserializer).map_err(|error| {
             let path = error.path().to_string();
             let field = if path == "." { "params".to_owned() } else { path };
             ParamError::new(field, error.inner().to_string())
-        })?;
-        params.validate()?;
-        Ok(params)
+        })
     }
 }
 

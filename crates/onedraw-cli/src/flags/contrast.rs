@@ -8,7 +8,7 @@ use onedraw::Contrast;
 use onedraw_lm::contrast::{Contrasted, Dola, Guided};
 use onedraw_lm::{Llama, Tokenizer, stories};
 
-use crate::model::{Model, same_tokens};
+use crate::model::Model;
 
 /// At most one of the three.
 #[derive(Clone, Debug, Args)]
@@ -154,7 +154,7 @@ impl ContrastFlags {
             true => bail!("--contrast: only the embedded model comes with a weaker one; name a folder"),
             false => (Llama::open(path)?, Tokenizer::open(path)?),
         };
-        same_tokens(&model.tokenizer, &tokenizer).map_err(|error| anyhow!("--contrast: {error}"))?;
+        model.tokenizer.check_same(&tokenizer).map_err(|error| anyhow!("--contrast: {error}"))?;
         Ok(model.on_its_threads(llama)?)
     }
 }

@@ -3,6 +3,7 @@
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use onedraw::{SamplingParams, presets};
+use onedraw_lm::GenerationConfig;
 use serde_json::{Map, Value};
 
 /// What the program sets itself.
@@ -145,13 +146,9 @@ impl ParameterFlags {
                 Ok(params) => return Ok(params),
                 Err(error) => error,
             };
-            // An error that only what was asked for makes stays when nothing of the model is left.
-            let gives_way = [error.field(), "order"].into_iter().find(|name| model.contains_key(*name));
-            let gives_way = gives_way.map(str::to_owned).or_else(|| model.keys().next().cloned());
-            let Some(name) = gives_way else {
+            if !GenerationConfig::give_way(&mut model, &error) {
                 return Err(anyhow!("--{}: {}", error.field().replace('_', "-"), error.message()));
-            };
-            model.remove(&name);
+            }
         }
     }
 }

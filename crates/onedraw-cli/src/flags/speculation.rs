@@ -6,10 +6,10 @@ use std::str::FromStr;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use onedraw::speculate::Verify;
-use onedraw_lm::speculate::{Companion, Eagle, EarlyExit, Ngram, Speculation};
-use onedraw_lm::{EagleHead, Generator, Llama, Tokenizer, stories};
+use onedraw_lm::speculate::{EarlyExit, Guesser, Ngram, Speculation};
+use onedraw_lm::{Generator, Llama, ModelError};
 
-use crate::model::{Model, same_tokens};
+use crate::model::Model;
 
 /// At most one of the four.
 #[derive(Clone, Debug, Args)]
@@ -57,15 +57,6 @@ impl FromStr for Shape {
     }
 }
 
-/// Who guesses, with what that needs.
-pub enum Guesser {
-    Nobody,
-    Model(Box<Llama>),
-    Exit(EarlyExit),
-    Head(Box<EagleHead>),
-    Text(Ngram),
-}
-
 impl SpeculationFlags {
     /// Whether anybody guesses.
     pub fn is_asked(&self) -> bool {
@@ -74,22 +65,15 @@ impl SpeculationFlags {
 
     /// Who guesses for a model.
     pub fn guesser(&self, model: &Model) -> Result<Guesser> {
-        let named = |flag: &'static str| move |error: onedraw_lm::ModelError| anyhow!("--{flag}: {error}");
+        let named = |flag: &'static str| move |error: ModelError| anyhow!("--{flag}: {error}");
         if let Some(folder) = &self.draft {
-            return Ok(Guesser::Model(Box::new(self.drafter(model, folder)?)));
+            return self.drafter(model, folder);
         }
         if let Some(layers) = self.early_exit {
             return Ok(Guesser::Exit(EarlyExit::new(layers, &model.llama).map_err(named("early-exit"))?));
         }
         if self.eagle {
-            let head = match model.folder() {
-                None => stories::eagle(&model.llama),
-                Some(folder) if folder.join("eagle").is_dir() => {
-                    EagleHead::open(&folder.join("eagle"), &model.llama)
-                }
-                Some(folder) => bail!("--eagle: {} has no folder `eagle` with a head", folder.display()),
-            };
-            return Ok(Guesser::Head(Box::new(head.map_err(named("eagle"))?)));
+            return Guesser::eagle(model.folder(), &model.llama).map_err(named("eagle"));
         }
         match self.ngram {
             Some(longest) => Ok(Guesser::Text(Ngram::new(longest).map_err(named("ngram"))?)),
@@ -111,31 +95,21 @@ impl SpeculationFlags {
         if let Some(Shape { width, depth }) = self.tree {
             (speculation.width, speculation.depth) = (width, depth);
         }
-        let generator = match guesser {
-            Guesser::Nobody => return Ok(generator),
-            Guesser::Model(drafter) => generator.speculate(Companion::new(&**drafter, model)?, speculation),
-            Guesser::Exit(exit) => generator.speculate(*exit, speculation),
-            Guesser::Head(head) => generator.speculate(Eagle::new(head, model), speculation),
-            Guesser::Text(ngram) => generator.speculate(*ngram, speculation),
-        };
+        let generator = guesser.beside(generator, model, speculation);
         let flag = if self.speculate.is_some() { "--speculate" } else { "--tree" };
         generator.map_err(|error| anyhow!("{flag}: {error}"))
     }
 
     /// The smaller model in a folder; without one, that of the embedded model.
-    fn drafter(&self, model: &Model, folder: &str) -> Result<Llama> {
-        let path = Path::new(folder);
-        let (llama, tokenizer) = match folder.is_empty() {
-            true if model.is_embedded() => (stories::drafter()?, stories::tokenizer()?),
-            true => bail!("--draft: only the embedded model comes with a drafter; name a folder"),
-            // What is frequent in the target's texts is what is to be guessed.
-            false => {
-                let drafter = Llama::open(path)?;
-                let list = model.llama.shortlist().or(drafter.shortlist()).cloned();
-                (drafter.among(list), Tokenizer::open(path)?)
-            }
-        };
-        same_tokens(&model.tokenizer, &tokenizer).map_err(|error| anyhow!("--draft: {error}"))?;
-        Ok(model.on_its_threads(llama)?)
+    fn drafter(&self, model: &Model, folder: &str) -> Result<Guesser> {
+        let folder = (!folder.is_empty()).then_some(Path::new(folder));
+        if folder.is_none() && !model.is_embedded() {
+            bail!("--draft: only the embedded model comes with a drafter; name a folder");
+        }
+        let (kernel, threads) = model.on();
+        Guesser::draft(folder, &model.llama, &model.tokenizer, kernel, threads).map_err(|error| match error {
+            ModelError::Request(message) => anyhow!("--draft: {message}"),
+            other => other.into(),
+        })
     }
 }

@@ -117,6 +117,11 @@ impl StochasticBeams {
         self.live.get(beam).and_then(|node| self.batch.output(node.id)).unwrap_or_default()
     }
 
+    /// The logprob of a running text, and the same with its noise.
+    pub fn logprobs(&self, beam: usize) -> Option<(f64, f64)> {
+        self.live.get(beam).map(|node| (node.logprob, node.perturbed))
+    }
+
     /// One token more; as [`BeamSearch::step`](super::BeamSearch::step). A beam that is dropped because nothing is left to it leaves fewer
     /// texts than asked for: what would have begun with it does not exist.
     pub fn step(

@@ -1,0 +1,381 @@
+//! Many sequences, each with its own parameters, seed and history.
+
+use onedraw::{RowError, Saved, Step};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::{Error, Result, exceptions};
+use crate::explanation::Explanation;
+use crate::grammar::Matcher;
+use crate::guarded::Guarded;
+use crate::once::objects;
+use crate::result::{Distribution, Sampled, Samples, token_logprobs};
+use crate::sampler::kernel;
+use crate::speculate::{Draft, Guess, Runner, Verdict, verify};
+use crate::stop::Rewind;
+use crate::tensor::Logits;
+use crate::{mask, params};
+
+/// Names a sequence of a `Batch`. Not used again after the sequence is removed.
+#[pyclass(module = "onedraw", frozen, eq, hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SequenceId(pub onedraw::SequenceId);
+
+#[pymethods]
+impl SequenceId {
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// Sequences that come and go between steps, each with its own parameters, seed and history, drawn on `threads` threads (0: one a core). A row's token
+/// depends on its own sequence alone.
+///
+/// >>> import onedraw, numpy as np
+/// >>> batch = onedraw.Batch()
+/// >>> warm, greedy = batch.add(temperature=1.2, seed=1), batch.add("deterministic")
+/// >>> batch.sample([greedy, warm], np.array([[0.5, 2.0, 1.0], [3.0, 0.0, 1.0]], "f4")).tokens
+/// array([1, 0])
+/// >>> batch.output(greedy)
+/// [1]
+#[pyclass(module = "onedraw", frozen)]
+pub struct Batch(Guarded<onedraw::Batch>);
+
+/// The sequences and rows of a call, checked against each other.
+struct Steps {
+    ids: Vec<onedraw::SequenceId>,
+    logits: Logits,
+    masks: Vec<Option<Vec<u32>>>,
+    is_one: bool,
+}
+
+impl Steps {
+    fn read(
+        sequences: &Bound<'_, PyAny>,
+        logits: &Bound<'_, PyAny>,
+        masks: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Self> {
+        let (ids, is_one) = match sequences.cast::<SequenceId>() {
+            Ok(id) => (vec![id.get().0], true),
+            Err(_) => (sequence_ids(sequences)?, false),
+        };
+        let logits = Logits::read(logits)?;
+        if ids.len() != logits.len() {
+            let message = format!(
+                "there are {} sequences and {} rows; each sequence has one row",
+                ids.len(),
+                logits.len()
+            );
+            return Err(Error::Tensor(message));
+        }
+        let masks = match is_one {
+            true => vec![mask::read(masks)?],
+            false => mask::read_each(masks)?,
+        };
+        Ok(Self { ids, logits, masks, is_one })
+    }
+
+    fn steps(&self) -> Vec<Step<'_>> {
+        let rows = self.logits.rows();
+        let step = |(i, (&sequence, row))| Step {
+            sequence,
+            row,
+            mask: self.masks.get(i).and_then(Option::as_deref),
+        };
+        self.ids.iter().zip(rows).enumerate().map(step).collect()
+    }
+}
+
+fn sequence_ids(sequences: &Bound<'_, PyAny>) -> PyResult<Vec<onedraw::SequenceId>> {
+    sequences.try_iter()?.map(|id| Ok(id?.cast::<SequenceId>().map_err(PyErr::from)?.get().0)).collect()
+}
+
+impl Batch {
+    fn drawn<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        masks: Option<&Bound<'py, PyAny>>,
+        draw: impl FnOnce(
+            &mut onedraw::Batch,
+            &[Step<'_>],
+        ) -> Vec<std::result::Result<onedraw::Sampled, RowError>>
+        + Send,
+    ) -> Result<Bound<'py, PyAny>> {
+        let py = logits.py();
+        let read = Steps::read(sequences, logits, masks)?;
+        let steps = read.steps();
+        let mut results = self.0.with(py, |batch| draw(batch, &steps))?;
+        if read.is_one {
+            let sampled = results.pop().unwrap_or(Err(RowError::EmptyRow))?;
+            return Ok(Bound::new(py, Sampled(sampled))?.into_any());
+        }
+        Ok(Bound::new(py, Samples::of(py, results)?)?.into_any())
+    }
+
+    /// What a sequence that must be there says.
+    fn of<T: Send>(
+        &self,
+        py: Python<'_>,
+        ask: impl FnOnce(&mut onedraw::Batch) -> Option<T> + Send,
+    ) -> Result<T> {
+        self.0.with(py, ask)?.ok_or(Error::Row(RowError::UnknownSequence))
+    }
+}
+
+#[pymethods]
+impl Batch {
+    #[new]
+    #[pyo3(signature = (*, threads=1, kernel="auto", shards=1))]
+    fn new(threads: usize, kernel: &str, shards: usize) -> Result<Self> {
+        let batch = onedraw::Batch::new().threads(threads).kernel(self::kernel(kernel)?);
+        Ok(Self(Guarded::new(if shards > 1 { batch.shards(shards) } else { batch })))
+    }
+
+    /// Adds a sequence, the first of the parameters'. A bad parameter spoils nothing else.
+    #[pyo3(signature = (params=None, **parameters))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        params: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyDict>>,
+    ) -> Result<SequenceId> {
+        let params = params::read(py, params, parameters)?;
+        Ok(SequenceId(self.0.with(py, |batch| batch.add(params))??))
+    }
+
+    /// Adds all `n` sequences of the parameters, which share one seed.
+    #[pyo3(signature = (params=None, **parameters))]
+    fn add_all(
+        &self,
+        py: Python<'_>,
+        params: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Vec<SequenceId>> {
+        let params = params::read(py, params, parameters)?;
+        Ok(self.0.with(py, |batch| batch.add_all(params))??.into_iter().map(SequenceId).collect())
+    }
+
+    /// Removes a sequence; whether it was there.
+    fn remove(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<bool> {
+        let id = sequence.get().0;
+        self.0.with(py, |batch| batch.remove(id))
+    }
+
+    /// A second sequence with the same parameters, seed and history, which goes its own way.
+    fn fork(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<SequenceId> {
+        let id = sequence.get().0;
+        self.of(py, |batch| batch.fork(id)).map(SequenceId)
+    }
+
+    /// Draws a token for each sequence from its row and appends it. `sequences` is a list of ids and `logits` as many rows, or one id and one row; `masks` is a
+    /// list of masks, each None where there is none. Returns `Samples`, or for one id a `Sampled`; rows that cannot be sampled raise `RowsError`, which carries
+    /// the results of the others.
+    #[pyo3(signature = (sequences, logits, *, masks=None))]
+    fn sample<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        masks: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.drawn(sequences, logits, masks, |batch, steps| batch.sample(steps))
+    }
+
+    /// As `sample`, at `ahead` positions after each sequence's next, and leaves the histories as they are.
+    #[pyo3(signature = (sequences, logits, ahead=0, *, masks=None))]
+    fn peek<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        ahead: u32,
+        masks: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.drawn(sequences, logits, masks, |batch, steps| batch.peek(steps, ahead))
+    }
+
+    /// The whole distribution of each sequence.
+    #[pyo3(signature = (sequences, logits, *, masks=None))]
+    fn distributions<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        masks: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let (py, read) = (logits.py(), Steps::read(sequences, logits, masks)?);
+        let steps = read.steps();
+        let results = self.0.with(py, |batch| batch.distributions(&steps))?;
+        objects(py, results, read.is_one, |inner| Ok(Bound::new(py, Distribution { inner })?.into_any()))
+    }
+
+    /// What each sequence's chain does to its row, stage by stage.
+    #[pyo3(signature = (sequences, logits, *, listed=10, masks=None))]
+    fn explanations<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        listed: usize,
+        masks: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let (py, read) = (logits.py(), Steps::read(sequences, logits, masks)?);
+        let steps = read.steps();
+        let results = self.0.with(py, |batch| batch.explanations(&steps, listed))?;
+        objects(py, results, read.is_one, |explained| {
+            Ok(Bound::new(py, Explanation::from(explained))?.into_any())
+        })
+    }
+
+    /// The `count` most likely tokens of each sequence that its chain keeps, as lists of `TokenLogprob`.
+    #[pyo3(signature = (sequences, logits, count, *, masks=None))]
+    fn best<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        count: usize,
+        masks: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let (py, read) = (logits.py(), Steps::read(sequences, logits, masks)?);
+        let steps = read.steps();
+        let results = self.0.with(py, |batch| batch.best(&steps, count))?;
+        objects(py, results, read.is_one, |best| token_logprobs(&best).into_pyobject(py).map(Bound::into_any))
+    }
+
+    /// Appends a token that was chosen elsewhere, or a `Sampled` that `peek` or `verify` drew at the next position.
+    fn accept(
+        &self,
+        py: Python<'_>,
+        sequence: &Bound<'_, SequenceId>,
+        token: &Bound<'_, PyAny>,
+    ) -> Result<()> {
+        let id = sequence.get().0;
+        if let Ok(sampled) = token.cast::<Sampled>() {
+            let sampled = &sampled.get().0;
+            return self.of(py, |batch| batch.accept_sampled(id, sampled).then_some(()));
+        }
+        let token: u32 = token.extract()?;
+        self.of(py, |batch| batch.accept(id, token).then_some(()))
+    }
+
+    /// Takes back a sequence's tokens after the first `length` of its output: an undo.
+    fn rewind(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, length: usize) -> Result<()> {
+        let id = sequence.get().0;
+        self.of(py, |batch| batch.rewind(id, length).then_some(()))
+    }
+
+    /// Takes text back because of what was drawn, as a `StopMatcher` decided.
+    fn take_back(
+        &self,
+        py: Python<'_>,
+        sequence: &Bound<'_, SequenceId>,
+        rewind: &Bound<'_, Rewind>,
+    ) -> Result<()> {
+        let (id, rewind) = (sequence.get().0, rewind.get().0);
+        self.of(py, |batch| batch.take_back(id, &rewind).then_some(()))
+    }
+
+    /// The tokens a sequence has written so far.
+    fn output(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<Vec<u32>> {
+        let id = sequence.get().0;
+        self.of(py, |batch| batch.output(id).map(<[u32]>::to_vec))
+    }
+
+    /// A sequence's seed: the one given, or the one drawn from the system.
+    fn seed(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<u64> {
+        let id = sequence.get().0;
+        self.of(py, |batch| batch.seed(id))
+    }
+
+    /// Where mirostat stands, in bits, if the sequence has it on; else None.
+    fn mirostat_mu(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<Option<f64>> {
+        let id = sequence.get().0;
+        self.of(py, |batch| batch.seed(id).map(|_| batch.mirostat_mu(id)))
+    }
+
+    /// Everything a sequence's later draws depend on, as JSON.
+    fn save(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<String> {
+        let id = sequence.get().0;
+        let saved = self.of(py, |batch| batch.save(id))?;
+        serde_json::to_string(&saved)
+            .map_err(|error| onedraw::ParamError::new("order", error.to_string()).into())
+    }
+
+    /// Adds a sequence that was saved, by this or by `Sampler.save`.
+    fn load(&self, py: Python<'_>, saved: &str) -> Result<SequenceId> {
+        let saved: Saved = serde_json::from_str(saved).map_err(|error| {
+            Error::Python(exceptions::OnedrawError::new_err(format!("not a saved sequence: {error}")))
+        })?;
+        Ok(SequenceId(self.0.with(py, |batch| batch.load(&saved))??))
+    }
+
+    /// The tokens that come in first in the race of a sequence's next draw, at most `count`, as `Runner`s: the one that `sample` would draw, then what it would
+    /// have drawn without that one. This is what a drafter guesses with for `verify="exact"`. The history stays as it is.
+    #[pyo3(signature = (sequence, logits, count, *, mask=None))]
+    fn runners<'py>(
+        &self,
+        sequence: &Bound<'py, SequenceId>,
+        logits: &Bound<'py, PyAny>,
+        count: usize,
+        mask: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Vec<Runner>> {
+        let read = Steps::read(sequence.as_any(), logits, mask)?;
+        let steps = read.steps();
+        let mut results = self.0.with(logits.py(), |batch| batch.runners(&steps, count))?;
+        let runners = results.pop().unwrap_or(Err(RowError::EmptyRow))?;
+        Ok(runners.into_iter().map(Runner::from).collect())
+    }
+
+    /// Draws up to `count` guesses of a sequence's next token from a drafter's row, for `verify="rejection"` and `"block"`: a `Guess` of tokens and the law they
+    /// were drawn from. `begun` is the length of the output where the draft begins. The history stays as it is.
+    #[pyo3(signature = (sequence, logits, count, begun, *, mask=None))]
+    fn guess<'py>(
+        &self,
+        sequence: &Bound<'py, SequenceId>,
+        logits: &Bound<'py, PyAny>,
+        count: usize,
+        begun: usize,
+        mask: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Guess> {
+        let read = Steps::read(sequence.as_any(), logits, mask)?;
+        let steps = read.steps();
+        let (tokens, law) = self.0.with(logits.py(), |batch| batch.guess(&steps[0], count, begun))??;
+        Ok(Guess { tokens, law })
+    }
+
+    /// Judges a draft. Row 0 of `logits` is the target's after the text so far, row i + 1 that after node i. `verify` is `exact` (the text is that of plain
+    /// decoding), `rejection` or `block` (another text, from the same law), or `typical` (another law). The sequence and the matcher stay as they are: what is
+    /// taken of the verdict must be accepted, token by token.
+    ///
+    /// >>> import onedraw, numpy as np
+    /// >>> batch = onedraw.Batch()
+    /// >>> sequence = batch.add(temperature=0)
+    /// >>> rows = np.array([[0, 2, 1], [3, 0, 1], [0, 0, 5]], "f4")
+    /// >>> batch.verify(sequence, onedraw.Draft.chain([1, 1]), rows)
+    /// Verdict(path=[0], tokens=[1, 0])
+    #[pyo3(signature = (sequence, draft, logits, *, verify="exact", matcher=None))]
+    fn verify<'py>(
+        &self,
+        sequence: &Bound<'py, SequenceId>,
+        draft: &Bound<'py, Draft>,
+        logits: &Bound<'py, PyAny>,
+        verify: &str,
+        matcher: Option<&Bound<'py, Matcher>>,
+    ) -> Result<Verdict> {
+        let read = Logits::read(logits)?;
+        let (id, draft, rows, mode) =
+            (sequence.get().0, draft.get().copy(), read.rows(), self::verify(verify)?);
+        let mut constraint = matcher.map(|matcher| matcher.get().fork_inner(logits.py())).transpose()?;
+        let verdict = self.0.with(logits.py(), |batch| {
+            let constraint =
+                constraint.as_mut().map(|matcher| matcher.as_mut() as &mut dyn onedraw::Constraint);
+            batch.verify(id, &draft, &rows, constraint, mode)
+        })??;
+        Ok(verdict.into())
+    }
+
+    fn __len__(&self, py: Python<'_>) -> Result<usize> {
+        self.0.with(py, |batch| batch.len())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> Result<String> {
+        Ok(format!("Batch({} sequences)", self.__len__(py)?))
+    }
+}

@@ -1,0 +1,168 @@
+//! Errors as Python sees them: subclasses of `ValueError` with the library's words.
+
+use onedraw::{ConstraintError, ParamError, RowError};
+use onedraw_grammar::GrammarError;
+use onedraw_lm::{GenerateError, ModelError};
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The Python exceptions, by their names there.
+pub mod exceptions {
+    use super::*;
+
+    create_exception!(onedraw, OnedrawError, PyValueError, "What onedraw cannot do, and why.");
+    create_exception!(
+        onedraw,
+        ParamError,
+        OnedrawError,
+        "A parameter that cannot be used. `field` is its name, `message` what is wrong with it and what is allowed."
+    );
+    create_exception!(
+        onedraw,
+        TensorError,
+        OnedrawError,
+        "Logits that cannot be read where they lie: another dtype, rank, layout or device. The message says what to do."
+    );
+    create_exception!(
+        onedraw,
+        RowError,
+        OnedrawError,
+        "A row that cannot be sampled. `kind` is a short name of what is wrong, such as `nan_logit`."
+    );
+    create_exception!(
+        onedraw,
+        RowsError,
+        RowError,
+        "Rows of a batch that cannot be sampled. `results` has an entry for each row, the result or the `RowError`; `errors` has the bad rows \
+         alone, by their number."
+    );
+    create_exception!(
+        onedraw,
+        GrammarError,
+        OnedrawError,
+        "A vocabulary or a grammar that cannot be used. `line` and `column` say where, if that is known; else they are None."
+    );
+    create_exception!(onedraw, ConstraintError, OnedrawError, "A text that its grammar does not go on with.");
+    create_exception!(
+        onedraw,
+        ModelError,
+        OnedrawError,
+        "A model that cannot be read, or not do what is asked."
+    );
+}
+
+/// Whatever can go wrong on the way.
+#[derive(Debug)]
+pub enum Error {
+    Param(ParamError),
+    Tensor(String),
+    Row(RowError),
+    Grammar(GrammarError),
+    Constraint(ConstraintError),
+    Model(ModelError),
+    Python(PyErr),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+macro_rules! from {
+    ($($type:ty => $variant:ident,)*) => {$(
+        impl From<$type> for Error {
+            fn from(error: $type) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+
+from! {
+    ParamError => Param,
+    RowError => Row,
+    GrammarError => Grammar,
+    ConstraintError => Constraint,
+    ModelError => Model,
+    PyErr => Python,
+}
+
+impl From<GenerateError> for Error {
+    fn from(error: GenerateError) -> Self {
+        match error {
+            GenerateError::Param(error) => Self::Param(error),
+            GenerateError::Row(error) => Self::Row(error),
+            GenerateError::Model(error) => Self::Model(error),
+            other => Self::Model(ModelError::Request(other.to_string())),
+        }
+    }
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> Self {
+        use exceptions as python;
+        match error {
+            Error::Param(error) => {
+                let raised = python::ParamError::new_err(error.to_string());
+                with_attributes(raised, |value| {
+                    value.setattr("field", error.field())?;
+                    value.setattr("message", error.message())
+                })
+            }
+            Error::Row(error) => row_error(&error),
+            Error::Grammar(error) => {
+                let raised = python::GrammarError::new_err(error.to_string());
+                with_attributes(raised, |value| {
+                    value.setattr("line", error.place().map(|place| place.line))?;
+                    value.setattr("column", error.place().map(|place| place.column))
+                })
+            }
+            Error::Tensor(message) => python::TensorError::new_err(message),
+            Error::Constraint(error) => python::ConstraintError::new_err(error.to_string()),
+            Error::Model(error) => python::ModelError::new_err(error.to_string()),
+            Error::Python(error) => error,
+        }
+    }
+}
+
+/// One row's error.
+pub fn row_error(error: &RowError) -> PyErr {
+    let raised = exceptions::RowError::new_err(error.to_string());
+    with_attributes(raised, |value| value.setattr("kind", error.kind()))
+}
+
+/// The error of several rows, which carries what the good ones gave.
+pub fn rows_error(py: Python<'_>, results: Vec<std::result::Result<Py<PyAny>, RowError>>) -> PyErr {
+    let named: Vec<(usize, &RowError)> =
+        results.iter().enumerate().filter_map(|(row, result)| Some((row, result.as_ref().err()?))).collect();
+    let first = named.iter().take(3).map(|(row, error)| format!("row {row}: {error}"));
+    let more = named.len().saturating_sub(3);
+    let and_more = (more > 0).then(|| format!("and {more} more rows"));
+    let lines: Vec<String> = first.chain(and_more).collect();
+    let raised = exceptions::RowsError::new_err(lines.join("; "));
+    let kind = named.first().map_or("", |(_, error)| error.kind());
+    with_attributes(raised, |value| {
+        let errors = PyDict::new(py);
+        let mut all = Vec::with_capacity(results.len());
+        for (row, result) in results.into_iter().enumerate() {
+            all.push(match result {
+                Ok(result) => result,
+                Err(error) => {
+                    let error = row_error(&error).into_value(py).into_any();
+                    errors.set_item(row, &error)?;
+                    error
+                }
+            });
+        }
+        value.setattr("kind", kind)?;
+        value.setattr("errors", errors)?;
+        value.setattr("results", all)
+    })
+}
+
+/// An exception with attributes; if one cannot be set, that is the exception.
+fn with_attributes(error: PyErr, set: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) -> PyErr {
+    Python::attach(|py| match set(error.value(py).as_any()) {
+        Ok(()) => error,
+        Err(other) => other,
+    })
+}

@@ -1,0 +1,548 @@
+//! Texts of a model: the embedded one, or that of a folder.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
+use onedraw::{Constraint, Kernel, ParamError, SamplingParams as Params};
+use onedraw_lm::generate::Texts;
+use onedraw_lm::speculate::{EarlyExit, Guesser, Ngram, Speculation};
+use onedraw_lm::{Asks, Beams, GenerationConfig, LanguageModel, Llama, ModelError, Run, Wanted, stories};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use self_cell::self_cell;
+
+use crate::beam::{Hypothesis, settings};
+use crate::error::{Error, Result};
+use crate::grammar::{Grammar, Matcher, Vocabulary, vocabulary};
+use crate::guarded::Guarded;
+use crate::params;
+use crate::result::ids;
+use crate::sampler::kernel;
+use crate::speculate::verify;
+use crate::text::{Event, Generated, RequestId};
+use crate::tokenizer::Tokenizer;
+
+/// A model that is open, with all that it came with.
+pub struct Opened {
+    llama: Llama,
+    tokenizer: Arc<onedraw_lm::Tokenizer>,
+    generation: GenerationConfig,
+    guesser: Guesser,
+    speculation: Speculation,
+    kernel: Kernel,
+}
+
+self_cell!(
+    /// A generator beside the model that it borrows.
+    struct Loop {
+        owner: Arc<Opened>,
+        #[not_covariant]
+        dependent: Decoder,
+    }
+);
+
+/// Passes between two looks at the interpreter's signals.
+const PASSES: usize = 8;
+
+type Decoder<'a> = onedraw_lm::Generator<'a, Llama>;
+
+impl Loop {
+    fn begin(opened: Arc<Opened>) -> Result<Self> {
+        Self::try_new(opened, |opened| {
+            let generator =
+                onedraw_lm::Generator::new(&opened.llama, &*opened.tokenizer).kernel(opened.kernel);
+            opened.guesser.beside(generator, &opened.llama, opened.speculation)
+        })
+        .map_err(Error::from)
+    }
+
+    fn add(
+        &mut self,
+        prompt: &[u32],
+        params: Params,
+        constraint: Option<&dyn Constraint>,
+    ) -> Result<onedraw_lm::RequestId> {
+        let request = self.with_dependent_mut(|_, generator| match constraint {
+            None => generator.add(prompt, params),
+            Some(constraint) => generator.add_constrained(prompt, params, constraint),
+        });
+        Ok(request?)
+    }
+
+    fn is_done(&self) -> bool {
+        self.with_dependent(|_, generator| generator.is_done())
+    }
+
+    /// At most so many passes.
+    fn steps(&mut self, passes: usize, mut event: impl FnMut(onedraw_lm::Event)) -> Result<()> {
+        self.with_dependent_mut(|_, generator| {
+            for _ in 0..passes {
+                if generator.is_done() {
+                    break;
+                }
+                generator.step()?.into_iter().for_each(&mut event);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Writes texts with a model: the small one of stories that is part of the package, or that of a Hugging Face folder (llama, mistral, qwen2, qwen3).
+///
+/// `threads` are the model's, 0: one for each core. `draft` says who guesses ahead: `"model"` (the embedded model's drafter), the folder of a smaller model, `"eagle"`,
+/// `"ngram"`, or a number of layers to leave after; `verify` how guesses are judged, `depth` and `width` how many there are at most. With `verify="exact"`, the
+/// default, guesses change no token.
+///
+/// Of the model's own settings act those that the parameters of a text leave open: with keyword arguments alone all of them, and up to 256 tokens.
+///
+/// >>> import onedraw
+/// >>> generator = onedraw.Generator()
+/// >>> generator.generate("Once upon a time", temperature=0, max_tokens=8).text
+/// ', there was a little girl named Lily.'
+#[pyclass(module = "onedraw", frozen)]
+pub struct Generator {
+    opened: Arc<Opened>,
+    /// What `tokenizer` gives.
+    tokenizer: Py<Tokenizer>,
+    /// The requests of `add`.
+    running: Guarded<Loop>,
+    is_embedded: bool,
+}
+
+impl Generator {
+    /// The parameters of a text: those given, or the model's own under the keyword arguments.
+    fn params_of(
+        &self,
+        py: Python<'_>,
+        given: Option<&Bound<'_, PyAny>>,
+        arguments: Option<&Bound<'_, PyDict>>,
+        prompt: usize,
+    ) -> Result<Params> {
+        /// The library's default is 16, which is no story.
+        const MAX_TOKENS: u32 = 256;
+        let generation = &self.opened.generation;
+        let says_length =
+            arguments.is_some_and(|arguments| arguments.contains("max_tokens").unwrap_or(false));
+        let mut params = match given.filter(|given| !given.is_none()) {
+            Some(given) => {
+                let mut params = params::read(py, Some(given), arguments)?;
+                if given.is_instance_of::<PyString>() && !says_length {
+                    params.max_tokens = MAX_TOKENS;
+                }
+                params
+            }
+            None => {
+                let mut own = generation.params.clone();
+                own.entry("max_tokens").or_insert(MAX_TOKENS.into());
+                let mut params = loop {
+                    let base = Params::from_value(own.clone().into()).and_then(|base| {
+                        params::SamplingParams::new(base).with(py, arguments).map_err(|error| match error {
+                            Error::Param(error) => error,
+                            other => ParamError::new("params", PyErr::from(other).to_string()),
+                        })
+                    });
+                    match base {
+                        Ok(params) => break params,
+                        Err(error) => {
+                            if !GenerationConfig::give_way(&mut own, &error) {
+                                // The same again, for its own words.
+                                break params::read(py, None, arguments)?;
+                            }
+                        }
+                    }
+                };
+                if !says_length {
+                    generation.limit(&mut params, prompt);
+                }
+                params
+            }
+        };
+        if params.eos_token_id.is_empty() {
+            params.eos_token_id.clone_from(&generation.eos_token_ids);
+        }
+        Ok(params)
+    }
+
+    /// A text, or its tokens.
+    fn prompt(&self, prompt: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
+        let tokens = match prompt.cast::<PyString>() {
+            Ok(text) => self.opened.tokenizer.encode(text.to_str()?)?,
+            Err(_) => ids(prompt)?,
+        };
+        match tokens.is_empty() {
+            true => Err(ModelError::Request(
+                "the prompt is empty, and the model has no token that begins a text".into(),
+            )
+            .into()),
+            false => Ok(tokens),
+        }
+    }
+
+    fn begin(&self, prompts: &[(Vec<u32>, Params)], constraint: Option<&dyn Constraint>) -> Result<Loop> {
+        let mut decoder = Loop::begin(self.opened.clone())?;
+        for (prompt, params) in prompts {
+            decoder.add(prompt, params.clone(), constraint)?;
+        }
+        Ok(decoder)
+    }
+}
+
+/// What a text must keep to: a grammar, or a matcher in the middle of a text.
+fn constraint(grammar: Option<&Bound<'_, PyAny>>) -> Result<Option<Box<dyn Constraint>>> {
+    let Some(grammar) = grammar.filter(|grammar| !grammar.is_none()) else { return Ok(None) };
+    if let Ok(grammar) = grammar.cast::<Grammar>() {
+        return Ok(Some(Box::new(grammar.get().0.start())));
+    }
+    let matcher = grammar.cast::<Matcher>().map_err(PyErr::from)?;
+    Ok(Some(matcher.get().fork_inner(grammar.py())?))
+}
+
+/// Whether an argument is several prompts: a list of texts, or of lists of tokens.
+fn is_several(prompt: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match prompt.cast::<PyList>() {
+        Ok(list) => match list.iter().next() {
+            Some(first) => Ok(first.is_instance_of::<PyString>() || first.hasattr("__len__")?),
+            None => Ok(false),
+        },
+        Err(_) => Ok(false),
+    }
+}
+
+#[pymethods]
+impl Generator {
+    #[new]
+    #[pyo3(signature = (folder=None, *, threads=0, kernel="auto", draft=None, verify="exact", depth=None, width=None))]
+    #[allow(clippy::too_many_arguments)] // They are keyword arguments.
+    fn new(
+        py: Python<'_>,
+        folder: Option<PathBuf>,
+        threads: usize,
+        kernel: &str,
+        draft: Option<&Bound<'_, PyAny>>,
+        verify: &str,
+        depth: Option<usize>,
+        width: Option<usize>,
+    ) -> Result<Self> {
+        let kernel = self::kernel(kernel)?;
+        let (llama, tokens, generation) = py.detach(|| match &folder {
+            Some(folder) => Ok::<_, ModelError>((
+                Llama::open(folder)?,
+                onedraw_lm::Tokenizer::open(folder)?,
+                GenerationConfig::open(folder)?,
+            )),
+            None => Ok((stories::model()?, stories::tokenizer()?, stories::generation_config()?)),
+        })?;
+        let llama = llama.on(kernel, threads)?;
+        if tokens.len() > llama.vocabulary() {
+            let message =
+                format!("the tokenizer has {} tokens, the model {}", tokens.len(), llama.vocabulary());
+            return Err(ModelError::Request(message).into());
+        }
+        let tokenizer = Arc::new(tokens);
+        let guesser = match draft.filter(|draft| !draft.is_none()) {
+            None => Guesser::Nobody,
+            Some(draft) => match (draft.extract::<usize>(), draft.extract::<PathBuf>()) {
+                (Ok(layers), _) => Guesser::Exit(EarlyExit::new(layers, &llama)?),
+                (_, Ok(name)) if name.as_os_str() == "eagle" => Guesser::eagle(folder.as_deref(), &llama)?,
+                (_, Ok(name)) if name.as_os_str() == "ngram" => Guesser::Text(Ngram::new(3)?),
+                (_, Ok(name)) if name.as_os_str() == "model" && folder.is_none() => {
+                    Guesser::draft(None, &llama, &tokenizer, kernel, threads)?
+                }
+                (_, Ok(name)) => Guesser::draft(Some(&name), &llama, &tokenizer, kernel, threads)?,
+                _ => {
+                    return Err(ParamError::new(
+                        "draft",
+                        "must be \"model\", \"eagle\", \"ngram\", a folder or a number of layers",
+                    )
+                    .into());
+                }
+            },
+        };
+        let mut speculation = Speculation::new(self::verify(verify)?);
+        speculation.depth = depth.unwrap_or(speculation.depth);
+        speculation.width = width.unwrap_or(speculation.width);
+        let is_embedded = folder.is_none();
+        let opened = Opened { llama, tokenizer: tokenizer.clone(), generation, guesser, speculation, kernel };
+        let opened = Arc::new(opened);
+        let running = Guarded::new(Loop::begin(opened.clone())?);
+        Ok(Self { opened, tokenizer: Py::new(py, Tokenizer(tokenizer))?, running, is_embedded })
+    }
+
+    /// The model's tokens.
+    #[getter]
+    fn tokenizer(&self, py: Python<'_>) -> Py<Tokenizer> {
+        self.tokenizer.clone_ref(py)
+    }
+
+    /// The number of logits in a row.
+    #[getter]
+    fn vocabulary_size(&self) -> usize {
+        self.opened.llama.vocabulary()
+    }
+
+    /// The most positions of a text.
+    #[getter]
+    fn context(&self) -> usize {
+        self.opened.llama.context()
+    }
+
+    /// The tokens that end a text.
+    #[getter]
+    fn eos_token_ids(&self) -> Vec<u32> {
+        self.opened.generation.eos_token_ids.clone()
+    }
+
+    /// The model's tokens for grammars.
+    fn vocabulary(&self, py: Python<'_>) -> Result<Vocabulary> {
+        vocabulary(
+            self.tokenizer.bind(py).get(),
+            self.opened.llama.vocabulary(),
+            &self.opened.generation.eos_token_ids,
+        )
+    }
+
+    /// What a text with these arguments is written with: the parameters, with the model's own settings under them.
+    #[pyo3(signature = (params=None, **parameters))]
+    fn params(
+        &self,
+        py: Python<'_>,
+        params: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyDict>>,
+    ) -> Result<params::SamplingParams> {
+        Ok(params::SamplingParams::new(self.params_of(py, params, parameters, 0)?))
+    }
+
+    /// Writes what follows a prompt, a text or its tokens: a `Generated`, or for several prompts or where `n` is above 1 a list of them. Several prompts may
+    /// have a list of parameters; `grammar` is a `Grammar` or a `Matcher` that the texts keep to.
+    #[pyo3(signature = (prompt, params=None, *, grammar=None, **parameters))]
+    fn generate<'py>(
+        &self,
+        prompt: &Bound<'py, PyAny>,
+        params: Option<&Bound<'py, PyAny>>,
+        grammar: Option<&Bound<'py, PyAny>>,
+        parameters: Option<&Bound<'py, PyDict>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let py = prompt.py();
+        let is_several = is_several(prompt)?;
+        let prompts =
+            if is_several { prompt.try_iter()?.collect::<PyResult<Vec<_>>>()? } else { vec![prompt.clone()] };
+        let lists = params.and_then(|params| params.cast::<PyList>().ok());
+        if let Some(list) = lists.filter(|list| list.len() != prompts.len()) {
+            let message = format!(
+                "are {} for {} prompts; give one for all, or one a prompt",
+                list.len(),
+                prompts.len()
+            );
+            return Err(ParamError::new("params", message).into());
+        }
+        let mut requests = Vec::with_capacity(prompts.len());
+        for (i, prompt) in prompts.iter().enumerate() {
+            let own = lists.map(|list| list.get_item(i)).transpose()?;
+            let tokens = self.prompt(prompt)?;
+            let params = self.params_of(py, own.as_ref().or(params), parameters, tokens.len())?;
+            requests.push((tokens, params));
+        }
+        let is_one = !is_several && requests.iter().all(|(_, params)| params.n == 1);
+        let constraint = constraint(grammar)?;
+        let mut decoder = self.begin(&requests, constraint.as_deref())?;
+        let mut texts = Texts::default();
+        while !decoder.is_done() {
+            // Ctrl-C is seen between passes.
+            py.check_signals()?;
+            py.detach(|| decoder.steps(PASSES, |event| texts.push(event)))?;
+        }
+        let texts = texts.into_generated();
+        let mut generated = texts.into_iter().map(Generated).collect::<Vec<_>>();
+        match (is_one, generated.len()) {
+            (true, 1) => Ok(Bound::new(py, generated.remove(0))?.into_any()),
+            _ => Ok(generated.into_pyobject(py)?.into_any()),
+        }
+    }
+
+    /// Writes what follows a prompt, an `Event` a token, as it comes. Arguments are those of `generate`, for one prompt.
+    ///
+    /// >>> import onedraw
+    /// >>> for event in onedraw.Generator().stream("Once upon a time", seed=7, max_tokens=4):
+    /// ...     print(event.text, end="|")
+    /// , there was a|
+    #[pyo3(signature = (prompt, params=None, *, grammar=None, **parameters))]
+    fn stream(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        params: Option<&Bound<'_, PyAny>>,
+        grammar: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Stream> {
+        let tokens = self.prompt(prompt)?;
+        let params = self.params_of(prompt.py(), params, parameters, tokens.len())?;
+        let constraint = constraint(grammar)?;
+        let decoder = self.begin(&[(tokens, params)], constraint.as_deref())?;
+        Ok(Stream(Guarded::new((decoder, VecDeque::new()))))
+    }
+
+    /// Takes a request beside those on their way; `step` writes on. Texts join and leave between two passes, and none depends on another.
+    ///
+    /// >>> import onedraw
+    /// >>> generator = onedraw.Generator()
+    /// >>> first = generator.add("Once upon a time", seed=1, max_tokens=3)
+    /// >>> second = generator.add("The dog", seed=2, max_tokens=2)
+    /// >>> ended = []
+    /// >>> while not generator.is_done:
+    /// ...     ended += [event.request for event in generator.step() if event.is_last]
+    /// >>> ended == [second, first]
+    /// True
+    #[pyo3(signature = (prompt, params=None, *, grammar=None, **parameters))]
+    fn add(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        params: Option<&Bound<'_, PyAny>>,
+        grammar: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyDict>>,
+    ) -> Result<RequestId> {
+        let py = prompt.py();
+        let tokens = self.prompt(prompt)?;
+        let params = self.params_of(py, params, parameters, tokens.len())?;
+        let constraint = constraint(grammar)?;
+        Ok(RequestId(
+            self.running.with(py, move |running| running.add(&tokens, params, constraint.as_deref()))??,
+        ))
+    }
+
+    /// One pass for the requests of `add`: every text that has read its prompt goes on by a token, or by several where guesses hold; the others read on.
+    fn step(&self, py: Python<'_>) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        self.running.with(py, |running| running.steps(1, |event| events.push(Event(event))))??;
+        Ok(events)
+    }
+
+    /// Ends a request of `add`; the last events of its texts, with what was held back.
+    fn cancel(&self, py: Python<'_>, request: &Bound<'_, RequestId>) -> Result<Vec<Event>> {
+        let request = request.get().0;
+        let events = self
+            .running
+            .with(py, |running| running.with_dependent_mut(|_, generator| generator.cancel(request)))?;
+        Ok(events.into_iter().map(Event).collect())
+    }
+
+    /// Whether no request of `add` is on its way.
+    #[getter]
+    fn is_done(&self, py: Python<'_>) -> Result<bool> {
+        self.running.with(py, |running| running.is_done())
+    }
+
+    /// The best texts after a prompt by beam search, `n` of them, as `Hypothesis` with their text. The settings are those of `BeamSearch`.
+    ///
+    /// >>> import onedraw
+    /// >>> onedraw.Generator().beams("Once upon a", width=3, max_tokens=4)[0].text
+    /// ' time, there was'
+    #[pyo3(signature = (prompt, params=None, *, width=4, style="hf", length_penalty=1.0, early_stopping=None, groups=1, diversity_penalty=0.0, stochastic=false, grammar=None, **parameters))]
+    #[allow(clippy::too_many_arguments)] // They are keyword arguments.
+    fn beams(
+        &self,
+        prompt: &Bound<'_, PyAny>,
+        params: Option<&Bound<'_, PyAny>>,
+        width: usize,
+        style: &str,
+        length_penalty: f64,
+        early_stopping: Option<&Bound<'_, PyAny>>,
+        groups: usize,
+        diversity_penalty: f64,
+        stochastic: bool,
+        grammar: Option<&Bound<'_, PyAny>>,
+        parameters: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Vec<Hypothesis>> {
+        let py = prompt.py();
+        let tokens = self.prompt(prompt)?;
+        let params = self.params_of(py, params, parameters, tokens.len())?;
+        let settings = settings(width, style, length_penalty, early_stopping, groups, diversity_penalty)?;
+        let constraint = constraint(grammar)?;
+        let opened = &self.opened;
+        py.detach(move || {
+            let mut beams = Beams::new(&opened.llama, &*opened.tokenizer).kernel(opened.kernel);
+            if let Some(constraint) = &constraint {
+                beams = beams.constrained(&**constraint);
+            }
+            if stochastic {
+                let (drawn, _) = beams.draw(&tokens, params, width)?;
+                return Ok(drawn
+                    .into_iter()
+                    .map(|found| Hypothesis::drawn(found.hypothesis, Some(found.text)))
+                    .collect());
+            }
+            let found = beams.search(&tokens, params, settings)?;
+            Ok(found.into_iter().map(|found| Hypothesis::found(found.hypothesis, Some(found.text))).collect())
+        })
+    }
+
+    /// The logits after every token of a prompt, [positions, V], float32: row i predicts token i + 1, the last one what follows.
+    ///
+    /// >>> import onedraw
+    /// >>> generator = onedraw.Generator()
+    /// >>> rows = generator.logits("Once upon a")
+    /// >>> generator.tokenizer.piece(onedraw.sample(rows[-1], temperature=0).token)
+    /// ' time'
+    fn logits<'py>(&self, prompt: &Bound<'py, PyAny>) -> Result<Bound<'py, PyArray2<f32>>> {
+        let py = prompt.py();
+        let tokens = self.prompt(prompt)?;
+        let (llama, count) = (&self.opened.llama, tokens.len());
+        if count > llama.context() {
+            let message = format!(
+                "the prompt has {count} tokens, more than the model's context of {}",
+                llama.context()
+            );
+            return Err(ModelError::Request(message).into());
+        }
+        if let Some(token) = tokens.iter().find(|&&token| token as usize >= llama.vocabulary()) {
+            let message =
+                format!("token {token} of the prompt is outside the vocabulary of {}", llama.vocabulary());
+            return Err(ModelError::Request(message).into());
+        }
+        let mut answers = py.detach(|| {
+            let mut memory = llama.start();
+            let asks = Asks { logits: Wanted::All, ..Asks::default() };
+            llama.forward(&mut [Run { asks, ..Run::line(&mut memory, &tokens) }])
+        })?;
+        let logits = answers.pop().map(|answer| answer.logits).unwrap_or_default();
+        Ok(logits.into_pyarray(py).reshape([count, llama.vocabulary()])?)
+    }
+
+    fn __repr__(&self) -> String {
+        let name = if self.is_embedded { "the model of stories" } else { "a model" };
+        format!(
+            "Generator({name}, {} tokens, context {})",
+            self.opened.llama.vocabulary(),
+            self.opened.llama.context()
+        )
+    }
+}
+
+/// The events of one request, as they come.
+#[pyclass(module = "onedraw", frozen)]
+pub struct Stream(Guarded<(Loop, VecDeque<onedraw_lm::Event>)>);
+
+#[pymethods]
+impl Stream {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> Result<Option<Event>> {
+        loop {
+            py.check_signals()?;
+            let (event, is_done) = self.0.with(py, |(decoder, waiting)| {
+                if waiting.is_empty() {
+                    decoder.steps(1, |event| waiting.push_back(event))?;
+                }
+                Ok::<_, Error>((waiting.pop_front(), decoder.is_done()))
+            })??;
+            match event {
+                Some(event) => return Ok(Some(Event(event))),
+                None if is_done => return Ok(None),
+                // A part of the prompt was read.
+                None => {}
+            }
+        }
+    }
+}

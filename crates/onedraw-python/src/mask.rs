@@ -1,0 +1,41 @@
+//! Masks from Python: the tokens that may be drawn.
+
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::error::Result;
+use crate::value::type_name;
+
+/// A mask: 32-bit words, 32 tokens each, lowest bit first (what a grammar gives, ours or another engine's), or a bool for every token.
+pub fn read(mask: Option<&Bound<'_, PyAny>>) -> Result<Option<Vec<u32>>> {
+    let Some(mask) = mask.filter(|mask| !mask.is_none()) else { return Ok(None) };
+    let array = mask.py().import("numpy")?.call_method1("asarray", (mask,))?;
+    if let Ok(words) = array.extract::<PyReadonlyArray1<'_, u32>>() {
+        return Ok(Some(words.as_array().to_vec()));
+    }
+    if let Ok(words) = array.extract::<PyReadonlyArray1<'_, i32>>() {
+        return Ok(Some(words.as_array().iter().map(|word| word.cast_unsigned()).collect()));
+    }
+    if let Ok(flags) = array.cast::<PyArray1<bool>>() {
+        let flags = flags.readonly();
+        let mut words = vec![0; flags.as_array().len().div_ceil(32)];
+        for (token, _) in flags.as_array().iter().enumerate().filter(|(_, is_allowed)| **is_allowed) {
+            words[token / 32] |= 1 << (token % 32);
+        }
+        return Ok(Some(words));
+    }
+    let shape = array.getattr("shape")?;
+    let message = format!(
+        "a mask is one row of 32-bit words, 32 tokens each, or of bools, one a token; not an object of the type {} with the dtype {} and the shape {shape}",
+        type_name(mask),
+        array.getattr("dtype")?,
+    );
+    Err(PyTypeError::new_err(message).into())
+}
+
+/// Masks of several rows: None, or a list with an entry a row, each a mask or None. Rows after the last have none.
+pub fn read_each(masks: Option<&Bound<'_, PyAny>>) -> Result<Vec<Option<Vec<u32>>>> {
+    let Some(masks) = masks.filter(|masks| !masks.is_none()) else { return Ok(Vec::new()) };
+    masks.try_iter()?.map(|mask| read(Some(&mask?))).collect()
+}

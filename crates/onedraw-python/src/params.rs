@@ -1,0 +1,404 @@
+//! Parameters: the library's, as an object of keyword arguments.
+
+use std::collections::BTreeMap;
+
+use onedraw::import::Source;
+use onedraw::{ParamError, PenaltyScope, SamplingParams as Params};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+
+use crate::error::Result;
+use crate::stage::Staged;
+use crate::value::{Fields, type_name};
+
+/// Every parameter of a sequence. Names and defaults are the library's; an unknown name is an error, and so is a value that cannot be.
+///
+/// It does not change once it is made: `replace` makes another one. README.md of the project says what each parameter does.
+///
+/// >>> import onedraw
+/// >>> params = onedraw.SamplingParams(temperature=0.7, top_p=0.9, seed=42)
+/// >>> params
+/// SamplingParams(temperature=0.7, top_p=0.9, seed=42)
+/// >>> params.replace(top_k=50).top_k
+/// 50
+/// >>> onedraw.SamplingParams(top_p=1.5)
+/// Traceback (most recent call last):
+/// onedraw.ParamError: top_p: must be in (0, 1], not 1.5
+#[pyclass(module = "onedraw", frozen)]
+pub struct SamplingParams {
+    params: Params,
+    order: Option<Staged>,
+}
+
+/// Makes a getter of each field, and what goes over all of them.
+macro_rules! fields {
+    ($($(#[doc = $doc:literal])* $name:ident: $type:ty,)*) => {
+        #[pymethods]
+        impl SamplingParams {
+            $(
+                $(#[doc = $doc])*
+                #[getter]
+                fn $name(&self) -> $type {
+                    self.params.$name.clone()
+                }
+            )*
+        }
+
+        /// The names of the fields that are plain values.
+        const PLAIN: &[&str] = &[$(stringify!($name)),*];
+
+        /// Takes one field over.
+        fn take_over(to: &mut Params, from: &Params, name: &str) {
+            match name {
+                $(stringify!($name) => to.$name.clone_from(&from.$name),)*
+                "penalty_scope" => to.penalty_scope = from.penalty_scope,
+                "logprobs_mode" => to.logprobs_mode = from.logprobs_mode,
+                _ => {}
+            }
+        }
+
+        /// Whether a field is not as it is by default.
+        fn is_set(params: &Params, default: &Params, name: &str) -> bool {
+            match name {
+                $(stringify!($name) => params.$name != default.$name,)*
+                "penalty_scope" => params.penalty_scope != default.penalty_scope,
+                "logprobs_mode" => params.logprobs_mode != default.logprobs_mode,
+                _ => params.order.is_some(),
+            }
+        }
+    };
+}
+
+fields! {
+    /// Divides the logits, 0 to 10^6; below 10^-5 the draw is greedy.
+    temperature: f64,
+    /// Keeps the k best tokens; 0 or -1: off.
+    top_k: i64,
+    /// Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off.
+    top_p: f64,
+    /// Keeps tokens at least this share as likely as the best, in [0, 1]; 0: off.
+    min_p: f64,
+    /// Divides a positive logit and multiplies another, once for each token seen in prompt or output; above 0.
+    repetition_penalty: f64,
+    /// Subtracted once for each time a token was seen in the output.
+    frequency_penalty: f64,
+    /// Subtracted once if a token was seen in the output.
+    presence_penalty: f64,
+    /// Penalties look at the last so many tokens of prompt and output; 0: at all.
+    penalty_window: u32,
+    /// Added to single logits, by token.
+    logit_bias: BTreeMap<u32, f64>,
+    /// If set, only these may be drawn.
+    allowed_token_ids: Option<Vec<u32>>,
+    /// Token sequences that must not appear in the output.
+    bad_words_ids: Vec<Vec<u32>>,
+    /// EOS and stop ids are masked until so many tokens are written.
+    min_tokens: u32,
+    /// Generation ends after so many tokens.
+    max_tokens: u32,
+    /// Generation ends where one of these appears in the text.
+    stop: Vec<String>,
+    /// Generation ends when one of these is drawn.
+    stop_token_ids: Vec<u32>,
+    /// Whether generation goes on after EOS.
+    ignore_eos: bool,
+    /// Whether the stop string stays in the text.
+    include_stop_str_in_output: bool,
+    /// The end-of-sequence ids.
+    eos_token_id: Vec<u32>,
+    /// Names the noise; None: drawn from the system and reported with the result.
+    seed: Option<u64>,
+    /// How many sequences to draw from one prompt.
+    n: u32,
+    /// Report the drawn token's logprob and the best so many; 0: the drawn token alone, -1: all.
+    logprobs: Option<i64>,
+    /// As `logprobs`, for each token of the prompt.
+    prompt_logprobs: Option<i64>,
+    /// Phrases that must not appear in the text.
+    banned_strings: Vec<String>,
+    /// The prompt, for penalties.
+    prompt_token_ids: Vec<u32>,
+    /// The tokens written so far; their number is the position of the next draw.
+    output_token_ids: Vec<u32>,
+    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1: off.
+    typical_p: f64,
+    /// Keeps logits within so many standard deviations of the best; 0: off.
+    top_n_sigma: f64,
+    /// Keeps tokens at least this likely, in [0, 1]; 0: off.
+    epsilon_cutoff: f64,
+    /// As `epsilon_cutoff`, with a bar that falls where the entropy is high; 0: off.
+    eta_cutoff: f64,
+    /// Keeps tokens at least `top_a` times the square of the best probability likely; 0: off.
+    top_a: f64,
+    /// How often XTC removes all but the least likely of the tokens above its threshold; 0: off.
+    xtc_probability: f64,
+    /// The probability from which a token is a top choice to XTC.
+    xtc_threshold: f64,
+    /// Tokens that XTC never removes.
+    xtc_protected_token_ids: Vec<u32>,
+    /// Mirostat's version, 1 or 2; 0: off.
+    mirostat: u8,
+    /// The surprise that mirostat aims at, in bits.
+    mirostat_tau: f64,
+    /// How fast mirostat learns.
+    mirostat_eta: f64,
+    /// Where mirostat stands, in bits; None: twice `mirostat_tau`.
+    mirostat_mu: Option<f64>,
+    /// How far the temperature may go from `temperature` with the entropy; 0: not at all.
+    dynatemp_range: f64,
+    /// The power of the entropy's share that sets the temperature.
+    dynatemp_exponent: f64,
+    /// The strength of quadratic smoothing; 0: off.
+    smoothing_factor: f64,
+    /// The share of a cubic term in the smoothing, 1 (none) to 3.
+    smoothing_curve: f64,
+    /// The strength of DRY, which penalises a token that would go on with a repetition; 0: off.
+    dry_multiplier: f64,
+    /// DRY's penalty grows by this factor with each token of the repetition.
+    dry_base: f64,
+    /// Repetitions shorter than this are not penalised.
+    dry_allowed_length: u32,
+    /// DRY looks at the last so many tokens; 0: at all.
+    dry_penalty_last_n: u32,
+    /// Token sequences over which DRY sees no repetition.
+    dry_sequence_breakers: Vec<Vec<u32>>,
+    /// No sequence of so many tokens appears twice in prompt and output; 0: off.
+    no_repeat_ngram_size: u32,
+}
+
+/// All names.
+fn names() -> impl Iterator<Item = &'static str> {
+    PLAIN.iter().copied().chain(["penalty_scope", "logprobs_mode", "order"])
+}
+
+impl SamplingParams {
+    pub fn new(params: Params) -> Self {
+        let order = params.order.clone().map(Staged::plain);
+        Self { params, order }
+    }
+
+    /// The library's.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// With keyword arguments over it.
+    pub fn with(&self, py: Python<'_>, arguments: Option<&Bound<'_, PyDict>>) -> Result<Params> {
+        Ok(Self::over(Some(self), arguments, py)?.params)
+    }
+
+    /// Keyword arguments over a base.
+    fn over(base: Option<&Self>, arguments: Option<&Bound<'_, PyDict>>, py: Python<'_>) -> Result<Self> {
+        let order_of =
+            |base: Option<&Self>| base.and_then(|base| base.order.as_ref().map(|order| order.copy(py)));
+        let Some(arguments) = arguments.filter(|arguments| !arguments.is_empty()) else {
+            let params = base.map_or_else(Params::default, |base| base.params.clone());
+            return Ok(Self { params, order: order_of(base) });
+        };
+        // A stage of a user's own is no text.
+        let given = Params::from_deserializer(Fields { arguments, without: "order" })?;
+        let mut params = match base {
+            None => given,
+            Some(base) => {
+                let mut params = base.params.clone();
+                for name in arguments.keys() {
+                    take_over(&mut params, &given, name.cast::<PyString>().map_err(PyErr::from)?.to_str()?);
+                }
+                params
+            }
+        };
+        let order = match arguments.get_item("order")? {
+            Some(order) => Staged::read(&order)?,
+            None => order_of(base),
+        };
+        params.order = order.as_ref().map(|order| order.order.clone());
+        params.validate()?;
+        Ok(Self { params, order })
+    }
+
+    /// A field as a Python object.
+    fn field<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        slf.getattr(name)
+    }
+}
+
+#[pymethods]
+impl SamplingParams {
+    #[new]
+    #[pyo3(signature = (**parameters))]
+    fn make(py: Python<'_>, parameters: Option<&Bound<'_, PyDict>>) -> Result<Self> {
+        Self::over(None, parameters, py)
+    }
+
+    /// Whether frequency and presence penalty count the output alone, or the prompt too: `output` or `all`.
+    #[getter]
+    fn penalty_scope(&self) -> &'static str {
+        match self.params.penalty_scope {
+            PenaltyScope::Output => "output",
+            PenaltyScope::All => "all",
+        }
+    }
+
+    /// What reported numbers are taken from: `raw_logprobs`, `raw_logits`, `processed_logprobs` or `processed_logits`.
+    #[getter]
+    fn logprobs_mode(&self) -> &'static str {
+        self.params.logprobs_mode.name()
+    }
+
+    /// The order of the stages: a list of names and of stages of your own; None: vLLM's.
+    #[getter]
+    fn order<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.order.as_ref().map(|order| Ok(order.to_list(py)?.into_any())).transpose()
+    }
+
+    /// The same with other values.
+    #[pyo3(signature = (**parameters))]
+    fn replace(&self, py: Python<'_>, parameters: Option<&Bound<'_, PyDict>>) -> Result<Self> {
+        Self::over(Some(self), parameters, py)
+    }
+
+    /// The same with a stage, an `Edit` or a `Truncation` or one by name, set in before another one.
+    fn with_stage(&self, stage: &Bound<'_, PyAny>, before: &Bound<'_, PyAny>) -> Result<Self> {
+        let py = stage.py();
+        let order = match &self.order {
+            Some(order) => order.with(py, stage, before)?,
+            None => Staged::plain(onedraw::Order::default()).with(py, stage, before)?,
+        };
+        let params = Params { order: Some(order.order.clone()), ..self.params.clone() };
+        params.validate()?;
+        Ok(Self { params, order: Some(order) })
+    }
+
+    /// All parameters by name.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(slf.py());
+        for name in names() {
+            fields.set_item(name, Self::field(slf, name)?)?;
+        }
+        Ok(fields)
+    }
+
+    /// All parameters as JSON. A stage of your own has none, which is an error.
+    fn to_json(&self) -> Result<String> {
+        serde_json::to_string(&self.params)
+            .map_err(|error| ParamError::new("order", error.to_string()).into())
+    }
+
+    /// Reads one JSON object, as the program does.
+    ///
+    /// >>> import onedraw
+    /// >>> onedraw.SamplingParams.from_json('{"temperature": 0.7, "logit_bias": {"3": 1.5}}')
+    /// SamplingParams(temperature=0.7, logit_bias={3: 1.5})
+    #[staticmethod]
+    fn from_json(text: &str) -> Result<Self> {
+        Ok(Self::new(Params::from_json(text)?))
+    }
+
+    /// Settings of another system, one JSON object, as parameters, and a line for each thing that could not be carried over or became another.
+    /// `source` is `openai`, `vllm`, `llama.cpp` or `hf`; None: the fields tell it.
+    ///
+    /// >>> import onedraw
+    /// >>> params, notes = onedraw.SamplingParams.import_settings('{"temp": 0.6, "top_k": 40}', "llama.cpp")
+    /// >>> params.temperature, params.top_k
+    /// (0.6, 40)
+    #[staticmethod]
+    #[pyo3(signature = (json, source=None))]
+    fn import_settings(json: &str, source: Option<&str>) -> Result<(Self, Vec<String>)> {
+        let source = source.map(str::parse::<Source>).transpose()?;
+        let imported = onedraw::import::import(json, source)?;
+        Ok((Self::new(imported.params.clone()), imported.notes.iter().map(ToString::to_string).collect()))
+    }
+
+    /// A preset: `creative`, `precise`, `balanced` or `deterministic`.
+    ///
+    /// >>> import onedraw
+    /// >>> onedraw.SamplingParams.preset("balanced")
+    /// SamplingParams(temperature=0.7, top_k=50, top_p=0.9)
+    #[staticmethod]
+    fn preset(name: &str) -> Result<Self> {
+        match onedraw::presets::by_name(name) {
+            Some(params) => Ok(Self::new(params)),
+            None => {
+                let names = onedraw::presets::NAMES.join(", ");
+                Err(ParamError::new("preset", format!("{name:?} is not a preset; the presets are {names}"))
+                    .into())
+            }
+        }
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().params == self.params)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let set = Self::changed(slf)?;
+        let fields = set.iter().map(|(name, value)| Ok(format!("{name}={}", value.repr()?)));
+        Ok(format!("SamplingParams({})", fields.collect::<PyResult<Vec<_>>>()?.join(", ")))
+    }
+
+    fn __getnewargs_ex__<'py>(slf: &Bound<'py, Self>) -> PyResult<((), Bound<'py, PyDict>)> {
+        Ok(((), Self::changed(slf)?))
+    }
+
+    /// The parameters that are not as they are by default.
+    fn changed<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let (fields, default) = (PyDict::new(slf.py()), Params::default());
+        for name in names().filter(|name| is_set(&slf.get().params, &default, name)) {
+            fields.set_item(name, Self::field(slf, name)?)?;
+        }
+        Ok(fields)
+    }
+}
+
+/// Parameters as a function takes them: an object, a dict, a preset's name or nothing, and keyword arguments over it.
+pub fn read(
+    py: Python<'_>,
+    given: Option<&Bound<'_, PyAny>>,
+    arguments: Option<&Bound<'_, PyDict>>,
+) -> Result<Params> {
+    let Some(given) = given.filter(|given| !given.is_none()) else {
+        return Ok(SamplingParams::over(None, arguments, py)?.params);
+    };
+    if let Ok(params) = given.cast::<SamplingParams>() {
+        return match arguments {
+            None => Ok(params.get().params.clone()),
+            Some(_) => Ok(SamplingParams::over(Some(params.get()), arguments, py)?.params),
+        };
+    }
+    let base = if let Ok(fields) = given.cast::<PyDict>() {
+        SamplingParams::over(None, Some(fields), py)?
+    } else if let Ok(name) = given.cast::<PyString>() {
+        SamplingParams::preset(name.to_str()?)?
+    } else {
+        let message = format!(
+            "params are SamplingParams, a dict, a preset's name or None, not an object of the type {}",
+            type_name(given)
+        );
+        return Err(PyTypeError::new_err(message).into());
+    };
+    Ok(SamplingParams::over(Some(&base), arguments, py)?.params)
+}
+
+/// As [`read`], for rows: one for all, or a list of one a row.
+pub fn read_each(
+    py: Python<'_>,
+    given: Option<&Bound<'_, PyAny>>,
+    arguments: Option<&Bound<'_, PyDict>>,
+    rows: usize,
+) -> Result<Vec<Params>> {
+    let list = given.filter(|given| {
+        given.is_instance_of::<pyo3::types::PyList>() || given.is_instance_of::<pyo3::types::PyTuple>()
+    });
+    let Some(list) = list else {
+        return Ok(vec![read(py, given, arguments)?; rows]);
+    };
+    let each = list.try_iter()?.map(|item| read(py, Some(&item?), arguments)).collect::<Result<Vec<_>>>()?;
+    match each.len() == rows {
+        true => Ok(each),
+        false => {
+            let message = format!("are {} for {rows} rows; give one for all, or one a row", each.len());
+            Err(ParamError::new("params", message).into())
+        }
+    }
+}

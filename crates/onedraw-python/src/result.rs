@@ -1,0 +1,392 @@
+//! What comes out of a draw: a token, several, a whole distribution.
+
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
+use onedraw::RowError;
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PySlice};
+
+use crate::display::{self, Bar};
+use crate::error::rows_error;
+
+/// A token with its logprob (or logit, as the mode says) and its rank.
+#[pyclass(module = "onedraw", frozen, eq, get_all)]
+#[derive(Clone, PartialEq)]
+pub struct TokenLogprob {
+    /// The id.
+    token: u32,
+    /// The natural logarithm of its probability; in the logits modes its logit.
+    logprob: f64,
+    /// 1 + the tokens before it in the order.
+    rank: u32,
+}
+
+#[pymethods]
+impl TokenLogprob {
+    #[new]
+    fn new(token: u32, logprob: f64, rank: u32) -> Self {
+        Self { token, logprob, rank }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("TokenLogprob(token={}, logprob={:.4}, rank={})", self.token, self.logprob, self.rank)
+    }
+
+    fn __getnewargs__(&self) -> (u32, f64, u32) {
+        (self.token, self.logprob, self.rank)
+    }
+}
+
+pub fn token_logprobs(logprobs: &[onedraw::TokenLogprob]) -> Vec<TokenLogprob> {
+    logprobs
+        .iter()
+        .map(|&onedraw::TokenLogprob { token, logprob, rank }| TokenLogprob { token, logprob, rank })
+        .collect()
+}
+
+/// A drawn token. As an index or an int it is the token's id.
+///
+/// >>> import onedraw
+/// >>> sampled = onedraw.sample([1.5, 0.2, 3.1, -4.0], temperature=0.8, seed=42, logprobs=1)
+/// >>> sampled.token, sampled.rank, int(sampled)
+/// (2, 1, 2)
+#[pyclass(module = "onedraw", frozen)]
+pub struct Sampled(pub onedraw::Sampled);
+
+#[pymethods]
+impl Sampled {
+    /// The token.
+    #[getter]
+    fn token(&self) -> u32 {
+        self.0.token
+    }
+
+    /// The seed that drew it.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.0.seed
+    }
+
+    /// The number of output tokens before it.
+    #[getter]
+    fn position(&self) -> u32 {
+        self.0.position
+    }
+
+    /// Which of the `n` sequences it belongs to.
+    #[getter]
+    fn sequence(&self) -> u32 {
+        self.0.sequence
+    }
+
+    /// Its probability, where `logprobs` is set; else None.
+    #[getter]
+    fn probability(&self) -> Option<f64> {
+        self.0.probability
+    }
+
+    /// Its logprob (in the logits modes its logit), where `logprobs` is set; else None.
+    #[getter]
+    fn logprob(&self) -> Option<f64> {
+        self.0.logprob
+    }
+
+    /// 1 + the tokens before it in the order, where `logprobs` is set; else None.
+    #[getter]
+    fn rank(&self) -> Option<u32> {
+        self.0.rank
+    }
+
+    /// The drawn token, then the best others, where `logprobs` is set; else empty.
+    #[getter]
+    fn logprobs(&self) -> Vec<TokenLogprob> {
+        token_logprobs(&self.0.logprobs)
+    }
+
+    /// Where mirostat stands once the token is accepted, where it is on; else None.
+    #[getter]
+    fn mirostat_mu(&self) -> Option<f64> {
+        self.0.mirostat_mu
+    }
+
+    /// All of it by name.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        fields.set_item("token", self.0.token)?;
+        fields.set_item("seed", self.0.seed)?;
+        fields.set_item("position", self.0.position)?;
+        fields.set_item("sequence", self.0.sequence)?;
+        fields.set_item("probability", self.0.probability)?;
+        fields.set_item("logprob", self.0.logprob)?;
+        fields.set_item("rank", self.0.rank)?;
+        let listed = PyList::empty(py);
+        for entry in &self.0.logprobs {
+            let one = PyDict::new(py);
+            one.set_item("token", entry.token)?;
+            one.set_item("logprob", entry.logprob)?;
+            one.set_item("rank", entry.rank)?;
+            listed.append(one)?;
+        }
+        fields.set_item("logprobs", listed)?;
+        fields.set_item("mirostat_mu", self.0.mirostat_mu)?;
+        Ok(fields)
+    }
+
+    fn __index__(&self) -> u32 {
+        self.0.token
+    }
+
+    fn __int__(&self) -> u32 {
+        self.0.token
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+
+    fn __repr__(&self) -> String {
+        let onedraw::Sampled { token, seed, position, sequence, probability, logprob, rank, .. } = self.0;
+        let mut text = format!("Sampled(token={token}");
+        if let (Some(logprob), Some(probability), Some(rank)) = (logprob, probability, rank) {
+            text += &format!(", logprob={logprob:.4}, probability={probability:.4}, rank={rank}");
+        }
+        text += &format!(", seed={seed}, position={position}");
+        if sequence > 0 {
+            text += &format!(", sequence={sequence}");
+        }
+        text + ")"
+    }
+
+    fn _repr_html_(&self) -> String {
+        let onedraw::Sampled { token, seed, position, ref logprobs, .. } = self.0;
+        // In the logits modes the numbers are no probabilities: they have no bars.
+        let is_logprobs = self
+            .0
+            .probability
+            .zip(self.0.logprob)
+            .is_some_and(|(p, l)| (onedraw::math::exp(l) - p).abs() < 1e-9);
+        let bars = logprobs.iter().filter(|_| is_logprobs).take(display::BARS);
+        let bars = bars
+            .map(|entry| Bar::of_token(entry.token, onedraw::math::exp(entry.logprob), entry.token == token));
+        let bars: Vec<Bar> = bars.collect();
+        display::chart(&format!("token {token}"), &bars, &format!("seed {seed}, position {position}"))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        let read = py.get_type::<Self>().getattr("from_json")?;
+        let json = serde_json::to_string(&self.0)
+            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))?;
+        Ok((read, (json,)))
+    }
+
+    /// One that was written with `to_json`.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        serde_json::from_str(text)
+            .map(Self)
+            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+    }
+
+    /// All of it as JSON.
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.0)
+            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+    }
+}
+
+/// The tokens of several rows: a sequence of `Sampled`, with arrays of what they have in common.
+///
+/// >>> import onedraw, numpy as np
+/// >>> onedraw.sample(np.zeros((3, 8), "f4"), temperature=0).tokens
+/// array([0, 0, 0])
+#[pyclass(module = "onedraw", frozen, sequence)]
+pub struct Samples(pub Vec<onedraw::Sampled>);
+
+impl Samples {
+    /// The results of rows, or the error of those that failed.
+    pub fn of(py: Python<'_>, results: Vec<Result<onedraw::Sampled, RowError>>) -> PyResult<Self> {
+        if results.iter().all(Result::is_ok) {
+            return Ok(Self(results.into_iter().flatten().collect()));
+        }
+        let results = results.into_iter().map(|result| match result {
+            Ok(sampled) => Ok(Ok(Py::new(py, Sampled(sampled))?.into_any())),
+            Err(error) => Ok(Err(error)),
+        });
+        Err(rows_error(py, results.collect::<PyResult<_>>()?))
+    }
+
+    fn numbers<'py>(
+        &self,
+        py: Python<'py>,
+        number: impl Fn(&onedraw::Sampled) -> Option<f64>,
+    ) -> Option<Bound<'py, PyArray1<f64>>> {
+        Some(self.0.iter().map(number).collect::<Option<Vec<f64>>>()?.into_pyarray(py))
+    }
+}
+
+#[pymethods]
+impl Samples {
+    /// The tokens, int64.
+    #[getter]
+    fn tokens<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        PyArray1::from_iter(py, self.0.iter().map(|sampled| i64::from(sampled.token)))
+    }
+
+    /// Their logprobs, where all rows ask for `logprobs`; else None.
+    #[getter]
+    fn logprobs<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.numbers(py, |sampled| sampled.logprob)
+    }
+
+    /// Their probabilities, where all rows ask for `logprobs`; else None.
+    #[getter]
+    fn probabilities<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
+        self.numbers(py, |sampled| sampled.probability)
+    }
+
+    /// Their ranks, where all rows ask for `logprobs`; else None.
+    #[getter]
+    fn ranks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<i64>>> {
+        let ranks = self.0.iter().map(|sampled| sampled.rank.map(i64::from));
+        Some(ranks.collect::<Option<Vec<i64>>>()?.into_pyarray(py))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let range = slice.indices(self.0.len() as isize)?;
+            let places = (0..range.slicelength as isize).map(|i| (range.start + i * range.step) as usize);
+            return Ok(Bound::new(py, Self(places.map(|place| self.0[place].clone()).collect()))?.into_any());
+        }
+        let index: isize = index.extract()?;
+        let place = if index < 0 { index + self.0.len() as isize } else { index };
+        let sampled = usize::try_from(place).ok().and_then(|place| self.0.get(place));
+        match sampled {
+            Some(sampled) => Ok(Bound::new(py, Sampled(sampled.clone()))?.into_any()),
+            None => Err(PyIndexError::new_err(format!(
+                "there are {} rows; {index} is none of them",
+                self.0.len()
+            ))),
+        }
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().0 == self.0)
+    }
+
+    fn __repr__(&self) -> String {
+        let tokens: Vec<String> = self.0.iter().take(8).map(|sampled| sampled.token.to_string()).collect();
+        let dots = if self.0.len() > 8 { ", ..." } else { "" };
+        format!("Samples({} rows, tokens=[{}{dots}])", self.0.len(), tokens.join(", "))
+    }
+
+    fn _repr_html_(&self) -> String {
+        let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.4}"));
+        let rows: Vec<Vec<String>> = self
+            .0
+            .iter()
+            .enumerate()
+            .map(|(row, sampled)| {
+                vec![
+                    row.to_string(),
+                    sampled.token.to_string(),
+                    number(sampled.probability),
+                    number(sampled.logprob),
+                    sampled.rank.map_or(String::new(), |rank| rank.to_string()),
+                    sampled.seed.to_string(),
+                ]
+            })
+            .collect();
+        display::table(&["row", "token", "probability", "logprob", "rank", "seed"], &rows)
+    }
+}
+
+/// The whole distribution that is drawn from: the kept tokens, the most likely first.
+///
+/// >>> import onedraw
+/// >>> distribution = onedraw.distribution([1.5, 0.2, 3.1, -4.0], top_k=2)
+/// >>> distribution.tokens
+/// array([2, 0])
+/// >>> round(float(distribution.probabilities.sum()), 12)
+/// 1.0
+#[pyclass(module = "onedraw", frozen)]
+pub struct Distribution {
+    pub inner: onedraw::Distribution,
+}
+
+#[pymethods]
+impl Distribution {
+    /// The ids, int64: logit descending, then id ascending.
+    #[getter]
+    fn tokens<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        PyArray1::from_iter(py, self.inner.tokens.iter().map(|&token| i64::from(token)))
+    }
+
+    /// Their probabilities.
+    #[getter]
+    fn probabilities<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        PyArray1::from_slice(py, &self.inner.probabilities)
+    }
+
+    /// The logarithms of these.
+    #[getter]
+    fn logprobs<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        PyArray1::from_slice(py, &self.inner.logprobs)
+    }
+
+    /// The probability of every token of a vocabulary of that size, by id; 0 for those that are gone.
+    fn dense<'py>(&self, py: Python<'py>, vocabulary: usize) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let mut dense = vec![0.0; vocabulary];
+        for (&token, &probability) in self.inner.tokens.iter().zip(&self.inner.probabilities) {
+            *dense.get_mut(token as usize).ok_or_else(|| {
+                PyIndexError::new_err(format!("token {token} is outside a vocabulary of {vocabulary}"))
+            })? = probability;
+        }
+        Ok(dense.into_pyarray(py))
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.tokens.len()
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().inner == self.inner)
+    }
+
+    fn __repr__(&self) -> String {
+        let pairs = self.inner.tokens.iter().zip(&self.inner.probabilities).take(5);
+        let pairs: Vec<String> =
+            pairs.map(|(token, probability)| format!("{token}: {probability:.4}")).collect();
+        let dots = if self.inner.tokens.len() > 5 { ", ..." } else { "" };
+        format!("Distribution({} tokens, {{{}{dots}}})", self.inner.tokens.len(), pairs.join(", "))
+    }
+
+    fn _repr_html_(&self) -> String {
+        let pairs = self.inner.tokens.iter().zip(&self.inner.probabilities);
+        let bars: Vec<Bar> = pairs
+            .take(display::BARS)
+            .map(|(&token, &probability)| Bar::of_token(token, probability, false))
+            .collect();
+        let count = self.inner.tokens.len();
+        let rest: f64 = self.inner.probabilities.iter().skip(display::BARS).sum();
+        let note = match count.saturating_sub(display::BARS) {
+            0 => String::new(),
+            more => format!("{more} more tokens with {}", display::percent(rest)),
+        };
+        display::chart(&format!("{count} tokens can be drawn"), &bars, &note)
+    }
+}
+
+/// Tokens from Python as ids.
+pub fn ids(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
+    if let Ok(array) = tokens.cast::<PyArray1<i64>>() {
+        let outside = || pyo3::exceptions::PyValueError::new_err("a token's id is 0 to 2^32 - 1");
+        let ids =
+            array.readonly().as_array().iter().map(|&id| u32::try_from(id).map_err(|_| outside())).collect();
+        return ids;
+    }
+    tokens.try_iter()?.map(|token| token?.extract::<u32>()).collect()
+}

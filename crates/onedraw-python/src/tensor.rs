@@ -1,0 +1,316 @@
+//! Logits from Python, where they lie: a NumPy array, any DLPack tensor on the CPU, or a list.
+//!
+//! The rows are read while the interpreter is released. Whoever writes to an array from another thread in the meantime gets a token of whatever stood
+//! there: the same as with every library that releases the interpreter.
+#![allow(unsafe_code)] // A tensor of another library is an address, a type and strides: there is no safe way to read it.
+
+use std::sync::Arc;
+
+use dlpark::ffi::{DLDataType, DLDeviceType};
+use dlpark::python::{ImportRequest, ImportedDlpack};
+use half::{bf16, f16};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use onedraw::{Row, Rows};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+
+use crate::error::{Error, Result};
+use crate::value::type_name;
+
+/// A row, or rows of one length and type.
+pub struct Tensor {
+    view: View,
+    /// Whether it came as one row rather than as a matrix of one.
+    is_row: bool,
+    /// Keeps the memory where it is.
+    _owner: Owner,
+}
+
+/// Who holds the memory.
+enum Owner {
+    Array { _array: Py<PyAny> },
+    Dlpack { _tensor: ImportedDlpack },
+    Numbers { _numbers: Arc<Vec<f32>> },
+}
+
+/// Where rows lie.
+#[derive(Clone, Copy)]
+struct View {
+    first: *const u8,
+    element: Element,
+    rows: usize,
+    vocabulary: usize,
+    /// Bytes from one row to the next; may be negative, or 0.
+    stride: isize,
+}
+
+// SAFETY: a view only reads, and its owner, which outlives it, keeps the memory.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+/// The types of logits.
+#[derive(Clone, Copy)]
+enum Element {
+    F32,
+    F16,
+    Bf16,
+}
+
+impl Element {
+    fn size(self) -> isize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+}
+
+/// All rows of an argument: one tensor, or a list of them.
+pub struct Logits {
+    tensors: Vec<Tensor>,
+    /// Whether it was a single row.
+    pub is_row: bool,
+}
+
+impl Logits {
+    /// Reads an argument. A list of numbers is one row, a list of anything else is rows.
+    pub fn read(object: &Bound<'_, PyAny>) -> Result<Self> {
+        let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+        if is_list {
+            // An array of one number would also pass for a number.
+            let is_rows = match object.try_iter()?.next() {
+                Some(first) => first?.hasattr("__len__")?,
+                None => false,
+            };
+            if !is_rows {
+                let numbers = object.extract().map_err(|_| not_logits(object))?;
+                return Ok(Self { tensors: vec![Tensor::of_numbers(numbers)], is_row: true });
+            }
+            let tensors = object.try_iter()?.map(|item| Tensor::read(&item?)).collect::<Result<Vec<_>>>()?;
+            return Ok(Self { tensors, is_row: false });
+        }
+        let tensor = Tensor::read(object)?;
+        let is_row = tensor.is_row;
+        Ok(Self { tensors: vec![tensor], is_row })
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.tensors.iter().map(|tensor| tensor.view.rows).sum()
+    }
+
+    /// The rows, first to last.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        self.tensors.iter().flat_map(|tensor| (0..tensor.view.rows).map(|row| tensor.row(row))).collect()
+    }
+
+    /// The rows as a matrix: they must be of one tensor, one after the other.
+    pub fn matrix(&self) -> Result<Rows<'_>> {
+        let matrix = match self.tensors.as_slice() {
+            [tensor] => tensor.matrix(),
+            _ => None,
+        };
+        matrix.ok_or_else(|| {
+            Error::Tensor("these rows must be one matrix, first to last; stack or copy them".into())
+        })
+    }
+
+    /// The row, if it is one.
+    pub fn row(&self) -> Result<Row<'_>> {
+        match self.rows().as_slice() {
+            &[row] => Ok(row),
+            rows => Err(Error::Tensor(format!("one row of logits is needed, not {}", rows.len()))),
+        }
+    }
+}
+
+impl Tensor {
+    fn read(object: &Bound<'_, PyAny>) -> Result<Self> {
+        if let Ok(array) = object.cast::<PyUntypedArray>() {
+            return Self::of_array(array);
+        }
+        if object.is_instance_of::<PyList>() {
+            let numbers = object.extract().map_err(|_| not_logits(object))?;
+            return Ok(Self::of_numbers(numbers));
+        }
+        if object.hasattr("__dlpack__")? { Self::of_dlpack(object) } else { Err(not_logits(object)) }
+    }
+
+    fn of_numbers(numbers: Vec<f32>) -> Self {
+        let numbers = Arc::new(numbers);
+        let first = numbers.as_ptr().cast();
+        let view = View { first, element: Element::F32, rows: 1, vocabulary: numbers.len(), stride: 0 };
+        Self { view, is_row: true, _owner: Owner::Numbers { _numbers: numbers } }
+    }
+
+    fn of_array(array: &Bound<'_, PyUntypedArray>) -> Result<Self> {
+        const FLOAT: i32 = 11;
+        const HALF: i32 = 23;
+        let dtype = array.dtype();
+        let name = || dtype.getattr("name").and_then(|name| name.extract::<String>());
+        let element = match dtype.num() {
+            FLOAT => Element::F32,
+            HALF => Element::F16,
+            // Of ml_dtypes, which JAX uses: NumPy has no number for it.
+            _ if dtype.itemsize() == 2 && name()? == "bfloat16" => Element::Bf16,
+            _ => return Err(wrong_dtype(&name()?)),
+        };
+        // `=`: of this machine; `|`: of no order.
+        if !matches!(dtype.byteorder(), b'=' | b'|') {
+            return Err(Error::Tensor(
+                "the logits' bytes are in the order of other machines; convert them with .astype(logits.dtype.newbyteorder('='))".into(),
+            ));
+        }
+        if !array.is_aligned() {
+            return Err(Error::Tensor(
+                "the logits do not lie at addresses that can be read; copy them with .copy()".into(),
+            ));
+        }
+        // SAFETY: an array object is valid as long as it is referred to.
+        let first = unsafe { (*array.as_array_ptr()).fields.data }.cast_const().cast();
+        let shape: Vec<usize> = array.shape().to_vec();
+        let view = View::new(first, element, &shape, array.strides(), "numpy.ascontiguousarray(logits)")?;
+        let is_row = shape.len() == 1;
+        Ok(Self { view, is_row, _owner: Owner::Array { _array: array.clone().into_any().unbind() } })
+    }
+
+    fn of_dlpack(object: &Bound<'_, PyAny>) -> Result<Self> {
+        let unreadable =
+            |error: PyErr| Error::Tensor(format!("the tensor cannot be read through DLPack: {error}"));
+        let request = ImportRequest::new(object.as_borrowed()).map_err(unreadable)?;
+        if let Ok(device) = request.device() {
+            on_cpu(device.device_type, device.device_id)?;
+        }
+        let tensor = request.import(None, None).map_err(unreadable)?;
+        let invalid = |error: dlpark::tensor::Error| {
+            Error::Tensor(format!("the tensor cannot be read through DLPack: {error}"))
+        };
+        let described = tensor.validate().map_err(invalid)?;
+        on_cpu(described.device().device_type, described.device().device_id)?;
+        let element = match described.dtype() {
+            DLDataType::F32 => Element::F32,
+            DLDataType::F16 => Element::F16,
+            DLDataType::BF16 => Element::Bf16,
+            _ => {
+                let name = object
+                    .getattr("dtype")
+                    .map_or_else(|_| "another type".to_owned(), |dtype| dtype.to_string());
+                return Err(wrong_dtype(name.trim_start_matches("torch.")));
+            }
+        };
+        let size = element.size();
+        let shape: Vec<usize> =
+            described.shape().iter().map(|&length| usize::try_from(length).unwrap_or(0)).collect();
+        let strides: Vec<isize> = described
+            .strides_or_compact()
+            .map_err(invalid)?
+            .iter()
+            .map(|&stride| isize::try_from(stride).unwrap_or(0) * size)
+            .collect();
+        // SAFETY: the tensor is on the CPU and was validated, so its offset stays within its memory.
+        let first = unsafe { described.offset_bytes_ptr() }.map_err(invalid)?;
+        if first.align_offset(size as usize) != 0 {
+            return Err(Error::Tensor(
+                "the logits do not lie at addresses that can be read; copy the tensor".into(),
+            ));
+        }
+        let view = View::new(first, element, &shape, &strides, "logits.contiguous()")?;
+        let is_row = shape.len() == 1;
+        Ok(Self { view, is_row, _owner: Owner::Dlpack { _tensor: tensor } })
+    }
+
+    /// `None` if rows do not come one after the other.
+    fn matrix(&self) -> Option<Rows<'_>> {
+        let View { rows, vocabulary, stride, element, .. } = self.view;
+        let stride = if rows > 1 { usize::try_from(stride / element.size()).ok()? } else { vocabulary };
+        if stride < vocabulary {
+            return None;
+        }
+        let length = stride * rows.saturating_sub(1) + vocabulary;
+        Rows::new(self.slice(0, if rows == 0 { 0 } else { length }), rows, vocabulary, stride)
+    }
+
+    fn row(&self, row: usize) -> Row<'_> {
+        self.slice(self.view.stride * row as isize, self.view.vocabulary)
+    }
+
+    /// So many elements from an offset of bytes on.
+    fn slice(&self, offset: isize, length: usize) -> Row<'_> {
+        let View { first, element, .. } = self.view;
+        if length == 0 {
+            return Row::F32(&[]);
+        }
+        // SAFETY: callers take offset and length from shape and strides, which are those of the owner: it says that elements of this type lie there, aligned,
+        // in memory that it keeps. Between two rows of a matrix lies what the owner has between them. Whoever writes there at the same time breaks the
+        // contract of NumPy and of DLPack. The lifetime is that of the borrow of the owner.
+        unsafe {
+            let start = first.offset(offset);
+            match element {
+                Element::F32 => Row::F32(std::slice::from_raw_parts(start.cast::<f32>(), length)),
+                Element::F16 => Row::F16(std::slice::from_raw_parts(start.cast::<f16>(), length)),
+                Element::Bf16 => Row::Bf16(std::slice::from_raw_parts(start.cast::<bf16>(), length)),
+            }
+        }
+    }
+}
+
+impl View {
+    /// Strides are in bytes.
+    fn new(
+        first: *const u8,
+        element: Element,
+        shape: &[usize],
+        strides: &[isize],
+        remedy: &str,
+    ) -> Result<Self> {
+        let size = element.size();
+        let (rows, vocabulary, stride, step) = match (shape, strides) {
+            (&[vocabulary], &[step]) => (1, vocabulary, 0, step),
+            (&[rows, vocabulary], &[stride, step]) => (rows, vocabulary, stride, step),
+            _ => {
+                return Err(Error::Tensor(format!(
+                    "logits are a row [V] or rows [B, V], not a tensor of {} dimensions",
+                    shape.len()
+                )));
+            }
+        };
+        if step != size && vocabulary > 1 {
+            return Err(Error::Tensor(format!(
+                "the logits of a row do not lie one after the other ({step} bytes apart, not {size}); make them so with {remedy}"
+            )));
+        }
+        if stride % size != 0 && rows > 1 {
+            return Err(Error::Tensor(format!(
+                "the rows lie {stride} bytes apart, which is no multiple of {size}; make them contiguous with {remedy}"
+            )));
+        }
+        Ok(Self { first, element, rows, vocabulary, stride })
+    }
+}
+
+fn on_cpu(kind: DLDeviceType, id: i32) -> Result<()> {
+    match kind {
+        DLDeviceType::CPU | DLDeviceType::CUDAHOST => Ok(()),
+        DLDeviceType::CUDA => Err(Error::Tensor(format!(
+            "the logits are on the CUDA device {id}, and this build of onedraw has no CUDA backend; move them with .cpu()"
+        ))),
+        other => Err(Error::Tensor(format!(
+            "the logits are on a device (DLPack's type {}) that onedraw does not read; move them to the CPU",
+            other.0
+        ))),
+    }
+}
+
+fn wrong_dtype(name: &str) -> Error {
+    Error::Tensor(format!(
+        "logits are float32, float16 or bfloat16, not {name}; convert them with .astype('float32'), or .float() in PyTorch"
+    ))
+}
+
+fn not_logits(object: &Bound<'_, PyAny>) -> Error {
+    Error::Tensor(format!(
+        "logits are a NumPy array, a tensor with __dlpack__ or a list of numbers, not an object of the type {}",
+        type_name(object)
+    ))
+}

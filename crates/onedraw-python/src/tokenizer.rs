@@ -1,0 +1,80 @@
+//! Text to tokens, and tokens to bytes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::Result;
+use crate::grammar::{Vocabulary, vocabulary};
+use crate::result::ids;
+
+/// A tokenizer.json: text to tokens, and tokens to bytes.
+///
+/// >>> import onedraw
+/// >>> tokenizer = onedraw.Generator().tokenizer
+/// >>> tokenizer.text(tokenizer.encode("Once upon a time"))
+/// 'Once upon a time'
+#[pyclass(module = "onedraw", frozen)]
+pub struct Tokenizer(pub Arc<onedraw_lm::Tokenizer>);
+
+#[pymethods]
+impl Tokenizer {
+    /// Reads tokenizer.json of a model's folder.
+    #[staticmethod]
+    fn open(folder: PathBuf) -> Result<Self> {
+        Ok(Self(Arc::new(onedraw_lm::Tokenizer::open(&folder)?)))
+    }
+
+    /// From the text of a tokenizer.json, which a fast tokenizer of transformers gives as `tokenizer.backend_tokenizer.to_str()`.
+    #[staticmethod]
+    fn from_json(json: &str) -> Result<Self> {
+        Ok(Self(Arc::new(onedraw_lm::Tokenizer::embedded("the tokenizer", json.as_bytes())?)))
+    }
+
+    /// The tokens of a text, with those that the model expects around it; without them where `special` is False.
+    #[pyo3(signature = (text, *, special=true))]
+    fn encode(&self, py: Python<'_>, text: &str, special: bool) -> Result<Vec<u32>> {
+        Ok(py.detach(|| if special { self.0.encode(text) } else { self.0.encode_plain(text) })?)
+    }
+
+    /// The bytes that a token stands for in running text; empty for special tokens.
+    fn bytes<'py>(&self, py: Python<'py>, token: u32) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.0.bytes(token))
+    }
+
+    /// The text of tokens: their bytes, joined.
+    fn text(&self, tokens: &Bound<'_, PyAny>) -> PyResult<String> {
+        Ok(self.0.text(&ids(tokens)?))
+    }
+
+    /// A token to look at: its text, or how it is written if it is special.
+    fn piece(&self, token: u32) -> String {
+        self.0.piece(token)
+    }
+
+    /// The token with this content, as tokenizer.json writes it; None if there is none.
+    fn id(&self, content: &str) -> Option<u32> {
+        self.0.id(content)
+    }
+
+    /// Whether a token is special: a mark, not text.
+    fn is_special(&self, token: u32) -> bool {
+        self.0.is_special(token)
+    }
+
+    /// The tokens for grammars; `size` is the number of the model's logits, if that is more than the tokenizer has tokens.
+    #[pyo3(signature = (eos, size=None))]
+    fn vocabulary(&self, eos: &Bound<'_, PyAny>, size: Option<usize>) -> Result<Vocabulary> {
+        vocabulary(self, size.unwrap_or(self.0.len()), &ids(eos)?)
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Tokenizer({} tokens)", self.0.len())
+    }
+}
