@@ -320,7 +320,8 @@ impl BeamSearch {
         let rows = read.rows();
         let masks: Vec<Option<&[u32]>> = masks.iter().map(Option::as_deref).collect();
         let ends = &self.ends;
-        let outcome = self.with(py, |search| {
+        let outcome = self.search.with(py, |place| {
+            let search = place.as_mut().ok_or_else(over)?;
             if rows.len() != search.count() {
                 let message = format!("there are {} rows of logits for {} beams", rows.len(), search.count());
                 return Err(Error::Tensor(message));
@@ -337,7 +338,11 @@ impl BeamSearch {
                     (continuation, _) => continuation,
                 });
             match trouble {
-                Some(error) => Err(Error::Python(error)),
+                // What it would have said is not known, and the step is made.
+                Some(error) => {
+                    *place = None;
+                    Err(Error::Python(error))
+                }
                 None => Ok(expansion?),
             }
         })?;
@@ -367,6 +372,10 @@ impl BeamSearch {
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
         Ok(format!("BeamSearch({} beams)", self.__len__(py)?))
     }
+}
+
+fn over() -> Error {
+    Error::Python(PyRuntimeError::new_err("the search is over: it was finished, or a step of it failed"))
 }
 
 /// What a function in Python says of a token.

@@ -299,7 +299,7 @@ impl SamplingParams {
     /// `source` is `openai`, `vllm`, `llama.cpp` or `hf`; None: the fields tell it.
     ///
     /// >>> import onedraw
-    /// >>> params, notes = onedraw.SamplingParams.import_settings('{"temp": 0.6, "top_k": 40}', "llama.cpp")
+    /// >>> params, notes = onedraw.SamplingParams.import_settings('{"temperature": 0.6, "top_k": 40}', "llama.cpp")
     /// >>> params.temperature, params.top_k
     /// (0.6, 40)
     #[staticmethod]

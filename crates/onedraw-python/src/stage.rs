@@ -28,7 +28,7 @@ pub struct View {
     /// The position that is drawn.
     #[pyo3(get)]
     position: u32,
-    /// The temperature in force.
+    /// The temperature in force that the logits are not yet divided by.
     #[pyo3(get)]
     temperature: f64,
 }

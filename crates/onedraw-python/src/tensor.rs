@@ -275,7 +275,7 @@ impl View {
                 )));
             }
         };
-        if step != size && vocabulary > 1 {
+        if step != size && vocabulary > 1 && rows > 0 {
             return Err(Error::Tensor(format!(
                 "the logits of a row do not lie one after the other ({step} bytes apart, not {size}); make them so with {remedy}"
             )));

@@ -1,8 +1,11 @@
 //! What the embedded model writes: prompts, parameters and what must come of them.
 
+use std::collections::BTreeMap;
+
 use onedraw::SamplingParams;
 use onedraw_lm::{Generated, Generator, Llama, Tokenizer, stories};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A prompt and parameters.
 pub const CASES: [(&str, &str); 9] = [
@@ -36,6 +39,8 @@ pub const CASES: [(&str, &str); 9] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
     pub prompt: String,
+    /// As they stand in the case, sorted by name.
+    pub params: BTreeMap<String, Value>,
     pub text: String,
     pub tokens: Vec<u32>,
     pub finish: String,
@@ -48,9 +53,10 @@ pub fn params(json: &str) -> SamplingParams {
     params
 }
 
-pub fn story(prompt: &str, text: &Generated) -> Story {
+pub fn story((prompt, json): (&str, &str), text: &Generated) -> Story {
     Story {
         prompt: prompt.to_owned(),
+        params: serde_json::from_str(json).expect(json),
         text: text.text.clone(),
         tokens: text.tokens.iter().map(|sampled| sampled.token).collect(),
         finish: serde_json::to_value(text.finish).expect("a reason").as_str().expect("a name").to_owned(),
@@ -61,5 +67,5 @@ pub fn story(prompt: &str, text: &Generated) -> Story {
 pub fn write(model: &Llama, tokenizer: &Tokenizer, (prompt, json): (&str, &str)) -> Vec<Story> {
     let mut generator = Generator::new(model, tokenizer);
     generator.add(&tokenizer.encode(prompt).expect(prompt), params(json)).expect(json);
-    generator.finish().expect(json).iter().map(|text| story(prompt, text)).collect()
+    generator.finish().expect(json).iter().map(|text| story((prompt, json), text)).collect()
 }

@@ -38,12 +38,13 @@ fn company_chunks_threads_and_kernels_change_no_text() {
         let model = stories::model().unwrap().on(kernel, threads).unwrap();
         let mut generator = Generator::new(&model, &tokenizer).chunk(chunk).kernel(kernel);
         let mut texts = onedraw_lm::generate::Texts::default();
-        let mut prompts = Vec::new();
+        let mut cases = Vec::new();
         // Without an instruction that multiplies and adds at once, the bits are the same but take thirty times as long.
         let skipped = if matches!(kernel, Kernel::Scalar | Kernel::Sse) { CASES.len() - 2 } else { 0 };
-        for (prompt, json) in CASES.into_iter().skip(skipped) {
+        for case in CASES.into_iter().skip(skipped) {
+            let (prompt, json) = case;
             let request = generator.add(&tokenizer.encode(prompt).unwrap(), params(json)).unwrap();
-            prompts.push((request, prompt));
+            cases.push((request, case));
             for _ in 0..5 {
                 generator.step().unwrap().into_iter().for_each(|event| texts.push(event));
             }
@@ -51,9 +52,9 @@ fn company_chunks_threads_and_kernels_change_no_text() {
         while !generator.is_done() {
             generator.step().unwrap().into_iter().for_each(|event| texts.push(event));
         }
-        let prompt = |request| prompts.iter().find(|(other, _)| *other == request).unwrap().1;
+        let case = |request| cases.iter().find(|(other, _)| *other == request).unwrap().1;
         let found: Vec<Story> =
-            texts.into_generated().iter().map(|text| story(prompt(text.request), text)).collect();
+            texts.into_generated().iter().map(|text| story(case(text.request), text)).collect();
         assert_eq!(found, golden[skipped..].concat(), "{kernel}, {threads} threads, {chunk} positions");
     }
 }
