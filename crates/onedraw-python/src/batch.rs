@@ -24,7 +24,8 @@ pub struct SequenceId(pub onedraw::SequenceId);
 #[pymethods]
 impl SequenceId {
     fn __repr__(&self) -> String {
-        format!("{:?}", self.0)
+        // Rust's form in Python's letters.
+        format!("{:?}", self.0).replace(" { ", "(").replace(": ", "=").replace(" }", ")")
     }
 }
 
@@ -59,7 +60,7 @@ impl Steps {
             Ok(id) => (vec![id.get().0], true),
             Err(_) => (sequence_ids(sequences)?, false),
         };
-        let logits = Logits::read(logits)?;
+        let logits = if ids.is_empty() { Logits::read_rows(logits)? } else { Logits::read(logits)? };
         if ids.len() != logits.len() {
             let message = format!(
                 "there are {} sequences and {} rows; each sequence has one row",
@@ -69,8 +70,8 @@ impl Steps {
             return Err(Error::Tensor(message));
         }
         let masks = match is_one {
-            true => vec![mask::read(masks)?],
-            false => mask::read_each(masks)?,
+            true => vec![mask::read(masks, logits.row()?.len())?],
+            false => mask::read_each(masks, &logits.rows())?,
         };
         Ok(Self { ids, logits, masks, is_one })
     }
@@ -239,7 +240,7 @@ impl Batch {
         objects(py, results, read.is_one, |best| token_logprobs(&best).into_pyobject(py).map(Bound::into_any))
     }
 
-    /// Appends a token that was chosen elsewhere, or a `Sampled` that `peek` or `verify` drew at the next position.
+    /// Appends a `Sampled` that `peek` or `verify` drew at the next position, or the id of a token that was chosen elsewhere, from which mirostat learns nothing.
     fn accept(
         &self,
         py: Python<'_>,

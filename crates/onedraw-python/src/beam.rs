@@ -302,7 +302,7 @@ impl BeamSearch {
     /// Whether the search has ended.
     #[getter]
     fn is_done(&self, py: Python<'_>) -> Result<bool> {
-        self.with(py, |search| search.is_done())
+        self.search.with(py, |search| search.as_ref().is_none_or(Search::is_done))
     }
 
     /// One token more for every beam. Row i of `logits` is that after beam i; `masks` has what a grammar allows there, None where there is none. `continuation`
@@ -316,8 +316,9 @@ impl BeamSearch {
         continuation: Option<Py<PyAny>>,
     ) -> Result<Expansion> {
         let py = logits.py();
-        let (read, masks) = (Logits::read(logits)?, mask::read_each(masks)?);
+        let read = Logits::read(logits)?;
         let rows = read.rows();
+        let masks = mask::read_each(masks, &rows)?;
         let masks: Vec<Option<&[u32]>> = masks.iter().map(Option::as_deref).collect();
         let ends = &self.ends;
         let outcome = self.search.with(py, |place| {
@@ -366,11 +367,16 @@ impl BeamSearch {
     }
 
     fn __len__(&self, py: Python<'_>) -> Result<usize> {
-        self.with(py, |search| search.count())
+        self.search.with(py, |search| search.as_ref().map_or(0, Search::count))
     }
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
-        Ok(format!("BeamSearch({} beams)", self.__len__(py)?))
+        let is_over = self.search.with(py, |search| search.is_none())?;
+        Ok(if is_over {
+            "BeamSearch(over)".to_owned()
+        } else {
+            format!("BeamSearch({} beams)", self.__len__(py)?)
+        })
     }
 }
 

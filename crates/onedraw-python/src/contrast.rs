@@ -16,6 +16,11 @@ pub struct Contrast(onedraw::Contrast);
 
 #[pymethods]
 impl Contrast {
+    fn __repr__(&self) -> String {
+        // Rust's form in Python's letters.
+        format!("{:?}", self.0).replace(" { ", "(").replace(": ", "=").replace(" }", ")")
+    }
+
     /// The expert less the amateur at a temperature of its own, over the tokens at least `alpha` times as likely as the expert's best.
     #[staticmethod]
     #[pyo3(signature = (alpha=0.1, amateur_temperature=0.5))]

@@ -9,8 +9,9 @@ use onedraw::{Constraint, Kernel, ParamError, SamplingParams as Params};
 use onedraw_lm::generate::Texts;
 use onedraw_lm::speculate::{EarlyExit, Guesser, Ngram, Speculation};
 use onedraw_lm::{Asks, Beams, GenerationConfig, LanguageModel, Llama, ModelError, Run, Wanted, stories};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use self_cell::self_cell;
 
 use crate::beam::{Hypothesis, settings};
@@ -23,6 +24,7 @@ use crate::sampler::kernel;
 use crate::speculate::verify;
 use crate::text::{Event, Generated, RequestId};
 use crate::tokenizer::Tokenizer;
+use crate::value::type_name;
 
 /// A model that is open, with all that it came with.
 pub struct Opened {
@@ -100,7 +102,7 @@ impl Loop {
 /// >>> import onedraw
 /// >>> generator = onedraw.Generator()
 /// >>> generator.generate("Once upon a time", temperature=0, max_tokens=8).text
-/// ', there was a little girl named Lily.'
+/// ', there was a little girl named Lily'
 #[pyclass(module = "onedraw", frozen)]
 pub struct Generator {
     opened: Arc<Opened>,
@@ -195,18 +197,27 @@ fn constraint(grammar: Option<&Bound<'_, PyAny>>) -> Result<Option<Box<dyn Const
     if let Ok(grammar) = grammar.cast::<Grammar>() {
         return Ok(Some(Box::new(grammar.get().0.start())));
     }
-    let matcher = grammar.cast::<Matcher>().map_err(PyErr::from)?;
+    let matcher = grammar.cast::<Matcher>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "grammar is a Grammar or a Matcher, not an object of the type {}",
+            type_name(grammar)
+        ))
+    })?;
     Ok(Some(matcher.get().fork_inner(grammar.py())?))
+}
+
+fn is_list(object: &Bound<'_, PyAny>) -> bool {
+    object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
 }
 
 /// Whether an argument is several prompts: a list of texts, or of lists of tokens.
 fn is_several(prompt: &Bound<'_, PyAny>) -> PyResult<bool> {
-    match prompt.cast::<PyList>() {
-        Ok(list) => match list.iter().next() {
-            Some(first) => Ok(first.is_instance_of::<PyString>() || first.hasattr("__len__")?),
-            None => Ok(false),
-        },
-        Err(_) => Ok(false),
+    if !is_list(prompt) {
+        return Ok(false);
+    }
+    match prompt.try_iter()?.next() {
+        Some(first) => first?.hasattr("__len__"),
+        None => Ok(false),
     }
 }
 
@@ -328,8 +339,11 @@ impl Generator {
         let is_several = is_several(prompt)?;
         let prompts =
             if is_several { prompt.try_iter()?.collect::<PyResult<Vec<_>>>()? } else { vec![prompt.clone()] };
-        let lists = params.and_then(|params| params.cast::<PyList>().ok());
-        if let Some(list) = lists.filter(|list| list.len() != prompts.len()) {
+        let lists = params
+            .filter(|params| is_list(params))
+            .map(|list| list.try_iter()?.collect::<PyResult<Vec<_>>>());
+        let lists = lists.transpose()?;
+        if let Some(list) = lists.as_ref().filter(|list| list.len() != prompts.len()) {
             let message = format!(
                 "are {} for {} prompts; give one for all, or one a prompt",
                 list.len(),
@@ -339,9 +353,9 @@ impl Generator {
         }
         let mut requests = Vec::with_capacity(prompts.len());
         for (i, prompt) in prompts.iter().enumerate() {
-            let own = lists.map(|list| list.get_item(i)).transpose()?;
+            let own = lists.as_ref().map(|list| &list[i]);
             let tokens = self.prompt(prompt)?;
-            let params = self.params_of(py, own.as_ref().or(params), parameters, tokens.len())?;
+            let params = self.params_of(py, own.or(params), parameters, tokens.len())?;
             requests.push((tokens, params));
         }
         let is_one = !is_several && requests.iter().all(|(_, params)| params.n == 1);
@@ -366,7 +380,7 @@ impl Generator {
     /// >>> import onedraw
     /// >>> for event in onedraw.Generator().stream("Once upon a time", seed=7, max_tokens=4):
     /// ...     print(event.text, end="|")
-    /// , there was a|
+    /// ,| there| was| a|
     #[pyo3(signature = (prompt, params=None, *, grammar=None, **parameters))]
     fn stream(
         &self,

@@ -1,14 +1,15 @@
 //! Masks from Python: the tokens that may be drawn.
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use onedraw::Row;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::value::type_name;
 
-/// A mask: 32-bit words, 32 tokens each, lowest bit first (what a grammar gives, ours or another engine's), or a bool for every token.
-pub fn read(mask: Option<&Bound<'_, PyAny>>) -> Result<Option<Vec<u32>>> {
+/// A mask for a row of so many logits: 32-bit words, 32 tokens each, lowest bit first (what a grammar gives, ours or another engine's), or a bool for every token.
+pub fn read(mask: Option<&Bound<'_, PyAny>>, vocabulary: usize) -> Result<Option<Vec<u32>>> {
     let Some(mask) = mask.filter(|mask| !mask.is_none()) else { return Ok(None) };
     let array = mask.py().import("numpy")?.call_method1("asarray", (mask,))?;
     if let Ok(words) = array.extract::<PyReadonlyArray1<'_, u32>>() {
@@ -19,7 +20,13 @@ pub fn read(mask: Option<&Bound<'_, PyAny>>) -> Result<Option<Vec<u32>>> {
     }
     if let Ok(flags) = array.cast::<PyArray1<bool>>() {
         let flags = flags.readonly();
-        let mut words = vec![0; flags.as_array().len().div_ceil(32)];
+        let count = flags.as_array().len();
+        if count != vocabulary {
+            return Err(Error::Tensor(format!(
+                "the mask has a bool for {count} tokens; this row has {vocabulary}"
+            )));
+        }
+        let mut words = vec![0; count.div_ceil(32)];
         for (token, _) in flags.as_array().iter().enumerate().filter(|(_, is_allowed)| **is_allowed) {
             words[token / 32] |= 1 << (token % 32);
         }
@@ -34,8 +41,16 @@ pub fn read(mask: Option<&Bound<'_, PyAny>>) -> Result<Option<Vec<u32>>> {
     Err(PyTypeError::new_err(message).into())
 }
 
-/// Masks of several rows: None, or a list with an entry a row, each a mask or None. Rows after the last have none.
-pub fn read_each(masks: Option<&Bound<'_, PyAny>>) -> Result<Vec<Option<Vec<u32>>>> {
+/// Masks of several rows: None, or a list with an entry a row, each a mask or None.
+pub fn read_each(masks: Option<&Bound<'_, PyAny>>, rows: &[Row<'_>]) -> Result<Vec<Option<Vec<u32>>>> {
     let Some(masks) = masks.filter(|masks| !masks.is_none()) else { return Ok(Vec::new()) };
-    masks.try_iter()?.map(|mask| read(Some(&mask?))).collect()
+    let masks = masks.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    if masks.len() != rows.len() {
+        return Err(Error::Tensor(format!(
+            "there are {} masks for {} rows; give one a row, or None",
+            masks.len(),
+            rows.len()
+        )));
+    }
+    masks.iter().zip(rows).map(|(mask, row)| read(Some(mask), row.len())).collect()
 }

@@ -70,8 +70,8 @@ fn all(batch: &mut Batch, params: Params) -> std::result::Result<Vec<SequenceId>
 /// One row's mask, or a list of them.
 fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<Vec<u32>>>> {
     match logits.is_row {
-        true => Ok(vec![mask::read(mask)?]),
-        false => mask::read_each(mask),
+        true => Ok(vec![mask::read(mask, logits.row()?.len())?]),
+        false => mask::read_each(mask, &logits.rows()),
     }
 }
 
@@ -86,7 +86,7 @@ fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<
 /// >>> onedraw.sample(logits, temperature=0.8, top_p=0.9, seed=42)
 /// Sampled(token=2, seed=42, position=0)
 /// >>> onedraw.sample(logits, "deterministic", logprobs=0, seed=0)
-/// Sampled(token=2, logprob=-0.2291, probability=0.7952, rank=1, seed=0, position=0)
+/// Sampled(token=2, logprob=-0.2293, probability=0.7951, rank=1, seed=0, position=0)
 #[pyfunction]
 #[pyo3(signature = (logits, params=None, *, mask=None, **parameters))]
 pub fn sample<'py>(

@@ -6,7 +6,7 @@ use onedraw::import::Source;
 use onedraw::{ParamError, PenaltyScope, SamplingParams as Params};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyString, PyType};
 
 use crate::error::Result;
 use crate::stage::Staged;
@@ -296,7 +296,7 @@ impl SamplingParams {
     }
 
     /// Settings of another system, one JSON object, as parameters, and a line for each thing that could not be carried over or became another.
-    /// `source` is `openai`, `vllm`, `llama.cpp` or `hf`; None: the fields tell it.
+    /// `source` is `openai`, `vllm`, `llama.cpp` or `huggingface`; None: the fields tell it.
     ///
     /// >>> import onedraw
     /// >>> params, notes = onedraw.SamplingParams.import_settings('{"temperature": 0.6, "top_k": 40}', "llama.cpp")
@@ -368,6 +368,10 @@ pub fn read(
     }
     let base = if let Ok(fields) = given.cast::<PyDict>() {
         SamplingParams::over(None, Some(fields), py)?
+    } else if given.hasattr("keys")? && !given.is_instance_of::<PyType>() {
+        let fields = PyDict::new(py);
+        fields.call_method1("update", (given,))?;
+        SamplingParams::over(None, Some(&fields), py)?
     } else if let Ok(name) = given.cast::<PyString>() {
         SamplingParams::preset(name.to_str()?)?
     } else {

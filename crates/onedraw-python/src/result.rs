@@ -2,9 +2,9 @@
 
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
 use onedraw::RowError;
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PySlice};
+use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice};
 
 use crate::display::{self, Bar};
 use crate::error::rows_error;
@@ -174,23 +174,20 @@ impl Sampled {
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         let read = py.get_type::<Self>().getattr("from_json")?;
-        let json = serde_json::to_string(&self.0)
-            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))?;
+        let json =
+            serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok((read, (json,)))
     }
 
     /// One that was written with `to_json`.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
-        serde_json::from_str(text)
-            .map(Self)
-            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+        serde_json::from_str(text).map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// All of it as JSON.
     fn to_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.0)
-            .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+        serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
@@ -226,6 +223,19 @@ impl Samples {
 
 #[pymethods]
 impl Samples {
+    #[new]
+    fn new(sampled: Vec<Bound<'_, Sampled>>) -> Self {
+        Self(sampled.iter().map(|sampled| sampled.get().0.clone()).collect())
+    }
+
+    fn __getnewargs__(&self) -> (Vec<Sampled>,) {
+        (self.0.iter().cloned().map(Sampled).collect(),)
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.__getnewargs__().0.into_pyobject(py)?.try_iter()
+    }
+
     /// The tokens, int64.
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
@@ -310,7 +320,7 @@ impl Samples {
 /// >>> distribution = onedraw.distribution([1.5, 0.2, 3.1, -4.0], top_k=2)
 /// >>> distribution.tokens
 /// array([2, 0])
-/// >>> round(float(distribution.probabilities.sum()), 12)
+/// >>> round(float(distribution.probabilities.sum()), 6)
 /// 1.0
 #[pyclass(module = "onedraw", frozen)]
 pub struct Distribution {
@@ -319,13 +329,28 @@ pub struct Distribution {
 
 #[pymethods]
 impl Distribution {
+    /// One of your own: tokens with their probabilities and the logarithms of these.
+    #[new]
+    fn new(tokens: &Bound<'_, PyAny>, probabilities: Vec<f64>, logprobs: Vec<f64>) -> PyResult<Self> {
+        let tokens = ids(tokens)?;
+        if tokens.len() != probabilities.len() || tokens.len() != logprobs.len() {
+            return Err(PyValueError::new_err("there are as many probabilities and logprobs as tokens"));
+        }
+        Ok(Self { inner: onedraw::Distribution { tokens, probabilities, logprobs } })
+    }
+
+    fn __getnewargs__(&self) -> (Vec<u32>, Vec<f64>, Vec<f64>) {
+        let onedraw::Distribution { tokens, probabilities, logprobs } = self.inner.clone();
+        (tokens, probabilities, logprobs)
+    }
+
     /// The ids, int64: logit descending, then id ascending.
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         PyArray1::from_iter(py, self.inner.tokens.iter().map(|&token| i64::from(token)))
     }
 
-    /// Their probabilities.
+    /// Their probabilities. They sum to 1 within 10^-7: the total is of weights with the 24 bits of a float32.
     #[getter]
     fn probabilities<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, &self.inner.probabilities)
@@ -383,10 +408,18 @@ impl Distribution {
 /// Tokens from Python as ids.
 pub fn ids(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
     if let Ok(array) = tokens.cast::<PyArray1<i64>>() {
-        let outside = || pyo3::exceptions::PyValueError::new_err("a token's id is 0 to 2^32 - 1");
+        let outside = || PyValueError::new_err("a token's id is 0 to 2^32 - 1");
         let ids =
             array.readonly().as_array().iter().map(|&id| u32::try_from(id).map_err(|_| outside())).collect();
         return ids;
     }
-    tokens.try_iter()?.map(|token| token?.extract::<u32>()).collect()
+    if tokens.is_instance_of::<PyBytes>() {
+        return Err(PyTypeError::new_err("tokens are ids, not bytes; decode them to a text"));
+    }
+    if let Ok(token) = tokens.extract::<u32>() {
+        return Ok(vec![token]);
+    }
+    // Arrays and tensors of any library.
+    let list = if tokens.hasattr("tolist")? { tokens.call_method0("tolist")? } else { tokens.clone() };
+    list.try_iter()?.map(|token| token?.extract::<u32>()).collect()
 }

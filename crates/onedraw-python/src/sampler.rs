@@ -61,9 +61,9 @@ pub fn kernel(name: &str) -> Result<Kernel> {
 /// >>> import onedraw
 /// >>> sampler = onedraw.Sampler(temperature=0.8, repetition_penalty=1.3, seed=7)
 /// >>> [sampler.sample([1.0, 3.5, 0.2, 2.9]).token for _ in range(5)]
-/// [3, 1, 1, 1, 3]
+/// [3, 1, 3, 0, 1]
 /// >>> sampler.position, sampler.output
-/// (5, [3, 1, 1, 1, 3])
+/// (5, [3, 1, 3, 0, 1])
 #[pyclass(module = "onedraw", frozen)]
 pub struct Sampler(Guarded<onedraw::Sampler>);
 
@@ -128,10 +128,14 @@ impl Sampler {
     /// Draws the next token and appends it to the history. With a mask, among the tokens that it allows.
     #[pyo3(signature = (logits, *, mask=None))]
     fn sample(&self, logits: &Bound<'_, PyAny>, mask: Option<&Bound<'_, PyAny>>) -> Result<Sampled> {
-        match mask::read(mask)? {
-            None => self.draw(logits, |sampler, row| sampler.sample(row)),
-            Some(mask) => self.draw(logits, |sampler, row| sampler.sample_masked(row, &mask)),
-        }
+        let read = Logits::read(logits)?;
+        let row = read.row()?;
+        let mask = mask::read(mask, row.len())?;
+        let sampled = self.0.with(logits.py(), |sampler| match &mask {
+            None => sampler.sample(row),
+            Some(mask) => sampler.sample_masked(row, mask),
+        });
+        Ok(Sampled(sampled??))
     }
 
     /// Draws at `ahead` positions after the next, and leaves the history as it is.
@@ -152,8 +156,9 @@ impl Sampler {
         logits: &Bound<'_, PyAny>,
         mask: Option<&Bound<'_, PyAny>>,
     ) -> Result<Distribution> {
-        let (read, mask) = (Logits::read(logits)?, mask::read(mask)?);
+        let read = Logits::read(logits)?;
         let row = read.row()?;
+        let mask = mask::read(mask, row.len())?;
         let inner = self.0.with(logits.py(), |sampler| match &mask {
             None => sampler.distribution(row),
             Some(mask) => sampler.distribution_masked(row, mask),
@@ -169,8 +174,9 @@ impl Sampler {
         listed: usize,
         mask: Option<&Bound<'_, PyAny>>,
     ) -> Result<Explanation> {
-        let (read, mask) = (Logits::read(logits)?, mask::read(mask)?);
+        let read = Logits::read(logits)?;
         let row = read.row()?;
+        let mask = mask::read(mask, row.len())?;
         let explained = self.0.with(logits.py(), |sampler| match &mask {
             None => sampler.explain(row, listed),
             Some(mask) => sampler.explain_masked(row, mask, listed),
@@ -195,7 +201,7 @@ impl Sampler {
             .collect()
     }
 
-    /// Appends a token that was chosen elsewhere, or one that `peek` drew at the next position.
+    /// Appends a `Sampled` that `peek` drew at the next position, or the id of a token that was chosen elsewhere, from which mirostat learns nothing.
     fn accept(&self, py: Python<'_>, token: &Bound<'_, PyAny>) -> Result<()> {
         if let Ok(sampled) = token.cast::<Sampled>() {
             let sampled = &sampled.get().0;

@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::error::Result;
 use crate::guarded::in_stage;
+use crate::result::ids;
 use crate::tensor::Logits;
 use crate::value::type_name;
 
@@ -147,11 +148,15 @@ fn check_callable(function: &Bound<'_, PyAny>) -> PyResult<()> {
 fn call<T>(
     function: &Py<PyAny>,
     view: &custom::View<'_>,
-    read: fn(&Bound<'_, PyAny>) -> PyResult<T>,
+    read: fn(&Bound<'_, PyAny>, usize) -> PyResult<T>,
 ) -> std::result::Result<T, String> {
     Python::attach(|py| {
-        let answer =
-            in_stage(|| function.bind(py).call1((View::new(py, view)?,)).and_then(|answer| read(&answer)));
+        let answer = in_stage(|| {
+            function
+                .bind(py)
+                .call1((View::new(py, view)?,))
+                .and_then(|answer| read(&answer, view.logits().len()))
+        });
         answer.map_err(|error| told(py, &error))
     })
 }
@@ -172,7 +177,7 @@ fn told(py: Python<'_>, error: &PyErr) -> String {
     format!("{error}{place}")
 }
 
-fn change(answer: &Bound<'_, PyAny>) -> PyResult<Change> {
+fn change(answer: &Bound<'_, PyAny>, _: usize) -> PyResult<Change> {
     if answer.is_none() {
         return Ok(Change::Sparse(Vec::new()));
     }
@@ -185,15 +190,19 @@ fn change(answer: &Bound<'_, PyAny>) -> PyResult<Change> {
     Ok(Change::Dense((0..row.len()).map(|token| row.get(token)).collect()))
 }
 
-fn keep(answer: &Bound<'_, PyAny>) -> PyResult<Keep> {
+fn keep(answer: &Bound<'_, PyAny>, vocabulary: usize) -> PyResult<Keep> {
     let numpy = answer.py().import("numpy")?;
-    let is_flags = answer.getattr("dtype").is_ok_and(|dtype| dtype.to_string().ends_with("bool"));
-    let ids = match is_flags {
-        true => numpy.call_method1("flatnonzero", (answer,))?,
-        false => answer.clone(),
-    };
-    let ids = ids.try_iter()?.map(|id| id?.extract::<u32>());
-    Ok(Keep::Only(ids.collect::<PyResult<_>>()?))
+    let array = numpy.call_method1("asarray", (answer,))?;
+    if array.getattr("dtype")?.getattr("kind")?.extract::<char>()? != 'b' {
+        return Ok(Keep::Only(ids(answer)?));
+    }
+    if array.len()? != vocabulary {
+        return Err(PyTypeError::new_err(format!(
+            "there are {} bools; this row has {vocabulary} tokens",
+            array.len()?
+        )));
+    }
+    Ok(Keep::Only(ids(&numpy.call_method1("flatnonzero", (array,))?)?))
 }
 
 /// The stage that a Python object is.

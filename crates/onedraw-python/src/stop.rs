@@ -1,5 +1,6 @@
 //! When a text ends, and when it goes back.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use onedraw::{Finish, FinishReason, StopConditions};
@@ -19,7 +20,8 @@ pub fn reason_name(reason: FinishReason) -> &'static str {
 }
 
 /// Text to be taken back, for a banned string: what `Sampler.take_back` takes.
-#[pyclass(module = "onedraw", frozen)]
+#[pyclass(module = "onedraw", frozen, eq)]
+#[derive(PartialEq)]
 pub struct Rewind(pub onedraw::Rewind);
 
 #[pymethods]
@@ -142,7 +144,7 @@ impl StopMatcher {
         let mut matcher = self.inner();
         let progress = match text.cast::<PyString>() {
             Ok(text) => matcher.push(token, text.to_str()?.as_bytes()),
-            Err(_) => matcher.push(token, text.cast::<PyBytes>()?.as_bytes()),
+            Err(_) => matcher.push(token, &text.extract::<Cow<'_, [u8]>>()?),
         };
         Ok(Progress { text: progress.text.to_vec(), finish: progress.finish, rewind: progress.rewind })
     }
@@ -156,6 +158,10 @@ impl StopMatcher {
     #[getter]
     fn held_back<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.inner().held_back())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("StopMatcher({} bytes held back)", self.inner().held_back().len())
     }
 
     fn __copy__(&self) -> Self {
@@ -184,8 +190,8 @@ impl Utf8Stream {
     }
 
     /// Takes the next bytes and returns the text they complete.
-    fn push(&self, bytes: &[u8]) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes).to_owned()
+    fn push(&self, bytes: Cow<'_, [u8]>) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(&bytes).to_owned()
     }
 
     /// Ends the stream: a character that never came whole is U+FFFD.

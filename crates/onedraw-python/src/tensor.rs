@@ -95,6 +95,14 @@ impl Logits {
         Ok(Self { tensors: vec![tensor], is_row })
     }
 
+    /// As [`Logits::read`], where an empty list is no rows rather than a row of no logits.
+    pub fn read_rows(object: &Bound<'_, PyAny>) -> Result<Self> {
+        match object.is_instance_of::<PyList>() && object.len()? == 0 {
+            true => Ok(Self { tensors: Vec::new(), is_row: false }),
+            false => Self::read(object),
+        }
+    }
+
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.tensors.iter().map(|tensor| tensor.view.rows).sum()
@@ -130,7 +138,7 @@ impl Tensor {
         if let Ok(array) = object.cast::<PyUntypedArray>() {
             return Self::of_array(array);
         }
-        if object.is_instance_of::<PyList>() {
+        if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
             let numbers = object.extract().map_err(|_| not_logits(object))?;
             return Ok(Self::of_numbers(numbers));
         }
@@ -309,6 +317,9 @@ fn wrong_dtype(name: &str) -> Error {
 }
 
 fn not_logits(object: &Bound<'_, PyAny>) -> Error {
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        return Error::Tensor("logits in a list are numbers, or rows; something else is among them".into());
+    }
     Error::Tensor(format!(
         "logits are a NumPy array, a tensor with __dlpack__ or a list of numbers, not an object of the type {}",
         type_name(object)

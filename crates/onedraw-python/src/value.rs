@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString};
 use serde::de::value::{MapDeserializer, SeqDeserializer};
@@ -55,12 +54,7 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
 
 /// The items of anything that can be gone through.
 fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Value<'py>>> {
-    // An array's own items are objects with a type of their own, one by one; a list of numbers is read faster.
-    let list = match object.cast::<PyUntypedArray>() {
-        Ok(array) => array.call_method0("tolist")?,
-        Err(_) => object.clone(),
-    };
-    list.try_iter()?.map(|item| item.map(Value)).collect()
+    object.try_iter()?.map(|item| item.map(Value)).collect()
 }
 
 impl<'de> Deserializer<'de> for Value<'_> {
@@ -87,11 +81,16 @@ impl<'de> Deserializer<'de> for Value<'_> {
             let entries: Vec<_> = dict.iter().map(|(key, value)| (Key(key), Value(value))).collect();
             return visitor.visit_map(MapDeserializer::new(entries.into_iter()));
         }
-        // Numbers of other libraries: they have no length, and arrays, which may say that they are numbers too, have one.
+        // Numbers and arrays of NumPy and its like.
+        if object.hasattr("tolist").map_err(failed)? {
+            return Value(object.call_method0("tolist").map_err(failed)?).deserialize_any(visitor);
+        }
+        if object.hasattr("keys").map_err(failed)? {
+            let dict = PyDict::new(object.py());
+            dict.call_method1("update", (object,)).map_err(failed)?;
+            return Value(dict.into_any()).deserialize_any(visitor);
+        }
         if !object.hasattr("__len__").map_err(failed)? {
-            if matches!(type_name(object).as_str(), "bool" | "bool_") {
-                return visitor.visit_bool(object.is_truthy().map_err(failed)?);
-            }
             if object.hasattr("__index__").map_err(failed)? {
                 return integer(&object.call_method0("__index__").map_err(failed)?, visitor);
             }

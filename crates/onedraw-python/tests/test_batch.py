@@ -73,6 +73,8 @@ def test_repeated_and_missing_rows() -> None:
         batch.sample([one, one], np.zeros((2, 4), "f4"))
     with pytest.raises(onedraw.TensorError, match="there are 1 sequences and 2 rows; each sequence has one row"):
         batch.sample([one], np.zeros((2, 4), "f4"))
+    assert len(batch.sample([], [])) == 0
+    assert repr(one) == "SequenceId(slot=0, generation=0)"
     with pytest.raises(TypeError):
         batch.sample([1, 2], np.zeros((2, 4), "f4"))
 

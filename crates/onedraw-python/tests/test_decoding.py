@@ -33,7 +33,7 @@ def test_ids_and_lengths() -> None:
     assert copy.copy(matcher).push(5, "").finish_reason == "stop"
     assert [matcher.push(1, "a").finish_reason, matcher.push(1, "b").finish_reason] == [None, "length"]
     left = onedraw.StopMatcher(stop="abc")
-    left.push(1, "xab")
+    left.push(1, bytearray(b"xab"))
     assert left.finish() == b"ab"
 
 
@@ -76,6 +76,7 @@ def bits(mask: np.ndarray) -> list[str]:
 
 def test_a_grammar_masks_what_it_does_not_go_on_with(vocabulary: onedraw.Vocabulary) -> None:
     assert (len(vocabulary), vocabulary.eos) == (16, [0])
+    assert onedraw.Vocabulary([piece.encode() for piece in PIECES], eos=0, special=[9]).eos == [0]
     matcher = onedraw.Grammar.choices(vocabulary, ["yes", "no"]).start()
     mask = matcher.mask()
     assert mask.dtype == np.uint32
@@ -138,6 +139,7 @@ def test_beams_find_the_best_text_of_all() -> None:
     assert tuple(found[0].tokens) == texts[0]
     assert found[0].logprob == pytest.approx(logprob(texts[0]), abs=1e-5)
     assert (found[0].finish_reason, found[0].text, found[0].inclusion) == ("length", None, None)
+    assert (search.is_done, len(search), repr(search)) == (True, 0, "BeamSearch(over)")
     with pytest.raises(RuntimeError, match="the search is over"):
         search.finish()
 

@@ -37,6 +37,15 @@ def test_settings_of_the_model_and_of_the_caller(generator: onedraw.Generator) -
         generator.generate("a", wild=2)  # type: ignore[call-overload]
 
 
+def test_forms_of_a_prompt(generator: onedraw.Generator) -> None:
+    text = generator.generate("Once upon", temperature=0, max_tokens=5).text
+    tokens = generator.tokenizer.encode("Once upon")
+    several = [["Once upon", "Once upon"], ("Once upon",), [tokens], [np.array(tokens)]]
+    assert all(generator.generate(one, temperature=0, max_tokens=5).text == text for one in (tokens, tuple(tokens), np.array(tokens)))
+    assert all(one.text == text for prompts in several for one in generator.generate(prompts, temperature=0, max_tokens=5))
+    assert [one.text for one in generator.generate(["Once upon"], ({"temperature": 0, "max_tokens": 5},))] == [text]
+
+
 def test_a_stream_is_the_text(generator: onedraw.Generator) -> None:
     whole = generator.generate("Once upon a time", seed=5, max_tokens=40)
     events = list(generator.stream("Once upon a time", seed=5, max_tokens=40))
@@ -141,8 +150,10 @@ def test_what_cannot_be_asked(generator: onedraw.Generator, tmp_path: Path) -> N
         onedraw.Generator(draft=9)
     with pytest.raises(onedraw.ParamError, match="params: are 1 for 2 prompts; give one for all, or one a prompt"):
         generator.generate(["a", "b"], [onedraw.SamplingParams()])
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="grammar is a Grammar or a Matcher, not an object of the type str"):
         generator.generate("a", grammar="yes")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="tokens are ids, not bytes"):
+        generator.generate(b"Once")  # type: ignore[call-overload]
     with pytest.raises(onedraw.ModelError, match="the prompt is empty"):
         generator.generate([])
 

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import pickle
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ def test_numbers_of_numpy() -> None:
         seed=np.uint64(2**64 - 1),
         ignore_eos=np.bool_(True),
         allowed_token_ids=np.array([3, 1]),
-        logit_bias={np.int32(4): np.float64(1.5)},
+        logit_bias=MappingProxyType({np.int32(4): np.float64(1.5)}),
         bad_words_ids=[np.array([1, 2])],
         stop=("a",),
         prompt_token_ids=range(3),
@@ -240,6 +241,7 @@ def test_keyword_arguments_go_before_what_they_are_added_to() -> None:
     logits = [0.0, 1.0, 0.9]
     assert onedraw.sample(logits, base, seed=9).seed == 9
     assert onedraw.sample(logits, {"temperature": 0, "seed": 5}, seed=9).token == 1
+    assert onedraw.sample(logits, MappingProxyType({"temperature": 0, "seed": 5})).seed == 5
     assert len(onedraw.distribution(logits, base, temperature=1)) == 3
     assert len(onedraw.distribution(logits, base)) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -167,6 +168,11 @@ def test_masks() -> None:
     assert [len(one) for one in onedraw.distribution(rows, mask=[None, flags])] == [70, 3]
     with pytest.raises(onedraw.RowError, match="the mask has 2 words of 32 bits; this vocabulary needs 3"):
         onedraw.sample(logits, mask=words[:2])
+    with pytest.raises(onedraw.TensorError, match="the mask has a bool for 69 tokens; this row has 70"):
+        onedraw.sample(logits, mask=flags[:-1])
+    for count in (1, 3):
+        with pytest.raises(onedraw.TensorError, match=f"there are {count} masks for 2 rows; give one a row, or None"):
+            onedraw.sample(rows, mask=[flags] * count)
     with pytest.raises(TypeError, match="a mask is one row of 32-bit words"):
         onedraw.sample(logits, mask=np.zeros(70))
 
@@ -176,12 +182,14 @@ def test_results_read_well() -> None:
     assert repr(sampled) == "Sampled(token=1, logprob=-0.0067, probability=0.9933, rank=1, seed=1, position=0)"
     assert [10, 20][sampled] == 20
     assert sampled.to_dict()["logprobs"][1]["token"] == 0
-    assert pickle.loads(pickle.dumps(sampled)) == sampled
+    for result in (sampled, onedraw.sample(np.eye(4, dtype="f4"), seed=1, logprobs=2), onedraw.distribution(row(1, 50))):
+        assert pickle.loads(pickle.dumps(result)) == result == copy.deepcopy(result)
     samples = onedraw.sample(np.zeros((10, 4), "f4"), temperature=0)
     assert repr(samples) == "Samples(10 rows, tokens=[0, 0, 0, 0, 0, 0, 0, 0, ...])"
     assert samples.tokens.dtype == np.int64
     assert samples.logprobs is None
     assert (samples[-1].token, len(samples[2:5]), [one.token for one in samples[::4]]) == (0, 3, [0, 0, 0])
+    assert isinstance(samples, Sequence)
     with pytest.raises(IndexError, match="there are 10 rows; 10 is none of them"):
         samples[10]
     with_logprobs = onedraw.sample(np.eye(3, dtype="f4"), temperature=0, logprobs=0)

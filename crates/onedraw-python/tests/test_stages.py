@@ -52,9 +52,14 @@ def test_a_dense_edit_and_none() -> None:
 
 def test_a_truncation() -> None:
     logits = row(2, 64)
-    for function in (lambda view: [5, 6, 7], lambda view: np.array([7, 5, 6]), lambda view: np.isin(np.arange(64), [5, 6, 7])):
+    for function in (lambda view: [5, 6, 7], lambda view: np.array([7, 5, 6]), lambda view: np.isin(np.arange(64), [5, 6, 7]), lambda view: [5 <= i <= 7 for i in range(64)]):
         params = onedraw.SamplingParams(temperature=0.8).with_stage(onedraw.Truncation("three", function), before="min_p")
         assert sorted(onedraw.distribution(logits, params).tokens) == [5, 6, 7]
+
+
+def test_a_truncation_with_a_bool_too_few() -> None:
+    with pytest.raises(onedraw.RowError, match="the stage own: TypeError: there are 3 bools; this row has 64 tokens"):
+        onedraw.sample(row(2, 64), order=[onedraw.Truncation("own", lambda view: [True, False, True])])
 
 
 def test_what_a_stage_sees() -> None:

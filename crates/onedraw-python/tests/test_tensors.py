@@ -112,6 +112,7 @@ def test_numbers_in_a_list() -> None:
     assert onedraw.sample([0.0, 1, 2.5], temperature=0).token == 2
     assert onedraw.sample([[0.0, 1.0], [1.0, 0.0]], temperature=0).tokens.tolist() == [1, 0]
     assert onedraw.sample((0.0, 1.0), temperature=0).token == 1
+    assert onedraw.sample([(0.0, 1.0), (1.0, 0.0)], temperature=0).tokens.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,8 @@ def test_numbers_in_a_list() -> None:
         (Capsule(np.zeros(4)), "logits are float32, float16 or bfloat16, not another type"),
         ("logits", "logits are a NumPy array, a tensor with __dlpack__ or a list of numbers, not an object of the type str"),
         (None, "not an object of the type NoneType"),
-        ([1.0, "two"], "not an object of the type list"),
+        ([1.0, "two"], "logits in a list are numbers, or rows; something else is among them"),
+        ([None], "logits in a list are numbers, or rows; something else is among them"),
     ],
 )
 def test_what_cannot_be_read(logits: Any, words: str) -> None:

@@ -14,6 +14,8 @@ for what can be asked; `Edit` and `Truncation` for stages of your own; `StopMatc
 model. `onedraw.transformers` draws for models of Hugging Face's library, `onedraw.plot` paints distributions; both need extras.
 """
 
+from collections.abc import Sequence as _Sequence
+
 from . import presets
 from ._onedraw import (
     Batch,
@@ -121,3 +123,5 @@ __all__ = [
     "presets",
     "sample",
 ]
+
+_Sequence.register(Samples)

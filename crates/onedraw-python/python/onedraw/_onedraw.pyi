@@ -1,0 +1,503 @@
+"""From logits to a token: the compiled part of onedraw. What decode loops need and the models' texts are in `_decoding`."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, SupportsIndex, final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self, Unpack
+
+from ._decoding import (
+    Beam, BeamSearch, Contrast, Draft, Event, Expansion, Generated, Generator, Grammar, Guess, Hypothesis, Matcher,
+    Progress, RequestId, Rewind, Runner, StopMatcher, Stream, Tokenizer, Utf8Stream, Verdict, Vocabulary,
+)
+from ._types import (
+    Change, EachParams, Kernel, Logits, LogprobsMode, Mask, Masks, Parameters, Params, PenaltyScope, Row, Source, Stage,
+    Token, Tokens, Verify,
+)
+
+__all__ = [
+    "__version__", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "Distribution",
+    "distribution", "Draft", "Edit", "Event", "Expansion", "explain", "Explanation", "Generated", "Generator",
+    "Grammar", "GrammarError", "Guess", "Hypothesis", "Matcher", "ModelError", "OnedrawError", "order", "ParamError",
+    "PRESETS", "Progress", "Report", "RequestId", "Rewind", "RowError", "RowsError", "Runner", "sample", "Sampled",
+    "Sampler", "Samples", "SamplingParams", "SequenceId", "StageEffect", "StopMatcher", "Stream", "TensorError",
+    "Tokenizer", "TokenLogprob", "Truncation", "Utf8Stream", "Verdict", "View", "Vocabulary",
+]
+
+__version__: str
+PRESETS: list[str]
+
+class OnedrawError(ValueError):
+    """What onedraw cannot do, and why."""
+
+class ParamError(OnedrawError):
+    """A parameter that cannot be used: `field` is its name, `message` what is wrong with it and what is allowed."""
+    field: str
+    message: str
+
+class TensorError(OnedrawError):
+    """Logits that cannot be read where they lie: another dtype, rank, layout or device."""
+
+class RowError(OnedrawError):
+    """A row that cannot be sampled: `kind` is a short name of what is wrong, such as `nan_logit`."""
+    kind: str
+
+class RowsError(RowError):
+    """Rows of a batch that cannot be sampled: `results` has a result or a `RowError` for each row, `errors` the bad rows by their number."""
+    results: list[Any]
+    errors: dict[int, RowError]
+
+class GrammarError(OnedrawError):
+    """A vocabulary or a grammar that cannot be used: `line` and `column` say where, if that is known."""
+    line: int | None
+    column: int | None
+
+class ConstraintError(OnedrawError):
+    """A text that its grammar does not go on with."""
+
+class ModelError(OnedrawError):
+    """A model that cannot be read, or not do what is asked."""
+
+@overload
+def sample(logits: Sequence[Row], params: EachParams = None, *, mask: Masks | None = None, **parameters: Unpack[Parameters]) -> Samples:
+    """Draws a token: a `Sampled` for one row of logits, `Samples` for rows or where `n` is above 1."""
+@overload
+def sample(
+    logits: Logits, params: EachParams = None, *, mask: Mask | Masks | None = None, **parameters: Unpack[Parameters]
+) -> Sampled | Samples: ...
+@overload
+def distribution(
+    logits: Sequence[Row], params: EachParams = None, *, mask: Masks | None = None, **parameters: Unpack[Parameters]
+) -> list[Distribution]:
+    """Every token that can be drawn, with its probability: a `Distribution`, or for rows a list of them."""
+@overload
+def distribution(
+    logits: Sequence[float], params: EachParams = None, *, mask: Mask | None = None, **parameters: Unpack[Parameters]
+) -> Distribution: ...
+@overload
+def distribution(
+    logits: Logits, params: EachParams = None, *, mask: Mask | Masks | None = None, **parameters: Unpack[Parameters]
+) -> Distribution | list[Distribution]: ...
+@overload
+def explain(
+    logits: Sequence[Row], params: EachParams = None, *, listed: int = 10, mask: Masks | None = None, **parameters: Unpack[Parameters]
+) -> list[Explanation]:
+    """What each stage of the chain does to a row: an `Explanation`, or for rows a list of them."""
+@overload
+def explain(
+    logits: Sequence[float], params: EachParams = None, *, listed: int = 10, mask: Mask | None = None, **parameters: Unpack[Parameters]
+) -> Explanation: ...
+@overload
+def explain(
+    logits: Logits, params: EachParams = None, *, listed: int = 10, mask: Mask | Masks | None = None, **parameters: Unpack[Parameters]
+) -> Explanation | list[Explanation]: ...
+def order(name: str) -> list[str]:
+    """The names of an order's stages, to be put together anew: `vllm`, `huggingface` or `llama.cpp`."""
+
+@final
+class SamplingParams:
+    """Every parameter of a sequence. It does not change once it is made: `replace` makes another one."""
+    def __new__(cls, **parameters: Unpack[Parameters]) -> Self: ...
+    def replace(self, **parameters: Unpack[Parameters]) -> SamplingParams: """The same with other values."""
+    def with_stage(self, stage: Stage, before: Stage) -> SamplingParams:
+        """The same with a stage, an `Edit` or a `Truncation` or one by name, set in before another one."""
+    def to_dict(self) -> dict[str, Any]: """All parameters by name."""
+    def changed(self) -> dict[str, Any]: """The parameters that are not as they are by default."""
+    def to_json(self) -> str: """All parameters as JSON. A stage of your own has none, which is an error."""
+    @staticmethod
+    def from_json(text: str) -> SamplingParams: """Reads one JSON object, as the program does."""
+    @staticmethod
+    def import_settings(json: str, source: Source | None = None) -> tuple[SamplingParams, list[str]]:
+        """Settings of another system as parameters, and a line for each thing that could not be carried over or became another."""
+    @staticmethod
+    def preset(name: str) -> SamplingParams: """A preset: `creative`, `precise`, `balanced` or `deterministic`."""
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
+    @property
+    def temperature(self) -> float: """Divides the logits, 0 to 10^6; below 10^-5 the draw is greedy."""
+    @property
+    def top_k(self) -> int: """Keeps the k best tokens; 0 or -1: off."""
+    @property
+    def top_p(self) -> float: """Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off."""
+    @property
+    def min_p(self) -> float: """Keeps tokens at least this share as likely as the best, in [0, 1]; 0: off."""
+    @property
+    def repetition_penalty(self) -> float:
+        """Divides a positive logit and multiplies another, once for each token seen in prompt or output; above 0."""
+    @property
+    def frequency_penalty(self) -> float: """Subtracted once for each time a token was seen in the output."""
+    @property
+    def presence_penalty(self) -> float: """Subtracted once if a token was seen in the output."""
+    @property
+    def penalty_window(self) -> int: """Penalties look at the last so many tokens of prompt and output; 0: at all."""
+    @property
+    def penalty_scope(self) -> PenaltyScope: """Whether frequency and presence penalty count the output alone, or the prompt too."""
+    @property
+    def logit_bias(self) -> dict[int, float]: """Added to single logits, by token."""
+    @property
+    def allowed_token_ids(self) -> list[int] | None: """If set, only these may be drawn."""
+    @property
+    def bad_words_ids(self) -> list[list[int]]: """Token sequences that must not appear in the output."""
+    @property
+    def min_tokens(self) -> int: """EOS and stop ids are masked until so many tokens are written."""
+    @property
+    def max_tokens(self) -> int: """Generation ends after so many tokens."""
+    @property
+    def stop(self) -> list[str]: """Generation ends where one of these appears in the text."""
+    @property
+    def stop_token_ids(self) -> list[int]: """Generation ends when one of these is drawn."""
+    @property
+    def ignore_eos(self) -> bool: """Whether generation goes on after EOS."""
+    @property
+    def include_stop_str_in_output(self) -> bool: """Whether the stop string stays in the text."""
+    @property
+    def eos_token_id(self) -> list[int]: """The end-of-sequence ids."""
+    @property
+    def seed(self) -> int | None: """Names the noise; None: drawn from the system and reported with the result."""
+    @property
+    def n(self) -> int: """How many sequences to draw from one prompt."""
+    @property
+    def logprobs(self) -> int | None: """Report the drawn token's logprob and the best so many; 0: the drawn token alone, -1: all."""
+    @property
+    def logprobs_mode(self) -> LogprobsMode: """What reported numbers are taken from."""
+    @property
+    def prompt_logprobs(self) -> int | None: """As `logprobs`, for each token of the prompt."""
+    @property
+    def banned_strings(self) -> list[str]: """Phrases that must not appear in the text."""
+    @property
+    def prompt_token_ids(self) -> list[int]: """The prompt, for penalties."""
+    @property
+    def output_token_ids(self) -> list[int]: """The tokens written so far; their number is the position of the next draw."""
+    @property
+    def typical_p(self) -> float:
+        """Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1: off."""
+    @property
+    def top_n_sigma(self) -> float: """Keeps logits within so many standard deviations of the best; 0: off."""
+    @property
+    def epsilon_cutoff(self) -> float: """Keeps tokens at least this likely, in [0, 1]; 0: off."""
+    @property
+    def eta_cutoff(self) -> float: """As `epsilon_cutoff`, with a bar that falls where the entropy is high; 0: off."""
+    @property
+    def top_a(self) -> float: """Keeps tokens at least `top_a` times the square of the best probability likely; 0: off."""
+    @property
+    def xtc_probability(self) -> float: """How often XTC removes all but the least likely of the tokens above its threshold; 0: off."""
+    @property
+    def xtc_threshold(self) -> float: """The probability from which a token is a top choice to XTC."""
+    @property
+    def xtc_protected_token_ids(self) -> list[int]: """Tokens that XTC never removes."""
+    @property
+    def mirostat(self) -> int: """Mirostat's version, 1 or 2; 0: off."""
+    @property
+    def mirostat_tau(self) -> float: """The surprise that mirostat aims at, in bits."""
+    @property
+    def mirostat_eta(self) -> float: """How fast mirostat learns."""
+    @property
+    def mirostat_mu(self) -> float | None: """Where mirostat stands, in bits; None: twice `mirostat_tau`."""
+    @property
+    def dynatemp_range(self) -> float: """How far the temperature may go from `temperature` with the entropy; 0: not at all."""
+    @property
+    def dynatemp_exponent(self) -> float: """The power of the entropy's share that sets the temperature."""
+    @property
+    def smoothing_factor(self) -> float: """The strength of quadratic smoothing; 0: off."""
+    @property
+    def smoothing_curve(self) -> float: """The share of a cubic term in the smoothing, 1 (none) to 3."""
+    @property
+    def dry_multiplier(self) -> float: """The strength of DRY, which penalises a token that would go on with a repetition; 0: off."""
+    @property
+    def dry_base(self) -> float: """DRY's penalty grows by this factor with each token of the repetition."""
+    @property
+    def dry_allowed_length(self) -> int: """Repetitions shorter than this are not penalised."""
+    @property
+    def dry_penalty_last_n(self) -> int: """DRY looks at the last so many tokens; 0: at all."""
+    @property
+    def dry_sequence_breakers(self) -> list[list[int]]: """Token sequences over which DRY sees no repetition."""
+    @property
+    def no_repeat_ngram_size(self) -> int: """No sequence of so many tokens appears twice in prompt and output; 0: off."""
+    @property
+    def order(self) -> list[Stage] | None: """The order of the stages: a list of names and of stages of your own; None: vLLM's."""
+
+@final
+class TokenLogprob:
+    """A token with its logprob (or logit, as the mode says) and its rank."""
+    def __new__(cls, token: Token, logprob: float, rank: int) -> Self: ...
+    @property
+    def token(self) -> int: """The id."""
+    @property
+    def logprob(self) -> float: """The natural logarithm of its probability; in the logits modes its logit."""
+    @property
+    def rank(self) -> int: """1 + the tokens before it in the order."""
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+@final
+class Sampled:
+    """A drawn token. As an index or an int it is the token's id."""
+    @property
+    def token(self) -> int: """The token."""
+    @property
+    def seed(self) -> int: """The seed that drew it."""
+    @property
+    def position(self) -> int: """The number of output tokens before it."""
+    @property
+    def sequence(self) -> int: """Which of the `n` sequences it belongs to."""
+    @property
+    def probability(self) -> float | None: """Its probability, where `logprobs` is set; else None."""
+    @property
+    def logprob(self) -> float | None: """Its logprob (in the logits modes its logit), where `logprobs` is set; else None."""
+    @property
+    def rank(self) -> int | None: """1 + the tokens before it in the order, where `logprobs` is set; else None."""
+    @property
+    def logprobs(self) -> list[TokenLogprob]: """The drawn token, then the best others, where `logprobs` is set; else empty."""
+    @property
+    def mirostat_mu(self) -> float | None: """Where mirostat stands once the token is accepted, where it is on; else None."""
+    def to_dict(self) -> dict[str, Any]: """All of it by name."""
+    def to_json(self) -> str: """All of it as JSON."""
+    @staticmethod
+    def from_json(text: str) -> Sampled: """One that was written with `to_json`."""
+    def __index__(self) -> int: ...
+    def __int__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+@final
+class Samples:
+    """The tokens of several rows: a sequence of `Sampled`, with arrays of what they have in common."""
+    def __new__(cls, sampled: Sequence[Sampled]) -> Self: ...
+    def __getnewargs__(self) -> tuple[list[Sampled]]: ...
+    @property
+    def tokens(self) -> NDArray[np.int64]: """The tokens, int64."""
+    @property
+    def logprobs(self) -> NDArray[np.float64] | None: """Their logprobs, where all rows ask for `logprobs`; else None."""
+    @property
+    def probabilities(self) -> NDArray[np.float64] | None: """Their probabilities, where all rows ask for `logprobs`; else None."""
+    @property
+    def ranks(self) -> NDArray[np.int64] | None: """Their ranks, where all rows ask for `logprobs`; else None."""
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Sampled: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Samples: ...
+    def __iter__(self) -> Iterator[Sampled]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+@final
+class Distribution:
+    """The whole distribution that is drawn from: the kept tokens, the most likely first."""
+    def __new__(cls, tokens: Tokens, probabilities: Sequence[float], logprobs: Sequence[float]) -> Self: ...
+    def __getnewargs__(self) -> tuple[list[int], list[float], list[float]]: ...
+    @property
+    def tokens(self) -> NDArray[np.int64]: """The ids, int64: logit descending, then id ascending."""
+    @property
+    def probabilities(self) -> NDArray[np.float64]: """Their probabilities; they sum to 1 within 10^-7."""
+    @property
+    def logprobs(self) -> NDArray[np.float64]: """The logarithms of these."""
+    def dense(self, vocabulary: int) -> NDArray[np.float64]:
+        """The probability of every token of a vocabulary of that size, by id; 0 for those that are gone."""
+    def __len__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+@final
+class Candidate:
+    """A token and its probability: before the stage for a token that goes, after it for one that stays."""
+    @property
+    def token(self) -> int: """The id."""
+    @property
+    def probability(self) -> float: """Its probability."""
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+
+@final
+class StageEffect:
+    """What one stage did."""
+    @property
+    def stage(self) -> str: """The stage's name; `row` for the row as it came."""
+    @property
+    def tokens(self) -> int: """Tokens left after it."""
+    @property
+    def mass(self) -> float: """The share of the probability before it that the tokens left had."""
+    @property
+    def gone(self) -> int: """How many tokens went."""
+    @property
+    def removed(self) -> list[Candidate]: """The most likely of them."""
+    @property
+    def best(self) -> Candidate: """The best token after it."""
+    @property
+    def leading(self) -> list[Candidate]: """The most likely tokens after it, the best first."""
+    @property
+    def entropy(self) -> float: """The entropy after it, in bits."""
+    @property
+    def temperature(self) -> float: """The temperature in force after it."""
+    @property
+    def decision(self) -> str | None: """What it decided at this draw, where that is not in the parameters; else None."""
+    @property
+    def nanoseconds(self) -> int: """The time to find what is left. A draw only asks about its winner, and takes less."""
+
+@final
+class Explanation:
+    """A chain at work on one row. Stages that their parameters leave idle are not in it."""
+    @property
+    def stages(self) -> list[StageEffect]: """The row as it came, then each stage in the order of the chain."""
+    @property
+    def token(self) -> int: """The token that is drawn here."""
+    @property
+    def probability(self) -> float: """Its probability in the distribution it is drawn from."""
+    @property
+    def position(self) -> int: """The position that is drawn."""
+    @property
+    def seed(self) -> int: """The seed."""
+
+@final
+class Report:
+    """What is reported of one token of a prompt."""
+    @property
+    def token(self) -> int: """The id."""
+    @property
+    def logprob(self) -> float: """The natural logarithm of its probability; in the logits modes its logit."""
+    @property
+    def probability(self) -> float: """Its probability."""
+    @property
+    def rank(self) -> int: """1 + the tokens before it in the order."""
+    @property
+    def logprobs(self) -> list[TokenLogprob]: """The token itself, then the best others."""
+
+@final
+class View:
+    """What a stage written in Python sees: the logits as the stages before it left them, and the sequence."""
+    @property
+    def logits(self) -> NDArray[np.float32]: """The logit of every token, a copy as float32; -inf where a token is gone."""
+    @property
+    def prompt(self) -> list[int]: """The tokens of the prompt."""
+    @property
+    def output(self) -> list[int]: """The tokens written so far."""
+    @property
+    def position(self) -> int: """The position that is drawn."""
+    @property
+    def temperature(self) -> float: """The temperature in force that the logits are not yet divided by."""
+
+@final
+class Edit:
+    """A stage of your own that changes logits: a function of a `View` that returns new logits, of some tokens or of all."""
+    def __new__(cls, name: str, function: Callable[[View], Change]) -> Self: ...
+    @property
+    def name(self) -> str: """The name, as explanations and errors have it."""
+    @property
+    def function(self) -> Callable[[View], Change]: """What is called."""
+
+@final
+class Truncation:
+    """A stage of your own that keeps a subset: a function of a `View` that returns ids, or an array of bools with an entry for every token."""
+    def __new__(cls, name: str, function: Callable[[View], Tokens]) -> Self: ...
+    @property
+    def name(self) -> str: """The name, as explanations and errors have it."""
+    @property
+    def function(self) -> Callable[[View], Tokens]: """What is called."""
+
+@final
+class Sampler:
+    """Draws the tokens of one sequence, each with the history of those before it."""
+    def __new__(cls, params: Params = None, *, kernel: Kernel = "auto", shards: int = 1, **parameters: Unpack[Parameters]) -> Self: ...
+    @classmethod
+    def sequences(
+        cls, params: Params = None, *, kernel: Kernel = "auto", shards: int = 1, **parameters: Unpack[Parameters]
+    ) -> list[Sampler]: """A sampler for each of the `n` sequences. They share the seed and differ in the noise."""
+    def sample(self, logits: Row, *, mask: Mask | None = None) -> Sampled:
+        """Draws the next token and appends it to the history. With a mask, among the tokens that it allows."""
+    def peek(self, logits: Row, ahead: int = 0) -> Sampled:
+        """Draws at `ahead` positions after the next, and leaves the history as it is."""
+    def sample_uniform(self, logits: Row, uniform: float) -> Sampled:
+        """The token at share `uniform` in [0, 1) of the kept mass, for a caller who brings the randomness."""
+    def distribution(self, logits: Row, *, mask: Mask | None = None) -> Distribution:
+        """Every token that can be drawn next, with its probability."""
+    def explain(self, logits: Row, *, listed: int = 10, mask: Mask | None = None) -> Explanation:
+        """What each stage does to a row, and what is drawn in the end; the history stays as it is."""
+    def prompt_logprobs(self, logits: Logits) -> list[Report | RowError | None]:
+        """Logprobs of the prompt, an entry for each token: None for the first, a `Report`, or the `RowError` of its row."""
+    def accept(self, token: Token) -> None: """Appends a token that was chosen elsewhere, or one that `peek` drew at the next position."""
+    def rewind(self, length: int) -> None:
+        """Takes back the tokens after the first `length` of the output: an undo, the same rows draw the same tokens again."""
+    def take_back(self, rewind: Rewind) -> None: """Takes text back because of what was drawn, as a `StopMatcher` decided."""
+    def save(self) -> str: """Everything a later draw depends on, as JSON. A stage of your own has no JSON."""
+    @staticmethod
+    def load(saved: str) -> Sampler: """The sampler that was saved."""
+    @property
+    def position(self) -> int: """The position of the next draw: the number of tokens written so far."""
+    @property
+    def output(self) -> list[int]: """The tokens written so far."""
+    @property
+    def seed(self) -> int: """The seed: the one given, or the one drawn from the system."""
+    @property
+    def mirostat_mu(self) -> float | None: """Where mirostat stands, in bits, if it is on; else None."""
+    def __copy__(self) -> Sampler: ...
+    def __deepcopy__(self, _memo: object, /) -> Sampler: ...
+
+@final
+class SequenceId:
+    """Names a sequence of a `Batch`. Not used again after the sequence is removed."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Batch:
+    """Sequences that come and go between steps, each with its own parameters, seed and history."""
+    def __new__(cls, *, threads: int = 1, kernel: Kernel = "auto", shards: int = 1) -> Self: ...
+    def add(self, params: Params = None, **parameters: Unpack[Parameters]) -> SequenceId:
+        """Adds a sequence, the first of the parameters'. A bad parameter spoils nothing else."""
+    def add_all(self, params: Params = None, **parameters: Unpack[Parameters]) -> list[SequenceId]:
+        """Adds all `n` sequences of the parameters, which share one seed."""
+    def remove(self, sequence: SequenceId) -> bool: """Removes a sequence; whether it was there."""
+    def fork(self, sequence: SequenceId) -> SequenceId:
+        """A second sequence with the same parameters, seed and history, which goes its own way."""
+    @overload
+    def sample(self, sequences: SequenceId, logits: Row, *, masks: Mask | None = None) -> Sampled:
+        """Draws a token for each sequence from its row and appends it: `Samples`, or for one id a `Sampled`."""
+    @overload
+    def sample(self, sequences: Iterable[SequenceId], logits: Logits, *, masks: Masks | None = None) -> Samples: ...
+    @overload
+    def peek(self, sequences: SequenceId, logits: Row, ahead: int = 0, *, masks: Mask | None = None) -> Sampled:
+        """As `sample`, at `ahead` positions after each sequence's next, and leaves the histories as they are."""
+    @overload
+    def peek(self, sequences: Iterable[SequenceId], logits: Logits, ahead: int = 0, *, masks: Masks | None = None) -> Samples: ...
+    @overload
+    def distributions(self, sequences: SequenceId, logits: Row, *, masks: Mask | None = None) -> Distribution:
+        """The whole distribution of each sequence."""
+    @overload
+    def distributions(
+        self, sequences: Iterable[SequenceId], logits: Logits, *, masks: Masks | None = None
+    ) -> list[Distribution]: ...
+    @overload
+    def explanations(self, sequences: SequenceId, logits: Row, *, listed: int = 10, masks: Mask | None = None) -> Explanation:
+        """What each sequence's chain does to its row, stage by stage."""
+    @overload
+    def explanations(
+        self, sequences: Iterable[SequenceId], logits: Logits, *, listed: int = 10, masks: Masks | None = None
+    ) -> list[Explanation]: ...
+    @overload
+    def best(self, sequences: SequenceId, logits: Row, count: int, *, masks: Mask | None = None) -> list[TokenLogprob]:
+        """The `count` most likely tokens of each sequence that its chain keeps, as lists of `TokenLogprob`."""
+    @overload
+    def best(
+        self, sequences: Iterable[SequenceId], logits: Logits, count: int, *, masks: Masks | None = None
+    ) -> list[list[TokenLogprob]]: ...
+    def accept(self, sequence: SequenceId, token: Token) -> None:
+        """Appends a token that was chosen elsewhere, or a `Sampled` that `peek` or `verify` drew at the next position."""
+    def rewind(self, sequence: SequenceId, length: int) -> None:
+        """Takes back a sequence's tokens after the first `length` of its output: an undo."""
+    def take_back(self, sequence: SequenceId, rewind: Rewind) -> None:
+        """Takes text back because of what was drawn, as a `StopMatcher` decided."""
+    def output(self, sequence: SequenceId) -> list[int]: """The tokens a sequence has written so far."""
+    def seed(self, sequence: SequenceId) -> int: """A sequence's seed: the one given, or the one drawn from the system."""
+    def mirostat_mu(self, sequence: SequenceId) -> float | None: """Where mirostat stands, in bits, if the sequence has it on; else None."""
+    def save(self, sequence: SequenceId) -> str: """Everything a sequence's later draws depend on, as JSON."""
+    def load(self, saved: str) -> SequenceId: """Adds a sequence that was saved, by this or by `Sampler.save`."""
+    def runners(self, sequence: SequenceId, logits: Row, count: int, *, mask: Mask | None = None) -> list[Runner]:
+        """The tokens that come in first in the race of a sequence's next draw, at most `count`."""
+    def guess(self, sequence: SequenceId, logits: Row, count: int, begun: int, *, mask: Mask | None = None) -> Guess:
+        """Draws up to `count` guesses of a sequence's next token from a drafter's row."""
+    def verify(
+        self, sequence: SequenceId, draft: Draft, logits: Logits, *, verify: Verify = "exact", matcher: Matcher | None = None
+    ) -> Verdict: """Judges a draft: row 0 of `logits` is the target's after the text so far, row i + 1 that after node i."""
+    def __len__(self) -> int: ...
