@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from conftest import ROOT
 
 import onedraw
 
@@ -80,3 +81,16 @@ def test_examples_give_what_they_say(name: str) -> None:
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(test, out=said.append)
     assert runner.failures == 0, "".join(said)
+
+
+def test_the_readme_runs() -> None:
+    """What the project's README has in Python, one block after the other."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in readme.split("```python\n")[1:]]
+    assert len(blocks) == 1
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)  # noqa: S102
+    # The comment beside the first call says what it prints.
+    assert repr(onedraw.sample(names["logits"], temperature=0.8, top_p=0.9, seed=1)) in blocks[0]
+    assert names["tokens"].shape == (8,)

@@ -19,6 +19,7 @@ transformers = pytest.importorskip("transformers")
 
 from transformers import LogitsProcessorList
 
+from onedraw._memory import Memory
 from onedraw.transformers import Generated, OnedrawLogitsProcessor
 
 # One text or several: the tests know which.
@@ -397,6 +398,9 @@ def test_guesses_that_hold_save_passes(exact: Any) -> None:
             found = generate(exact, None, PROMPTS[0], seed=seed, max_tokens=40, draft_model=twin, draft_tokens=4)
         # Each pass brings the four guesses and the token after them.
         assert (found.tokens, plain.count, assisted.count) == (expected.tokens, 40, 8)
+    with Passes(twin) as drafted:
+        generate(exact, None, PROMPTS[0], max_tokens=1, draft_model=twin)
+    assert drafted.count == 0
 
 
 def test_guesses_with_ends_and_n(stories: Any, tokenizer: Any) -> None:
@@ -407,6 +411,16 @@ def test_guesses_with_ends_and_n(stories: Any, tokenizer: Any) -> None:
         plain = generate(stories, tokenizer, "Once upon a time", **own)
         found = generate(stories, tokenizer, "Once upon a time", draft_model=drafter, **own)
         assert found == plain
+
+
+def test_a_memory_reads_whatever_text_comes(exact: Any) -> None:
+    memory = Memory(exact)
+    with torch.inference_mode():
+        for text, count in [([5, 6, 7], 1), ([5, 6, 7, 8], 2), ([5, 9, 7, 8, 1], 1), ([5, 9], 1), ([5, 9], 2), ([4], 1), ([4, 4, 4, 4], 3)]:
+            assert torch.allclose(memory.logits([text], count), exact(torch.tensor([text])).logits[:, -count:].float(), atol=1e-5)
+        memory.follow([0, 0])
+        rows = memory.logits([[4, 4, 4, 4, 1], [4, 4, 4, 2, 2]])
+        assert torch.allclose(rows, exact(torch.tensor([[4, 4, 4, 4, 1], [4, 4, 4, 2, 2]])).logits[:, -1:].float(), atol=1e-5)
 
 
 def test_caches_that_cannot_go_back() -> None:

@@ -329,8 +329,8 @@ class OnedrawLogitsProcessor(LogitsProcessor):
     `num_return_sequences`. Rows of different prompts share the seed, and a row's text does not depend on its place. Lengths and ends are transformers' business:
     `max_tokens` and `stop` do not act; `min_tokens` does where `eos_token_id` is given.
 
-    A generation begins where `input_ids` is not a beginning of what was seen and a token more; what it holds then is the prompt. What follows on counts as the same
-    text: `reset` begins another in any case. Padding before a prompt counts as part of it.
+    A generation begins where `input_ids` is not a beginning of what was seen and a token more; what it holds then is the prompt. What follows on counts as the
+    same text: `reset` begins another in any case. Padding before a prompt counts as part of it.
     """
 
     def __init__(self, params: Params | list[Any] = None, *, draw: bool = True, **parameters: Any) -> None:
