@@ -77,11 +77,13 @@ def contenders(params: dict, rows: np.ndarray, calls: Calls, logits: int) -> dic
     both = {}
     if count == 1:
         row, row_tensor = rows[0], tensor[0]
-        one, settings = onedraw.Sampler(seeded), onedraw.SamplingParams(**seeded)
+        one = onedraw.Sampler(seeded)
+        # A single call is always at position 0: it gets other noise by other seeds.
+        settings = [onedraw.SamplingParams(**{**params, "seed": seed}) for seed in range(POSITIONS)]
         both["Sampler, NumPy"] = lambda position: one.peek(row, position)
         both["Sampler, torch"] = lambda position: one.peek(row_tensor, position)
-        both["sample(logits, params)"] = lambda position: onedraw.sample(row, settings)
-        both["sample(logits, **parameters)"] = lambda position: onedraw.sample(row, **seeded)
+        both["sample(logits, params)"] = lambda position: onedraw.sample(row, settings[position])
+        both["sample(logits, **parameters)"] = lambda position: onedraw.sample(row, seed=position, **params)
     else:
         batch = onedraw.Batch()
         ids = [batch.add(seeded) for _ in rows]
@@ -122,7 +124,7 @@ def main() -> None:
     calls = Calls(arguments.calls)
     draws, rounds = (300, 2) if arguments.quick else (3000, 7)
     lines = []
-    for logits, counts, strategies in ((64, (1,), list(STRATEGIES)[1:2]), (VOCABULARY, (1, 32), list(STRATEGIES))):
+    for logits, counts, strategies in ((64, (1, 32), list(STRATEGIES)[1:2]), (VOCABULARY, (1, 32), list(STRATEGIES))):
         for count in counts:
             for name in strategies:
                 means = measure(STRATEGIES[name], np.ascontiguousarray(calls.rows[:count, :logits]), calls, draws // count + 30, rounds)

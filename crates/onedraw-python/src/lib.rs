@@ -1,7 +1,7 @@
 //! The Python package `onedraw`, as far as it is compiled: `onedraw._onedraw`. What is written in Python is beside it, in `python/onedraw`.
 //!
-//! A class here holds one of the library and says what it says: parameters come as keyword arguments ([`params`], read by [`value`]), logits where they lie
-//! ([`tensor`]), errors go out as exceptions ([`error`]), and the interpreter is released while anything is computed ([`guarded`]).
+//! A class here holds one of the library and says what it says: parameters come as keyword arguments (`params`, read by `value`), logits where they lie
+//! (`tensor`), errors go out as exceptions (`error`), and the interpreter is released while anything is computed (`guarded`).
 
 mod batch;
 mod beam;

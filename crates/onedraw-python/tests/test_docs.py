@@ -21,10 +21,10 @@ NEEDS = {"plot": ("matplotlib",), "transformers": ("torch", "transformers")}
 
 
 def modules() -> Iterator[ModuleType]:
-    """The modules that can be imported here."""
+    """The public modules that can be imported here."""
     yield onedraw
     for path in sorted(Path(onedraw.__file__).parent.glob("*.py")):
-        if path.stem != "__init__" and all(find_spec(library) for library in NEEDS.get(path.stem, ())):
+        if not path.stem.startswith("_") and all(find_spec(library) for library in NEEDS.get(path.stem, ())):
             yield importlib.import_module(f"onedraw.{path.stem}")
     # What is compiled is seen through `onedraw`, where it is public.
 
