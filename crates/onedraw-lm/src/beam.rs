@@ -31,6 +31,7 @@ pub struct Beams<'a, M> {
     kernel: Kernel,
     constraint: Option<&'a dyn Constraint>,
     watch: Option<&'a mut dyn FnMut(&Expansion)>,
+    goes_on: Option<&'a mut dyn FnMut() -> bool>,
 }
 
 /// A text that was found.
@@ -112,7 +113,7 @@ impl<S: Clone> Line<S> {
 impl<'a, M: LanguageModel> Beams<'a, M> {
     /// With a model and its tokens.
     pub fn new(model: &'a M, vocabulary: &'a dyn Vocabulary) -> Self {
-        Self { model, vocabulary, kernel: Kernel::Auto, constraint: None, watch: None }
+        Self { model, vocabulary, kernel: Kernel::Auto, constraint: None, watch: None, goes_on: None }
     }
 
     /// Looks at rows with this instruction set. Texts do not depend on it.
@@ -130,6 +131,12 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
     /// Shows each step as it is made: which continuations were looked at, and what became of them.
     pub fn watched(mut self, watch: &'a mut dyn FnMut(&Expansion)) -> Self {
         self.watch = Some(watch);
+        self
+    }
+
+    /// Asks before each step whether to go on; else the search ends with what there is.
+    pub fn while_told(mut self, goes_on: &'a mut dyn FnMut() -> bool) -> Self {
+        self.goes_on = Some(goes_on);
         self
     }
 
@@ -217,7 +224,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
             lines.push(lines[0].fork());
             rows.push(rows[0].clone());
         }
-        while !beams.is_done() {
+        while !beams.is_done() && self.goes_on.as_mut().is_none_or(|goes_on| goes_on()) {
             let masks = lines.iter_mut().map(|line| match &mut line.constraint {
                 Some(constraint) => constraint.mask().map(|mask| Some(mask.to_vec())),
                 None => Ok(None),

@@ -192,3 +192,19 @@ fn what_cannot_be_searched_is_said() {
     let last = Beams::new(&model, &tokenizer).search(&[1; 512], params("{}"), width(2)).unwrap();
     assert_eq!(last[0].hypothesis.tokens.len(), 1);
 }
+
+#[test]
+fn a_search_ends_when_it_is_told_to() {
+    let (model, tokenizer) = (stories::model().unwrap(), stories::tokenizer().unwrap());
+    let prompt = tokenizer.encode("Once upon a time").unwrap();
+    let mut steps = 0;
+    let mut goes_on = || {
+        steps += 1;
+        steps <= 3
+    };
+    let found = Beams::new(&model, &tokenizer)
+        .while_told(&mut goes_on)
+        .search(&prompt, params(r#"{"max_tokens": 40}"#), width(4))
+        .unwrap();
+    assert_eq!((found[0].hypothesis.tokens.len(), found[0].hypothesis.finish, steps), (3, None, 4));
+}

@@ -1,5 +1,7 @@
 //! Many sequences, each with its own parameters, seed and history.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use onedraw::{RowError, Saved, Step};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,25 +9,29 @@ use pyo3::types::PyDict;
 use crate::error::{Error, Result, exceptions};
 use crate::explanation::Explanation;
 use crate::grammar::Matcher;
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, check_process};
 use crate::once::objects;
 use crate::result::{Distribution, Sampled, Samples, token_logprobs};
-use crate::sampler::kernel;
+use crate::sampler::{check_ahead, check_threads, kernel};
 use crate::speculate::{Draft, Guess, Runner, Verdict, verify};
 use crate::stop::Rewind;
 use crate::tensor::Logits;
-use crate::{mask, params};
+use crate::{mask, params, result};
 
 /// Names a sequence of a `Batch`. Not used again after the sequence is removed.
 #[pyclass(module = "onedraw", frozen, eq, hash)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SequenceId(pub onedraw::SequenceId);
+pub struct SequenceId {
+    id: onedraw::SequenceId,
+    /// Whose: another batch may have a sequence of the same number.
+    batch: u64,
+}
 
 #[pymethods]
 impl SequenceId {
     fn __repr__(&self) -> String {
         // Rust's form in Python's letters.
-        format!("{:?}", self.0).replace(" { ", "(").replace(": ", "=").replace(" }", ")")
+        format!("{:?}", self.id).replace(" { ", "(").replace(": ", "=").replace(" }", ")")
     }
 }
 
@@ -40,7 +46,15 @@ impl SequenceId {
 /// >>> batch.output(greedy)
 /// [1]
 #[pyclass(module = "onedraw", frozen)]
-pub struct Batch(Guarded<onedraw::Batch>);
+pub struct Batch {
+    batch: Guarded<onedraw::Batch>,
+    number: u64,
+    /// The process whose threads it has, if it has any.
+    process: Option<u32>,
+}
+
+/// The number of the next batch.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// The sequences and rows of a call, checked against each other.
 struct Steps {
@@ -52,13 +66,14 @@ struct Steps {
 
 impl Steps {
     fn read(
+        batch: &Batch,
         sequences: &Bound<'_, PyAny>,
         logits: &Bound<'_, PyAny>,
         masks: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
         let (ids, is_one) = match sequences.cast::<SequenceId>() {
-            Ok(id) => (vec![id.get().0], true),
-            Err(_) => (sequence_ids(sequences)?, false),
+            Ok(id) => (vec![batch.own(id)], true),
+            Err(_) => (batch.own_all(sequences)?, false),
         };
         let logits = if ids.is_empty() { Logits::read_rows(logits)? } else { Logits::read(logits)? };
         if ids.len() != logits.len() {
@@ -87,11 +102,30 @@ impl Steps {
     }
 }
 
-fn sequence_ids(sequences: &Bound<'_, PyAny>) -> PyResult<Vec<onedraw::SequenceId>> {
-    sequences.try_iter()?.map(|id| Ok(id?.cast::<SequenceId>().map_err(PyErr::from)?.get().0)).collect()
-}
-
 impl Batch {
+    /// A sequence as the library knows it. One of another batch is none of this.
+    fn own(&self, sequence: &Bound<'_, SequenceId>) -> onedraw::SequenceId {
+        let &SequenceId { id, batch } = sequence.get();
+        if batch == self.number { id } else { onedraw::SequenceId::NOBODY }
+    }
+
+    fn own_all(&self, sequences: &Bound<'_, PyAny>) -> PyResult<Vec<onedraw::SequenceId>> {
+        sequences.try_iter()?.map(|id| Ok(self.own(id?.cast::<SequenceId>().map_err(PyErr::from)?))).collect()
+    }
+
+    fn named(&self, id: onedraw::SequenceId) -> SequenceId {
+        SequenceId { id, batch: self.number }
+    }
+
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        action: impl FnOnce(&mut onedraw::Batch) -> R + Send,
+    ) -> Result<R> {
+        check_process(self.process)?;
+        self.batch.with(py, action)
+    }
+
     fn drawn<'py>(
         &self,
         sequences: &Bound<'py, PyAny>,
@@ -104,9 +138,9 @@ impl Batch {
         + Send,
     ) -> Result<Bound<'py, PyAny>> {
         let py = logits.py();
-        let read = Steps::read(sequences, logits, masks)?;
+        let read = Steps::read(self, sequences, logits, masks)?;
         let steps = read.steps();
-        let mut results = self.0.with(py, |batch| draw(batch, &steps))?;
+        let mut results = self.with(py, |batch| draw(batch, &steps))?;
         if read.is_one {
             let sampled = results.pop().unwrap_or(Err(RowError::EmptyRow))?;
             return Ok(Bound::new(py, Sampled(sampled))?.into_any());
@@ -120,7 +154,7 @@ impl Batch {
         py: Python<'_>,
         ask: impl FnOnce(&mut onedraw::Batch) -> Option<T> + Send,
     ) -> Result<T> {
-        self.0.with(py, ask)?.ok_or(Error::Row(RowError::UnknownSequence))
+        self.with(py, ask)?.ok_or(Error::Row(RowError::UnknownSequence))
     }
 }
 
@@ -129,8 +163,10 @@ impl Batch {
     #[new]
     #[pyo3(signature = (*, threads=1, kernel="auto", shards=1))]
     fn new(threads: usize, kernel: &str, shards: usize) -> Result<Self> {
-        let batch = onedraw::Batch::new().threads(threads).kernel(self::kernel(kernel)?);
-        Ok(Self(Guarded::new(if shards > 1 { batch.shards(shards) } else { batch })))
+        let batch = onedraw::Batch::new().threads(check_threads(threads)?).kernel(self::kernel(kernel)?);
+        let batch = Guarded::new(if shards > 1 { batch.shards(shards) } else { batch });
+        let process = (threads != 1).then(std::process::id);
+        Ok(Self { batch, number: NEXT.fetch_add(1, Ordering::Relaxed), process })
     }
 
     /// Adds a sequence, the first of the parameters'. A bad parameter spoils nothing else.
@@ -142,7 +178,7 @@ impl Batch {
         parameters: Option<&Bound<'_, PyDict>>,
     ) -> Result<SequenceId> {
         let params = params::read(py, params, parameters)?;
-        Ok(SequenceId(self.0.with(py, |batch| batch.add(params))??))
+        Ok(self.named(self.with(py, |batch| batch.add(params))??))
     }
 
     /// Adds all `n` sequences of the parameters, which share one seed.
@@ -154,19 +190,19 @@ impl Batch {
         parameters: Option<&Bound<'_, PyDict>>,
     ) -> Result<Vec<SequenceId>> {
         let params = params::read(py, params, parameters)?;
-        Ok(self.0.with(py, |batch| batch.add_all(params))??.into_iter().map(SequenceId).collect())
+        Ok(self.with(py, |batch| batch.add_all(params))??.into_iter().map(|id| self.named(id)).collect())
     }
 
     /// Removes a sequence; whether it was there.
     fn remove(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<bool> {
-        let id = sequence.get().0;
-        self.0.with(py, |batch| batch.remove(id))
+        let id = self.own(sequence);
+        self.with(py, |batch| batch.remove(id))
     }
 
     /// A second sequence with the same parameters, seed and history, which goes its own way.
     fn fork(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<SequenceId> {
-        let id = sequence.get().0;
-        self.of(py, |batch| batch.fork(id)).map(SequenceId)
+        let id = self.own(sequence);
+        self.of(py, |batch| batch.fork(id)).map(|id| self.named(id))
     }
 
     /// Draws a token for each sequence from its row and appends it. `sequences` is a list of ids and `logits` as many rows, or one id and one row; `masks` is a
@@ -191,6 +227,14 @@ impl Batch {
         ahead: u32,
         masks: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
+        let ids = match sequences.cast::<SequenceId>() {
+            Ok(id) => vec![self.own(id)],
+            Err(_) => self.own_all(sequences)?,
+        };
+        let furthest = self.with(logits.py(), |batch| {
+            ids.iter().filter_map(|&id| batch.output(id)).map(<[u32]>::len).max()
+        })?;
+        check_ahead(furthest.unwrap_or(0) as u32, ahead)?;
         self.drawn(sequences, logits, masks, |batch, steps| batch.peek(steps, ahead))
     }
 
@@ -202,9 +246,9 @@ impl Batch {
         logits: &Bound<'py, PyAny>,
         masks: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let (py, read) = (logits.py(), Steps::read(sequences, logits, masks)?);
+        let (py, read) = (logits.py(), Steps::read(self, sequences, logits, masks)?);
         let steps = read.steps();
-        let results = self.0.with(py, |batch| batch.distributions(&steps))?;
+        let results = self.with(py, |batch| batch.distributions(&steps))?;
         objects(py, results, read.is_one, |inner| Ok(Bound::new(py, Distribution { inner })?.into_any()))
     }
 
@@ -217,9 +261,9 @@ impl Batch {
         listed: usize,
         masks: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let (py, read) = (logits.py(), Steps::read(sequences, logits, masks)?);
+        let (py, read) = (logits.py(), Steps::read(self, sequences, logits, masks)?);
         let steps = read.steps();
-        let results = self.0.with(py, |batch| batch.explanations(&steps, listed))?;
+        let results = self.with(py, |batch| batch.explanations(&steps, listed))?;
         objects(py, results, read.is_one, |explained| {
             Ok(Bound::new(py, Explanation::from(explained))?.into_any())
         })
@@ -234,9 +278,9 @@ impl Batch {
         count: usize,
         masks: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let (py, read) = (logits.py(), Steps::read(sequences, logits, masks)?);
+        let (py, read) = (logits.py(), Steps::read(self, sequences, logits, masks)?);
         let steps = read.steps();
-        let results = self.0.with(py, |batch| batch.best(&steps, count))?;
+        let results = self.with(py, |batch| batch.best(&steps, count))?;
         objects(py, results, read.is_one, |best| token_logprobs(&best).into_pyobject(py).map(Bound::into_any))
     }
 
@@ -247,18 +291,18 @@ impl Batch {
         sequence: &Bound<'_, SequenceId>,
         token: &Bound<'_, PyAny>,
     ) -> Result<()> {
-        let id = sequence.get().0;
+        let id = self.own(sequence);
         if let Ok(sampled) = token.cast::<Sampled>() {
             let sampled = &sampled.get().0;
             return self.of(py, |batch| batch.accept_sampled(id, sampled).then_some(()));
         }
-        let token: u32 = token.extract()?;
+        let token = result::token(token)?;
         self.of(py, |batch| batch.accept(id, token).then_some(()))
     }
 
     /// Takes back a sequence's tokens after the first `length` of its output: an undo.
     fn rewind(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, length: usize) -> Result<()> {
-        let id = sequence.get().0;
+        let id = self.own(sequence);
         self.of(py, |batch| batch.rewind(id, length).then_some(()))
     }
 
@@ -269,31 +313,31 @@ impl Batch {
         sequence: &Bound<'_, SequenceId>,
         rewind: &Bound<'_, Rewind>,
     ) -> Result<()> {
-        let (id, rewind) = (sequence.get().0, rewind.get().0);
+        let (id, rewind) = (self.own(sequence), rewind.get().0);
         self.of(py, |batch| batch.take_back(id, &rewind).then_some(()))
     }
 
     /// The tokens a sequence has written so far.
     fn output(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<Vec<u32>> {
-        let id = sequence.get().0;
+        let id = self.own(sequence);
         self.of(py, |batch| batch.output(id).map(<[u32]>::to_vec))
     }
 
     /// A sequence's seed: the one given, or the one drawn from the system.
     fn seed(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<u64> {
-        let id = sequence.get().0;
+        let id = self.own(sequence);
         self.of(py, |batch| batch.seed(id))
     }
 
     /// Where mirostat stands, in bits, if the sequence has it on; else None.
     fn mirostat_mu(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<Option<f64>> {
-        let id = sequence.get().0;
+        let id = self.own(sequence);
         self.of(py, |batch| batch.seed(id).map(|_| batch.mirostat_mu(id)))
     }
 
     /// Everything a sequence's later draws depend on, as JSON.
     fn save(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<String> {
-        let id = sequence.get().0;
+        let id = self.own(sequence);
         let saved = self.of(py, |batch| batch.save(id))?;
         serde_json::to_string(&saved)
             .map_err(|error| onedraw::ParamError::new("order", error.to_string()).into())
@@ -304,7 +348,7 @@ impl Batch {
         let saved: Saved = serde_json::from_str(saved).map_err(|error| {
             Error::Python(exceptions::OnedrawError::new_err(format!("not a saved sequence: {error}")))
         })?;
-        Ok(SequenceId(self.0.with(py, |batch| batch.load(&saved))??))
+        Ok(self.named(self.with(py, |batch| batch.load(&saved))??))
     }
 
     /// The tokens that come in first in the race of a sequence's next draw, at most `count`, as `Runner`s: the one that `sample` would draw, then what it would
@@ -317,9 +361,9 @@ impl Batch {
         count: usize,
         mask: Option<&Bound<'py, PyAny>>,
     ) -> Result<Vec<Runner>> {
-        let read = Steps::read(sequence.as_any(), logits, mask)?;
+        let read = Steps::read(self, sequence.as_any(), logits, mask)?;
         let steps = read.steps();
-        let mut results = self.0.with(logits.py(), |batch| batch.runners(&steps, count))?;
+        let mut results = self.with(logits.py(), |batch| batch.runners(&steps, count))?;
         let runners = results.pop().unwrap_or(Err(RowError::EmptyRow))?;
         Ok(runners.into_iter().map(Runner::from).collect())
     }
@@ -335,9 +379,9 @@ impl Batch {
         begun: usize,
         mask: Option<&Bound<'py, PyAny>>,
     ) -> Result<Guess> {
-        let read = Steps::read(sequence.as_any(), logits, mask)?;
+        let read = Steps::read(self, sequence.as_any(), logits, mask)?;
         let steps = read.steps();
-        let (tokens, law) = self.0.with(logits.py(), |batch| batch.guess(&steps[0], count, begun))??;
+        let (tokens, law) = self.with(logits.py(), |batch| batch.guess(&steps[0], count, begun))??;
         Ok(Guess { tokens, law })
     }
 
@@ -362,9 +406,9 @@ impl Batch {
     ) -> Result<Verdict> {
         let read = Logits::read(logits)?;
         let (id, draft, rows, mode) =
-            (sequence.get().0, draft.get().copy(), read.rows(), self::verify(verify)?);
+            (self.own(sequence), draft.get().copy(), read.rows(), self::verify(verify)?);
         let mut constraint = matcher.map(|matcher| matcher.get().fork_inner(logits.py())).transpose()?;
-        let verdict = self.0.with(logits.py(), |batch| {
+        let verdict = self.with(logits.py(), |batch| {
             let constraint =
                 constraint.as_mut().map(|matcher| matcher.as_mut() as &mut dyn onedraw::Constraint);
             batch.verify(id, &draft, &rows, constraint, mode)
@@ -373,7 +417,7 @@ impl Batch {
     }
 
     fn __len__(&self, py: Python<'_>) -> Result<usize> {
-        self.0.with(py, |batch| batch.len())
+        self.with(py, |batch| batch.len())
     }
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {

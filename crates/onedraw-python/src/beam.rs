@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
 use crate::error::{Error, Result};
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, in_stage};
 use crate::stop::reason_name;
 use crate::tensor::Logits;
 use crate::{mask, params};
@@ -249,10 +249,7 @@ pub struct BeamSearch {
 
 impl BeamSearch {
     fn with<T: Send>(&self, py: Python<'_>, ask: impl FnOnce(&mut Search) -> T + Send) -> Result<T> {
-        let answer = self.search.with(py, |search| search.as_mut().map(ask))?;
-        answer.ok_or_else(|| {
-            Error::Python(PyRuntimeError::new_err("the search is over: its texts were taken by finish()"))
-        })
+        self.search.with(py, |search| search.as_mut().map(ask))?.ok_or_else(over)
     }
 }
 
@@ -360,9 +357,7 @@ impl BeamSearch {
             Some(Search::Drawn(search)) => {
                 Ok(search.finish().into_iter().map(|drawn| Hypothesis::drawn(drawn, None)).collect())
             }
-            None => Err(Error::Python(PyRuntimeError::new_err(
-                "the search is over: its texts were taken by finish()",
-            ))),
+            None => Err(over()),
         }
     }
 
@@ -387,7 +382,8 @@ fn over() -> Error {
 /// What a function in Python says of a token.
 fn said(function: &Py<PyAny>, beam: usize, token: u32) -> PyResult<Continuation> {
     Python::attach(|py| {
-        let answer = function.call1(py, (beam, token))?;
+        // It runs in the middle of a step: what it asks of the search must not wait for that.
+        let answer = in_stage(|| function.call1(py, (beam, token)))?;
         match answer.extract::<Option<&str>>(py)? {
             None | Some("goes") => Ok(Continuation::Goes),
             Some("ends") => Ok(Continuation::Ends(Finish::StopToken { token })),

@@ -8,6 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::stage;
+
 /// The Python exceptions, by their names there.
 pub mod exceptions {
     use super::*;
@@ -126,7 +128,11 @@ impl From<Error> for PyErr {
 
 /// One row's error.
 pub fn row_error(error: &RowError) -> PyErr {
-    let raised = exceptions::RowError::new_err(error.to_string());
+    let (text, cause) = stage::cause(&error.to_string());
+    let raised = exceptions::RowError::new_err(text);
+    if let Some(cause) = cause {
+        Python::attach(|py| raised.set_cause(py, Some(cause)));
+    }
     with_attributes(raised, |value| value.setattr("kind", error.kind()))
 }
 
@@ -134,7 +140,8 @@ pub fn row_error(error: &RowError) -> PyErr {
 pub fn rows_error(py: Python<'_>, results: Vec<std::result::Result<Py<PyAny>, RowError>>) -> PyErr {
     let named: Vec<(usize, &RowError)> =
         results.iter().enumerate().filter_map(|(row, result)| Some((row, result.as_ref().err()?))).collect();
-    let first = named.iter().take(3).map(|(row, error)| format!("row {row}: {error}"));
+    let first =
+        named.iter().take(3).map(|(row, error)| format!("row {row}: {}", stage::cause(&error.to_string()).0));
     let more = named.len().saturating_sub(3);
     let and_more = (more > 0).then(|| format!("and {more} more rows"));
     let lines: Vec<String> = first.chain(and_more).collect();

@@ -11,16 +11,16 @@ use onedraw_lm::speculate::{EarlyExit, Guesser, Ngram, Speculation};
 use onedraw_lm::{Asks, Beams, GenerationConfig, LanguageModel, Llama, ModelError, Run, Wanted, stories};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple, PyType};
 use self_cell::self_cell;
 
 use crate::beam::{Hypothesis, settings};
 use crate::error::{Error, Result};
 use crate::grammar::{Grammar, Matcher, Vocabulary, vocabulary};
-use crate::guarded::Guarded;
+use crate::guarded::{Guarded, check_process, released};
 use crate::params;
 use crate::result::ids;
-use crate::sampler::kernel;
+use crate::sampler::{check_threads, kernel};
 use crate::speculate::verify;
 use crate::text::{Event, Generated, RequestId};
 use crate::tokenizer::Tokenizer;
@@ -97,7 +97,8 @@ impl Loop {
 /// `"ngram"`, or a number of layers to leave after; `verify` how guesses are judged, `depth` and `width` how many there are at most. With `verify="exact"`, the
 /// default, guesses change no token.
 ///
-/// Of the model's own settings act those that the parameters of a text leave open: with keyword arguments alone all of them, and up to 256 tokens.
+/// Keyword arguments, or a dict of them, are laid over the model's own settings, and a text has up to 256 tokens. `SamplingParams` and presets are complete: of the model's
+/// own settings only the tokens that end a text act beside them (a preset by name has up to 256 tokens, too).
 ///
 /// >>> import onedraw
 /// >>> generator = onedraw.Generator()
@@ -110,6 +111,8 @@ pub struct Generator {
     tokenizer: Py<Tokenizer>,
     /// The requests of `add`.
     running: Guarded<Loop>,
+    /// The process whose threads the model has, if it has any.
+    process: Option<u32>,
     is_embedded: bool,
 }
 
@@ -125,6 +128,22 @@ impl Generator {
         /// The library's default is 16, which is no story.
         const MAX_TOKENS: u32 = 256;
         let generation = &self.opened.generation;
+        // A dict is keyword arguments in another form.
+        let merged = match given {
+            Some(given) if given.hasattr("keys")? && !given.is_instance_of::<PyType>() => {
+                let merged = PyDict::new(py);
+                merged.call_method1("update", (given,))?;
+                if let Some(arguments) = arguments {
+                    merged.update(arguments.as_mapping())?;
+                }
+                Some(merged)
+            }
+            _ => None,
+        };
+        let (given, arguments) = match &merged {
+            Some(merged) => (None, Some(merged)),
+            None => (given, arguments),
+        };
         let says_length =
             arguments.is_some_and(|arguments| arguments.contains("max_tokens").unwrap_or(false));
         let mut params = match given.filter(|given| !given.is_none()) {
@@ -169,8 +188,12 @@ impl Generator {
 
     /// A text, or its tokens.
     fn prompt(&self, prompt: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
+        check_process(self.process)?;
         let tokens = match prompt.cast::<PyString>() {
-            Ok(text) => self.opened.tokenizer.encode(text.to_str()?)?,
+            Ok(text) => {
+                let text = text.to_str()?;
+                prompt.py().detach(|| self.opened.tokenizer.encode(text))?
+            }
             Err(_) => ids(prompt)?,
         };
         match tokens.is_empty() {
@@ -189,6 +212,10 @@ impl Generator {
         }
         Ok(decoder)
     }
+}
+
+fn wrong_draft() -> Error {
+    ParamError::new("draft", "must be \"model\", \"eagle\", \"ngram\", a folder or a number of layers").into()
 }
 
 /// What a text must keep to: a grammar, or a matcher in the middle of a text.
@@ -236,7 +263,7 @@ impl Generator {
         depth: Option<usize>,
         width: Option<usize>,
     ) -> Result<Self> {
-        let kernel = self::kernel(kernel)?;
+        let (kernel, threads) = (self::kernel(kernel)?, check_threads(threads)?);
         let (llama, tokens, generation) = py.detach(|| match &folder {
             Some(folder) => Ok::<_, ModelError>((
                 Llama::open(folder)?,
@@ -254,21 +281,20 @@ impl Generator {
         let tokenizer = Arc::new(tokens);
         let guesser = match draft.filter(|draft| !draft.is_none()) {
             None => Guesser::Nobody,
+            Some(draft) if draft.is_instance_of::<PyBool>() => return Err(wrong_draft()),
             Some(draft) => match (draft.extract::<usize>(), draft.extract::<PathBuf>()) {
                 (Ok(layers), _) => Guesser::Exit(EarlyExit::new(layers, &llama)?),
-                (_, Ok(name)) if name.as_os_str() == "eagle" => Guesser::eagle(folder.as_deref(), &llama)?,
+                (_, Ok(name)) if name.as_os_str() == "eagle" => {
+                    py.detach(|| Guesser::eagle(folder.as_deref(), &llama))?
+                }
                 (_, Ok(name)) if name.as_os_str() == "ngram" => Guesser::Text(Ngram::new(3)?),
                 (_, Ok(name)) if name.as_os_str() == "model" && folder.is_none() => {
-                    Guesser::draft(None, &llama, &tokenizer, kernel, threads)?
+                    py.detach(|| Guesser::draft(None, &llama, &tokenizer, kernel, threads))?
                 }
-                (_, Ok(name)) => Guesser::draft(Some(&name), &llama, &tokenizer, kernel, threads)?,
-                _ => {
-                    return Err(ParamError::new(
-                        "draft",
-                        "must be \"model\", \"eagle\", \"ngram\", a folder or a number of layers",
-                    )
-                    .into());
+                (_, Ok(name)) => {
+                    py.detach(|| Guesser::draft(Some(&name), &llama, &tokenizer, kernel, threads))?
                 }
+                _ => return Err(wrong_draft()),
             },
         };
         let mut speculation = Speculation::new(self::verify(verify)?);
@@ -278,7 +304,8 @@ impl Generator {
         let opened = Opened { llama, tokenizer: tokenizer.clone(), generation, guesser, speculation, kernel };
         let opened = Arc::new(opened);
         let running = Guarded::new(Loop::begin(opened.clone())?);
-        Ok(Self { opened, tokenizer: Py::new(py, Tokenizer(tokenizer))?, running, is_embedded })
+        let process = (threads != 1).then(std::process::id);
+        Ok(Self { opened, tokenizer: Py::new(py, Tokenizer(tokenizer))?, running, process, is_embedded })
     }
 
     /// The model's tokens.
@@ -307,11 +334,8 @@ impl Generator {
 
     /// The model's tokens for grammars.
     fn vocabulary(&self, py: Python<'_>) -> Result<Vocabulary> {
-        vocabulary(
-            self.tokenizer.bind(py).get(),
-            self.opened.llama.vocabulary(),
-            &self.opened.generation.eos_token_ids,
-        )
+        let Opened { llama, tokenizer, generation, .. } = &*self.opened;
+        py.detach(|| vocabulary(tokenizer, llama.vocabulary(), &generation.eos_token_ids))
     }
 
     /// What a text with these arguments is written with: the parameters, with the model's own settings under them.
@@ -365,7 +389,7 @@ impl Generator {
         while !decoder.is_done() {
             // Ctrl-C is seen between passes.
             py.check_signals()?;
-            py.detach(|| decoder.steps(PASSES, |event| texts.push(event)))?;
+            released(py, || decoder.steps(PASSES, |event| texts.push(event)))??;
         }
         let texts = texts.into_generated();
         let mut generated = texts.into_iter().map(Generated).collect::<Vec<_>>();
@@ -426,6 +450,7 @@ impl Generator {
 
     /// One pass for the requests of `add`: every text that has read its prompt goes on by a token, or by several where guesses hold; the others read on.
     fn step(&self, py: Python<'_>) -> Result<Vec<Event>> {
+        check_process(self.process)?;
         let mut events = Vec::new();
         self.running.with(py, |running| running.steps(1, |event| events.push(Event(event))))??;
         Ok(events)
@@ -473,10 +498,17 @@ impl Generator {
         let settings = settings(width, style, length_penalty, early_stopping, groups, diversity_penalty)?;
         let constraint = constraint(grammar)?;
         let opened = &self.opened;
-        py.detach(move || {
-            let mut beams = Beams::new(&opened.llama, &*opened.tokenizer).kernel(opened.kernel);
-            if let Some(constraint) = &constraint {
-                beams = beams.constrained(&**constraint);
+        let mut interruption = None;
+        let interrupted = &mut interruption;
+        let found = released(py, move || {
+            // Ctrl-C is seen between steps.
+            let mut goes_on = || {
+                Python::attach(|py| py.check_signals()).map_err(|error| *interrupted = Some(error)).is_ok()
+            };
+            let mut beams =
+                Beams::new(&opened.llama, &*opened.tokenizer).kernel(opened.kernel).while_told(&mut goes_on);
+            if let Some(constraint) = constraint.as_deref() {
+                beams = beams.constrained(constraint);
             }
             if stochastic {
                 let (drawn, _) = beams.draw(&tokens, params, width)?;
@@ -487,7 +519,11 @@ impl Generator {
             }
             let found = beams.search(&tokens, params, settings)?;
             Ok(found.into_iter().map(|found| Hypothesis::found(found.hypothesis, Some(found.text))).collect())
-        })
+        })?;
+        match interruption {
+            Some(error) => Err(error.into()),
+            None => found,
+        }
     }
 
     /// The logits after every token of a prompt, [positions, V], float32: row i predicts token i + 1, the last one what follows.

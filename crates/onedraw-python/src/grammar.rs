@@ -1,15 +1,16 @@
 //! Texts that keep to a grammar.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use numpy::PyArray1;
 use onedraw::Constraint;
+use onedraw::row::MAX_VOCABULARY;
+use onedraw_lm::Tokenizer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::error::Result;
-use crate::result::ids;
-use crate::tokenizer::Tokenizer;
+use crate::result::{self, ids};
 
 /// The tokens of a model, ready for grammars: made once for a tokenizer.
 ///
@@ -63,8 +64,12 @@ impl Vocabulary {
 }
 
 /// The vocabulary of a tokenizer, for a model of so many logits.
-pub fn vocabulary(tokenizer: &Tokenizer, size: usize, eos: &[u32]) -> Result<Vocabulary> {
-    let (bytes, cutter) = (tokenizer.0.clone(), tokenizer.0.clone());
+pub fn vocabulary(tokenizer: &Arc<Tokenizer>, size: usize, eos: &[u32]) -> Result<Vocabulary> {
+    if size > MAX_VOCABULARY {
+        let message = format!("{size} tokens are more than {MAX_VOCABULARY}");
+        return Err(onedraw_grammar::GrammarError::Vocabulary(message).into());
+    }
+    let (bytes, cutter) = (tokenizer, tokenizer.clone());
     let builder =
         onedraw_grammar::Vocabulary::builder((0..size as u32).map(|token| bytes.bytes(token).to_vec()))
             .eos(eos.iter().copied())
@@ -172,7 +177,7 @@ impl Matcher {
 
     /// Goes on with a token. One that does not fit raises `ConstraintError` and changes nothing.
     fn accept(&self, py: Python<'_>, token: &Bound<'_, PyAny>) -> Result<()> {
-        let token: u32 = token.extract()?;
+        let token = result::token(token)?;
         Ok(py.detach(|| {
             let mut state = self.state();
             state.constraint.accept(token)?;

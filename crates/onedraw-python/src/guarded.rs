@@ -7,6 +7,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::stage;
 
 thread_local! {
     /// Whether this thread runs a stage written in Python, in the middle of a draw.
@@ -21,6 +22,25 @@ pub fn in_stage<T>(run: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Computes without the interpreter. Where a stage written in Python was interrupted meanwhile, that is the outcome: not an error of a row.
+pub fn released<R: Send>(py: Python<'_>, compute: impl FnOnce() -> R + Send) -> Result<R> {
+    let outcome = py.detach(compute);
+    match stage::interruption() {
+        Some(error) => Err(Error::Python(error)),
+        None => Ok(outcome),
+    }
+}
+
+/// Threads do not follow into a forked process: whoever waited for them would wait for ever.
+pub fn check_process(process: Option<u32>) -> Result<()> {
+    match process {
+        Some(process) if process != std::process::id() => Err(Error::Python(PyRuntimeError::new_err(
+            "its threads are in the process that this one was forked from; make it anew here, or start processes with the method spawn",
+        ))),
+        _ => Ok(()),
+    }
+}
+
 pub struct Guarded<T>(Mutex<T>);
 
 impl<T: Send> Guarded<T> {
@@ -31,7 +51,7 @@ impl<T: Send> Guarded<T> {
     /// Uses the value, once nobody else does, without the interpreter. Inside a stage it does not wait: it would wait for itself.
     pub fn with<R: Send>(&self, py: Python<'_>, action: impl FnOnce(&mut T) -> R + Send) -> Result<R> {
         let may_wait = !IN_STAGE.get();
-        py.detach(|| self.lock(may_wait).map(|mut value| action(&mut value)))
+        released(py, || self.lock(may_wait).map(|mut value| action(&mut value)))?
     }
 
     fn lock(&self, may_wait: bool) -> Result<MutexGuard<'_, T>> {
@@ -42,7 +62,7 @@ impl<T: Send> Guarded<T> {
                 Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner))
             }
             Err(TryLockError::WouldBlock) => Err(Error::Python(PyRuntimeError::new_err(
-                "it is in use: a stage cannot use what is drawing with it",
+                "it is in use: a stage or a continuation cannot use what is drawing with it",
             ))),
         }
     }

@@ -34,7 +34,7 @@ pub fn read(mask: Option<&Bound<'_, PyAny>>, vocabulary: usize) -> Result<Option
     }
     let shape = array.getattr("shape")?;
     let message = format!(
-        "a mask is one row of 32-bit words, 32 tokens each, or of bools, one a token; not an object of the type {} with the dtype {} and the shape {shape}",
+        "a mask is one row of 32-bit words (dtype uint32), 32 tokens each, or of bools, one a token; not an object of the type {} with the dtype {} and the shape {shape}",
         type_name(mask),
         array.getattr("dtype")?,
     );
@@ -44,7 +44,13 @@ pub fn read(mask: Option<&Bound<'_, PyAny>>, vocabulary: usize) -> Result<Option
 /// Masks of several rows: None, or a list with an entry a row, each a mask or None.
 pub fn read_each(masks: Option<&Bound<'_, PyAny>>, rows: &[Row<'_>]) -> Result<Vec<Option<Vec<u32>>>> {
     let Some(masks) = masks.filter(|masks| !masks.is_none()) else { return Ok(Vec::new()) };
-    let masks = masks.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+    let list = masks.try_iter().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "masks are a list with a mask or None for each row, not an object of the type {}",
+            type_name(masks)
+        ))
+    })?;
+    let masks = list.collect::<PyResult<Vec<_>>>()?;
     if masks.len() != rows.len() {
         return Err(Error::Tensor(format!(
             "there are {} masks for {} rows; give one a row, or None",

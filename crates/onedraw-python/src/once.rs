@@ -8,6 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::error::{Result, row_error, rows_error};
 use crate::explanation::Explanation;
+use crate::guarded::released;
 use crate::result::{Distribution, Sampled, Samples};
 use crate::tensor::Logits;
 use crate::{mask, params};
@@ -27,7 +28,7 @@ fn with_sequences<T: Send>(
     ask: impl FnOnce(&mut Batch, &[Step<'_>]) -> T + Send,
 ) -> Result<T> {
     let rows = logits.rows();
-    py.detach(|| {
+    released(py, || {
         let mut batch = BATCH.take().unwrap_or_default();
         let mut steps = Vec::with_capacity(rows.len());
         let mut trouble = None;
@@ -53,7 +54,7 @@ fn with_sequences<T: Send>(
         }
         BATCH.set(Some(batch));
         answer
-    })
+    })?
 }
 
 fn first(batch: &mut Batch, params: Params) -> std::result::Result<Vec<SequenceId>, ParamError> {

@@ -1,6 +1,7 @@
 //! Parameters: the library's, as an object of keyword arguments.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onedraw::import::Source;
 use onedraw::{ParamError, PenaltyScope, SamplingParams as Params};
@@ -329,6 +330,13 @@ impl SamplingParams {
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         other.cast::<Self>().is_ok_and(|other| other.get().params == self.params)
+    }
+
+    // What is equal reads the same.
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        format!("{:?}", self.params).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

@@ -1,13 +1,15 @@
 //! What comes out of a draw: a token, several, a whole distribution.
 
-use numpy::{IntoPyArray, PyArray1, PyArrayMethods};
-use onedraw::RowError;
+use numpy::{IntoPyArray, PyArray1};
+use onedraw::row::MAX_VOCABULARY;
+use onedraw::{ParamError, RowError};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyIterator, PyList, PySlice};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
 
 use crate::display::{self, Bar};
-use crate::error::rows_error;
+use crate::error::{Result, rows_error};
+use crate::value::type_name;
 
 /// A token with its logprob (or logit, as the mode says) and its rank.
 #[pyclass(module = "onedraw", frozen, eq, get_all)]
@@ -201,8 +203,11 @@ pub struct Samples(pub Vec<onedraw::Sampled>);
 
 impl Samples {
     /// The results of rows, or the error of those that failed.
-    pub fn of(py: Python<'_>, results: Vec<Result<onedraw::Sampled, RowError>>) -> PyResult<Self> {
-        if results.iter().all(Result::is_ok) {
+    pub fn of(
+        py: Python<'_>,
+        results: Vec<std::result::Result<onedraw::Sampled, RowError>>,
+    ) -> PyResult<Self> {
+        if results.iter().all(std::result::Result::is_ok) {
             return Ok(Self(results.into_iter().flatten().collect()));
         }
         let results = results.into_iter().map(|result| match result {
@@ -230,6 +235,33 @@ impl Samples {
 
     fn __getnewargs__(&self) -> (Vec<Sampled>,) {
         (self.0.iter().cloned().map(Sampled).collect(),)
+    }
+
+    /// The place of the first row with this result.
+    fn index(&self, value: &Bound<'_, Sampled>) -> PyResult<usize> {
+        let place = self.0.iter().position(|sampled| *sampled == value.get().0);
+        place
+            .ok_or_else(|| PyValueError::new_err(format!("{} is not among the rows", value.get().__repr__())))
+    }
+
+    /// How many rows have this result.
+    fn count(&self, value: &Bound<'_, Sampled>) -> usize {
+        self.0.iter().filter(|&sampled| *sampled == value.get().0).count()
+    }
+
+    /// As an array it is the tokens.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<&Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        _ = copy;
+        match dtype {
+            Some(dtype) => self.tokens(py).call_method1("astype", (dtype,)),
+            None => Ok(self.tokens(py).into_any()),
+        }
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -271,7 +303,9 @@ impl Samples {
             let places = (0..range.slicelength as isize).map(|i| (range.start + i * range.step) as usize);
             return Ok(Bound::new(py, Self(places.map(|place| self.0[place].clone()).collect()))?.into_any());
         }
-        let index: isize = index.extract()?;
+        let outside =
+            || PyIndexError::new_err(format!("there are {} rows; {index} is none of them", self.0.len()));
+        let index: isize = index.call_method0("__index__")?.extract().map_err(|_| outside())?;
         let place = if index < 0 { index + self.0.len() as isize } else { index };
         let sampled = usize::try_from(place).ok().and_then(|place| self.0.get(place));
         match sampled {
@@ -331,10 +365,12 @@ pub struct Distribution {
 impl Distribution {
     /// One of your own: tokens with their probabilities and the logarithms of these.
     #[new]
-    fn new(tokens: &Bound<'_, PyAny>, probabilities: Vec<f64>, logprobs: Vec<f64>) -> PyResult<Self> {
+    fn new(tokens: &Bound<'_, PyAny>, probabilities: Vec<f64>, logprobs: Vec<f64>) -> Result<Self> {
         let tokens = ids(tokens)?;
         if tokens.len() != probabilities.len() || tokens.len() != logprobs.len() {
-            return Err(PyValueError::new_err("there are as many probabilities and logprobs as tokens"));
+            return Err(
+                PyValueError::new_err("there are as many probabilities and logprobs as tokens").into()
+            );
         }
         Ok(Self { inner: onedraw::Distribution { tokens, probabilities, logprobs } })
     }
@@ -364,6 +400,10 @@ impl Distribution {
 
     /// The probability of every token of a vocabulary of that size, by id; 0 for those that are gone.
     fn dense<'py>(&self, py: Python<'py>, vocabulary: usize) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        if vocabulary > MAX_VOCABULARY {
+            let message = format!("a vocabulary has at most {MAX_VOCABULARY} tokens, not {vocabulary}");
+            return Err(PyValueError::new_err(message));
+        }
         let mut dense = vec![0.0; vocabulary];
         for (&token, &probability) in self.inner.tokens.iter().zip(&self.inner.probabilities) {
             *dense.get_mut(token as usize).ok_or_else(|| {
@@ -405,21 +445,27 @@ impl Distribution {
     }
 }
 
-/// Tokens from Python as ids.
-pub fn ids(tokens: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-    if let Ok(array) = tokens.cast::<PyArray1<i64>>() {
-        let outside = || PyValueError::new_err("a token's id is 0 to 2^32 - 1");
-        let ids =
-            array.readonly().as_array().iter().map(|&id| u32::try_from(id).map_err(|_| outside())).collect();
-        return ids;
-    }
-    if tokens.is_instance_of::<PyBytes>() {
-        return Err(PyTypeError::new_err("tokens are ids, not bytes; decode them to a text"));
-    }
-    if let Ok(token) = tokens.extract::<u32>() {
-        return Ok(vec![token]);
+/// Tokens from Python as ids: one, or any number.
+pub fn ids(tokens: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
+    if tokens.is_instance_of::<PyBytes>() || tokens.is_instance_of::<PyString>() || tokens.is_none() {
+        let message = format!("tokens are ids, not an object of the type {}", type_name(tokens));
+        return Err(PyTypeError::new_err(message).into());
     }
     // Arrays and tensors of any library.
     let list = if tokens.hasattr("tolist")? { tokens.call_method0("tolist")? } else { tokens.clone() };
-    list.try_iter()?.map(|token| token?.extract::<u32>()).collect()
+    match list.try_iter() {
+        Ok(items) => items.map(|item| token(&item?)).collect(),
+        Err(_) => Ok(vec![token(&list)?]),
+    }
+}
+
+/// One token's id.
+pub fn token(object: &Bound<'_, PyAny>) -> Result<u32> {
+    if object.is_instance_of::<PyBool>() || !object.hasattr("__index__")? {
+        let message = format!("a token is an id, not an object of the type {}", type_name(object));
+        return Err(PyTypeError::new_err(message).into());
+    }
+    let id = object.call_method0("__index__")?;
+    let outside = || ParamError::new("token", format!("must be in [0, {}], not {id}", u32::MAX));
+    Ok(id.extract().map_err(|_| outside())?)
 }

@@ -1,6 +1,6 @@
 //! One sequence.
 
-use onedraw::{Kernel, RowError, Saved, Shards};
+use onedraw::{Kernel, ParamError, RowError, Saved, Shards};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -10,7 +10,7 @@ use crate::guarded::Guarded;
 use crate::result::{Distribution, Sampled, TokenLogprob, token_logprobs};
 use crate::stop::Rewind;
 use crate::tensor::Logits;
-use crate::{mask, params};
+use crate::{mask, params, result};
 
 /// What is reported of one token of a prompt.
 #[pyclass(module = "onedraw", frozen, get_all)]
@@ -41,14 +41,33 @@ impl From<&onedraw::Report> for Report {
     }
 }
 
+/// Positions are counted in 32 bits.
+pub fn check_ahead(position: u32, ahead: u32) -> Result<()> {
+    match position.checked_add(ahead) {
+        Some(_) => Ok(()),
+        None => {
+            Err(ParamError::new("ahead", format!("must be at most {}, not {ahead}", u32::MAX - position))
+                .into())
+        }
+    }
+}
+
+/// Threads by number.
+pub fn check_threads(threads: usize) -> Result<usize> {
+    const MOST: usize = 1024;
+    match threads {
+        0..=MOST => Ok(threads),
+        _ => Err(ParamError::new("threads", format!("must be in [0, {MOST}], not {threads}")).into()),
+    }
+}
+
 /// An instruction set by name, one that this machine has.
 pub fn kernel(name: &str) -> Result<Kernel> {
     let kernel: Kernel = name.parse()?;
     match kernel.is_supported() {
         true => Ok(kernel),
         false => {
-            Err(onedraw::ParamError::new("kernel", format!("this machine or this build cannot run {name}"))
-                .into())
+            Err(ParamError::new("kernel", format!("this machine or this build cannot run {name}")).into())
         }
     }
 }
@@ -141,6 +160,8 @@ impl Sampler {
     /// Draws at `ahead` positions after the next, and leaves the history as it is.
     #[pyo3(signature = (logits, ahead=0))]
     fn peek(&self, logits: &Bound<'_, PyAny>, ahead: u32) -> Result<Sampled> {
+        let position = self.position(logits.py())?;
+        check_ahead(position, ahead)?;
         self.draw(logits, |sampler, row| sampler.peek(row, ahead))
     }
 
@@ -207,7 +228,7 @@ impl Sampler {
             let sampled = &sampled.get().0;
             return self.0.with(py, |sampler| sampler.accept_sampled(sampled));
         }
-        let token: u32 = token.extract()?;
+        let token = result::token(token)?;
         self.0.with(py, |sampler| sampler.accept(token))
     }
 
@@ -249,8 +270,7 @@ impl Sampler {
     /// Everything a later draw depends on, as JSON: parameters, seed, tokens, mirostat's state, rewinds and bans. A stage of your own has no JSON.
     fn save(&self, py: Python<'_>) -> Result<String> {
         let saved = self.0.with(py, |sampler| sampler.save())?;
-        serde_json::to_string(&saved)
-            .map_err(|error| onedraw::ParamError::new("order", error.to_string()).into())
+        serde_json::to_string(&saved).map_err(|error| ParamError::new("order", error.to_string()).into())
     }
 
     /// The sampler that was saved.

@@ -1,9 +1,13 @@
 //! A stage of the chain written in Python.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use numpy::PyArray1;
 use onedraw::custom::{self, Change, Custom, Keep};
 use onedraw::{Order, ParamError, Stage};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
@@ -59,6 +63,8 @@ impl View {
 ///
 /// `function` takes a `View` and returns what changes: a dict of tokens and their new logits (-inf masks a token), an array with a logit for every
 /// token, or None for no change. The draw is still a function of logits, parameters, history, seed and position as long as the function is.
+/// What the function raises is the cause of the row's error. The garbage collector does not look into a stage: a method of the object that holds the parameters keeps that
+/// object alive for good, a function or a weak reference does not.
 ///
 /// >>> import onedraw
 /// >>> no_echo = onedraw.Edit("no_echo", lambda view: {view.output[-1]: float("-inf")} if view.output else None)
@@ -144,6 +150,21 @@ fn check_callable(function: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
+/// Exceptions that stages raised, by number, until somebody tells them: an error of a row can only hold a text.
+static RAISED: Mutex<VecDeque<(u64, PyErr)>> = Mutex::new(VecDeque::new());
+/// The number of the next.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+/// Whether one of them is an interruption, such as Ctrl-C.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// More than rows that anybody still looks at: the oldest are forgotten.
+const KEPT: usize = 1024;
+/// What stands before and after the number in an error's text.
+const MARK: char = '\u{1}';
+
+fn raised() -> MutexGuard<'static, VecDeque<(u64, PyErr)>> {
+    RAISED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Calls the function of a stage, from whatever thread draws.
 fn call<T>(
     function: &Py<PyAny>,
@@ -152,13 +173,50 @@ fn call<T>(
 ) -> std::result::Result<T, String> {
     Python::attach(|py| {
         let answer = in_stage(|| {
-            function
-                .bind(py)
-                .call1((View::new(py, view)?,))
-                .and_then(|answer| read(&answer, view.logits().len()))
+            let answer = function.bind(py).call1((View::new(py, view)?,))?;
+            read(&answer, view.logits().len())
         });
-        answer.map_err(|error| told(py, &error))
+        answer.map_err(|error| {
+            let (number, text) = (NEXT.fetch_add(1, Ordering::Relaxed), told(py, &error));
+            let mut raised = raised();
+            if !error.is_instance_of::<PyException>(py) {
+                INTERRUPTED.store(true, Ordering::Release);
+            }
+            if raised.len() == KEPT {
+                raised.pop_front();
+            }
+            raised.push_back((number, error));
+            format!("{MARK}{number}{MARK}{text}")
+        })
     })
+}
+
+/// What stages were interrupted by, once: several rows may have been.
+pub fn interruption() -> Option<PyErr> {
+    if !INTERRUPTED.load(Ordering::Acquire) {
+        return None;
+    }
+    Python::attach(|py| {
+        let mut raised = raised();
+        INTERRUPTED.store(false, Ordering::Release);
+        let (errors, interruptions): (VecDeque<_>, VecDeque<_>) =
+            raised.drain(..).partition(|(_, error): &(u64, PyErr)| error.is_instance_of::<PyException>(py));
+        *raised = errors;
+        interruptions.into_iter().next().map(|(_, error)| error)
+    })
+}
+
+/// An error's text as it is read, and the exception that a stage raised, if it still is there.
+pub fn cause(text: &str) -> (String, Option<PyErr>) {
+    let mut parts = text.splitn(3, MARK);
+    let (Some(before), Some(number), Some(after)) = (parts.next(), parts.next(), parts.next()) else {
+        return (text.to_owned(), None);
+    };
+    let number: Option<u64> = number.parse().ok();
+    let raised = raised();
+    let place = raised.iter().position(|(other, _)| Some(*other) == number);
+    let error = place.map(|place| Python::attach(|py| raised[place].1.clone_ref(py)));
+    (format!("{before}{after}"), error)
 }
 
 /// An exception in a line, with the place where it was raised.
@@ -182,8 +240,9 @@ fn change(answer: &Bound<'_, PyAny>, _: usize) -> PyResult<Change> {
         return Ok(Change::Sparse(Vec::new()));
     }
     if let Ok(changes) = answer.cast::<PyDict>() {
-        let changes = changes.iter().map(|(token, logit)| Ok((token.extract()?, logit.extract()?)));
-        return Ok(Change::Sparse(changes.collect::<PyResult<_>>()?));
+        // A copy: what reads a number may be a function, too.
+        let changes = changes.items().iter().map(|entry| entry.extract()).collect::<PyResult<_>>()?;
+        return Ok(Change::Sparse(changes));
     }
     let logits = Logits::read(answer)?;
     let row = logits.row()?;
@@ -220,7 +279,7 @@ fn stage(object: &Bound<'_, PyAny>) -> Result<Stage> {
         "a stage is a name, an Edit or a Truncation, not an object of the type {}",
         type_name(object)
     );
-    Err(PyTypeError::new_err(message).into())
+    Err(ParamError::new("order", message).into())
 }
 
 /// An order with the Python objects that stand in it.
@@ -247,9 +306,10 @@ impl Staged {
         let (mut stages, mut own) = (Vec::new(), Vec::new());
         let items = object.try_iter().map_err(|_| {
             let given = type_name(object);
-            PyTypeError::new_err(format!(
-                "order: expected an order's name or a list of stages, not an object of the type {given}"
-            ))
+            ParamError::new(
+                "order",
+                format!("expected an order's name or a list of stages, not an object of the type {given}"),
+            )
         })?;
         for item in items {
             let item = item?;

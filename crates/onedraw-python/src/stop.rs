@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use onedraw::{Finish, FinishReason, StopConditions};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::error::Result;
 use crate::params;
+use crate::value::type_name;
 
 /// The name of a reason.
 pub fn reason_name(reason: FinishReason) -> &'static str {
@@ -144,7 +146,15 @@ impl StopMatcher {
         let mut matcher = self.inner();
         let progress = match text.cast::<PyString>() {
             Ok(text) => matcher.push(token, text.to_str()?.as_bytes()),
-            Err(_) => matcher.push(token, &text.extract::<Cow<'_, [u8]>>()?),
+            Err(_) => {
+                let bytes = text.extract::<Cow<'_, [u8]>>().map_err(|_| {
+                    PyTypeError::new_err(format!(
+                        "a token's text is a string or bytes, not an object of the type {}",
+                        type_name(text)
+                    ))
+                })?;
+                matcher.push(token, &bytes)
+            }
         };
         Ok(Progress { text: progress.text.to_vec(), finish: progress.finish, rewind: progress.rewind })
     }
@@ -187,6 +197,10 @@ impl Utf8Stream {
     #[new]
     fn new() -> Self {
         Self(Mutex::new(onedraw::Utf8Stream::default()))
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "Utf8Stream()"
     }
 
     /// Takes the next bytes and returns the text they complete.

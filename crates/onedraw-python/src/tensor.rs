@@ -1,7 +1,7 @@
 //! Logits from Python, where they lie: a NumPy array, any DLPack tensor on the CPU, or a list.
 //!
-//! The rows are read while the interpreter is released. Whoever writes to an array from another thread in the meantime gets a token of whatever stood
-//! there: the same as with every library that releases the interpreter.
+//! The rows are read while the interpreter is released. Nobody must write to them, resize them or free them from another thread in the meantime: the same as with
+//! every library that releases the interpreter.
 #![allow(unsafe_code)] // A tensor of another library is an address, a type and strides: there is no safe way to read it.
 
 use std::sync::Arc;
@@ -16,6 +16,9 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::error::{Error, Result};
 use crate::value::type_name;
+
+/// Rows of one call: each has a result, which takes memory.
+const MOST_ROWS: usize = 1 << 20;
 
 /// A row, or rows of one length and type.
 pub struct Tensor {
@@ -97,7 +100,8 @@ impl Logits {
 
     /// As [`Logits::read`], where an empty list is no rows rather than a row of no logits.
     pub fn read_rows(object: &Bound<'_, PyAny>) -> Result<Self> {
-        match object.is_instance_of::<PyList>() && object.len()? == 0 {
+        let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+        match is_list && object.len()? == 0 {
             true => Ok(Self { tensors: Vec::new(), is_row: false }),
             false => Self::read(object),
         }
@@ -153,6 +157,11 @@ impl Tensor {
     }
 
     fn of_array(array: &Bound<'_, PyUntypedArray>) -> Result<Self> {
+        if array.hasattr("filled")? {
+            return Err(Error::Tensor(
+                "a masked array's mask would not be seen; fill it with .filled(-numpy.inf)".into(),
+            ));
+        }
         const FLOAT: i32 = 11;
         const HALF: i32 = 23;
         let dtype = array.dtype();
@@ -184,8 +193,14 @@ impl Tensor {
     }
 
     fn of_dlpack(object: &Bound<'_, PyAny>) -> Result<Self> {
-        let unreadable =
-            |error: PyErr| Error::Tensor(format!("the tensor cannot be read through DLPack: {error}"));
+        // Some libraries send the way through their own code along, after the first line.
+        let unreadable = |error: PyErr| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            Error::Tensor(format!(
+                "the tensor cannot be read through DLPack: {line}; a dense tensor on the CPU can: .detach(), .to_dense(), .cpu()"
+            ))
+        };
         let request = ImportRequest::new(object.as_borrowed()).map_err(unreadable)?;
         if let Ok(device) = request.device() {
             on_cpu(device.device_type, device.device_id)?;
@@ -218,7 +233,9 @@ impl Tensor {
             .collect();
         // SAFETY: the tensor is on the CPU and was validated, so its offset stays within its memory.
         let first = unsafe { described.offset_bytes_ptr() }.map_err(invalid)?;
-        if first.align_offset(size as usize) != 0 {
+        // Where there is nothing to read, there may be no address either.
+        let is_empty = shape.contains(&0);
+        if !is_empty && first.align_offset(size as usize) != 0 {
             return Err(Error::Tensor(
                 "the logits do not lie at addresses that can be read; copy the tensor".into(),
             ));
@@ -283,6 +300,9 @@ impl View {
                 )));
             }
         };
+        if rows > MOST_ROWS {
+            return Err(Error::Tensor(format!("there are {rows} rows; a call takes at most {MOST_ROWS}")));
+        }
         if step != size && vocabulary > 1 && rows > 0 {
             return Err(Error::Tensor(format!(
                 "the logits of a row do not lie one after the other ({step} bytes apart, not {size}); make them so with {remedy}"

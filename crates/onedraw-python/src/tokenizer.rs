@@ -23,14 +23,14 @@ pub struct Tokenizer(pub Arc<onedraw_lm::Tokenizer>);
 impl Tokenizer {
     /// Reads tokenizer.json of a model's folder.
     #[staticmethod]
-    fn open(folder: PathBuf) -> Result<Self> {
-        Ok(Self(Arc::new(onedraw_lm::Tokenizer::open(&folder)?)))
+    fn open(py: Python<'_>, folder: PathBuf) -> Result<Self> {
+        Ok(Self(Arc::new(py.detach(|| onedraw_lm::Tokenizer::open(&folder))?)))
     }
 
     /// From the text of a tokenizer.json, which a fast tokenizer of transformers gives as `tokenizer.backend_tokenizer.to_str()`.
     #[staticmethod]
-    fn from_json(json: &str) -> Result<Self> {
-        Ok(Self(Arc::new(onedraw_lm::Tokenizer::embedded("the tokenizer", json.as_bytes())?)))
+    fn from_json(py: Python<'_>, json: &str) -> Result<Self> {
+        Ok(Self(Arc::new(py.detach(|| onedraw_lm::Tokenizer::embedded("the tokenizer", json.as_bytes()))?)))
     }
 
     /// The tokens of a text, with those that the model expects around it; without them where `special` is False.
@@ -45,7 +45,7 @@ impl Tokenizer {
     }
 
     /// The text of tokens: their bytes, joined.
-    fn text(&self, tokens: &Bound<'_, PyAny>) -> PyResult<String> {
+    fn text(&self, tokens: &Bound<'_, PyAny>) -> Result<String> {
         Ok(self.0.text(&ids(tokens)?))
     }
 
@@ -67,7 +67,8 @@ impl Tokenizer {
     /// The tokens for grammars; `size` is the number of the model's logits, if that is more than the tokenizer has tokens.
     #[pyo3(signature = (eos, size=None))]
     fn vocabulary(&self, eos: &Bound<'_, PyAny>, size: Option<usize>) -> Result<Vocabulary> {
-        vocabulary(self, size.unwrap_or(self.0.len()), &ids(eos)?)
+        let (ends, size) = (ids(eos)?, size.unwrap_or(self.0.len()));
+        eos.py().detach(|| vocabulary(&self.0, size, &ends))
     }
 
     fn __len__(&self) -> usize {

@@ -9,7 +9,14 @@ use serde::de::{self, Deserializer, IntoDeserializer, Visitor};
 
 /// Any object.
 #[derive(Clone)]
-pub struct Value<'py>(pub Bound<'py, PyAny>);
+pub struct Value<'py> {
+    object: Bound<'py, PyAny>,
+    /// What it is part of: a list that holds itself has no end.
+    depth: u32,
+}
+
+/// Parameters are lists of lists at most.
+const DEEPEST: u32 = 8;
 
 /// Keyword arguments, but for those named in `without`.
 pub struct Fields<'a, 'py> {
@@ -31,7 +38,8 @@ impl std::error::Error for Failure {}
 
 impl de::Error for Failure {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self(message.to_string())
+        // JSON's word for None.
+        Self(message.to_string().replace("-1 or null for", "-1 or None for"))
     }
 
     // serde calls None a unit.
@@ -53,15 +61,19 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
 }
 
 /// The items of anything that can be gone through.
-fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Value<'py>>> {
-    object.try_iter()?.map(|item| item.map(Value)).collect()
+fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    object.try_iter()?.collect()
 }
 
 impl<'de> Deserializer<'de> for Value<'_> {
     type Error = Failure;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        let object = &self.0;
+        let object = &self.object;
+        let within = |object| Value { object, depth: self.depth + 1 };
+        if self.depth > DEEPEST {
+            return Err(Failure("lists are nested too deeply".to_owned()));
+        }
         if object.is_none() {
             return visitor.visit_unit();
         }
@@ -78,17 +90,17 @@ impl<'de> Deserializer<'de> for Value<'_> {
             return visitor.visit_str(value.to_str().map_err(failed)?);
         }
         if let Ok(dict) = object.cast::<PyDict>() {
-            let entries: Vec<_> = dict.iter().map(|(key, value)| (Key(key), Value(value))).collect();
+            let entries: Vec<_> = dict.iter().map(|(key, value)| (Key(key), within(value))).collect();
             return visitor.visit_map(MapDeserializer::new(entries.into_iter()));
         }
         // Numbers and arrays of NumPy and its like.
         if object.hasattr("tolist").map_err(failed)? {
-            return Value(object.call_method0("tolist").map_err(failed)?).deserialize_any(visitor);
+            return within(object.call_method0("tolist").map_err(failed)?).deserialize_any(visitor);
         }
         if object.hasattr("keys").map_err(failed)? {
             let dict = PyDict::new(object.py());
             dict.call_method1("update", (object,)).map_err(failed)?;
-            return Value(dict.into_any()).deserialize_any(visitor);
+            return within(dict.into_any()).deserialize_any(visitor);
         }
         if !object.hasattr("__len__").map_err(failed)? {
             if object.hasattr("__index__").map_err(failed)? {
@@ -100,13 +112,13 @@ impl<'de> Deserializer<'de> for Value<'_> {
             }
         }
         match items(object) {
-            Ok(items) => visitor.visit_seq(SeqDeserializer::new(items.into_iter())),
+            Ok(items) => visitor.visit_seq(SeqDeserializer::new(items.into_iter().map(within))),
             Err(_) => Err(Failure(format!("an object of the type {} cannot be read", type_name(object)))),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
-        if self.0.is_none() { visitor.visit_none() } else { visitor.visit_some(self) }
+        if self.object.is_none() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -115,11 +127,12 @@ impl<'de> Deserializer<'de> for Value<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Failure> {
-        match self.0.cast::<PyString>() {
+        match self.object.cast::<PyString>() {
             Ok(name) => visitor.visit_enum(name.to_str().map_err(failed)?.into_deserializer()),
-            Err(_) => {
-                Err(Failure(format!("expected a string, not an object of the type {}", type_name(&self.0))))
-            }
+            Err(_) => Err(Failure(format!(
+                "expected a string, not an object of the type {}",
+                type_name(&self.object)
+            ))),
         }
     }
 
@@ -184,7 +197,7 @@ impl<'de> Deserializer<'de> for Fields<'_, '_> {
                 .cast::<PyString>()
                 .is_ok_and(|name| name.to_str().is_ok_and(|name| name == self.without));
             if !is_left_out {
-                entries.push((Key(name), Value(value)));
+                entries.push((Key(name), Value { object: value, depth: 0 }));
             }
         }
         visitor.visit_map(MapDeserializer::new(entries.into_iter()))

@@ -44,6 +44,25 @@ def test_sequences_come_and_go() -> None:
     assert len(batch.output(second)) == len(batch.output(third)) == 1
 
 
+def test_a_sequence_belongs_to_its_batch() -> None:
+    here, there = onedraw.Batch(), onedraw.Batch()
+    mine, theirs = here.add(seed=1), there.add(seed=2)
+    assert mine != theirs
+    with pytest.raises(onedraw.RowError) as raised:
+        there.sample(mine, np.zeros(4, "f4"))
+    assert raised.value.kind == "unknown_sequence"
+    assert there.output(theirs) == []
+    assert not there.remove(mine)
+
+
+def test_threads_have_a_bound() -> None:
+    for threads in (1025, 10**6, 2**62):
+        with pytest.raises(onedraw.ParamError, match=f"threads: must be in .0, 1024., not {threads}"):
+            onedraw.Batch(threads=threads)
+        with pytest.raises(onedraw.ParamError, match="threads: must be in"):
+            onedraw.Generator(threads=threads)
+
+
 def test_a_bad_row_leaves_its_sequence_as_it_was() -> None:
     batch = onedraw.Batch()
     good, bad = batch.add(temperature=0), batch.add(temperature=0)
@@ -73,7 +92,7 @@ def test_repeated_and_missing_rows() -> None:
         batch.sample([one, one], np.zeros((2, 4), "f4"))
     with pytest.raises(onedraw.TensorError, match="there are 1 sequences and 2 rows; each sequence has one row"):
         batch.sample([one], np.zeros((2, 4), "f4"))
-    assert len(batch.sample([], [])) == 0
+    assert len(batch.sample([], [])) == len(batch.sample([], ())) == len(batch.sample([], np.zeros((0, 4), "f4"))) == 0
     assert repr(one) == "SequenceId(slot=0, generation=0)"
     with pytest.raises(TypeError):
         batch.sample([1, 2], np.zeros((2, 4), "f4"))

@@ -55,6 +55,9 @@ def test_a_banned_string_is_taken_back() -> None:
     assert (sampler.output, text) == ([], b"")
     assert sampler.sample(logits).token == 1, "the token that began it is banned there"
     assert repr(rewind) == "Rewind(length=0, token=0, phrase=0)"
+    assert rewind == onedraw.Rewind(0, 0) != onedraw.Rewind(1, 0)
+    with pytest.raises(TypeError, match="a token's text is a string or bytes, not an object of the type NoneType"):
+        matcher.push(1, None)  # type: ignore[arg-type]
 
 
 def test_bytes_become_characters() -> None:
@@ -159,6 +162,12 @@ def test_a_continuation_may_forbid_and_end() -> None:
         other.step(np.stack([logits, logits]))
     with pytest.raises(KeyError):
         other.step(logits, continuation=lambda beam, token: {}[token])
+
+
+def test_a_continuation_that_asks_the_search_itself_is_told_so() -> None:
+    search = onedraw.BeamSearch(width=2, max_tokens=3)
+    with pytest.raises(RuntimeError, match="it is in use: a stage or a continuation cannot use what is drawing with it"):
+        search.step([0.0, 1.0, 2.0], continuation=lambda beam, token: str(len(search)))
 
 
 def test_stochastic_beams_draw_without_replacement() -> None:

@@ -29,6 +29,7 @@ def test_settings_of_the_model_and_of_the_caller(generator: onedraw.Generator) -
     assert generator.params(temperature=1.5).top_k == 50
     assert generator.params(mirostat=2).top_k == 0, "what the model comes with gives way"
     assert (generator.params("creative").temperature, generator.params("creative").max_tokens) == (1.2, 256)
+    assert generator.params({"temperature": 1.5}, seed=3) == generator.params(temperature=1.5, seed=3), "a dict is keyword arguments"
     given = generator.params(onedraw.SamplingParams(seed=1))
     assert (given.temperature, given.max_tokens, given.eos_token_id) == (1.0, 16, [0])
     with pytest.raises(onedraw.ParamError, match="top_p: must be in"):
@@ -152,8 +153,15 @@ def test_what_cannot_be_asked(generator: onedraw.Generator, tmp_path: Path) -> N
         generator.generate(["a", "b"], [onedraw.SamplingParams()])
     with pytest.raises(TypeError, match="grammar is a Grammar or a Matcher, not an object of the type str"):
         generator.generate("a", grammar="yes")  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="tokens are ids, not bytes"):
-        generator.generate(b"Once")  # type: ignore[call-overload]
+    for prompt in (b"Once", None):
+        with pytest.raises(TypeError, match="tokens are ids, not an object of the type"):
+            generator.generate(prompt)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="a token is an id, not an object of the type str"):
+        generator.stream(["a", "b"])  # type: ignore[arg-type]
+    with pytest.raises(onedraw.ParamError, match="draft: must be"):
+        onedraw.Generator(draft=True)
+    with pytest.raises(onedraw.GrammarError, match="4294967301 tokens are more than 1048576"):
+        generator.tokenizer.vocabulary([0], size=2**32 + 5)
     with pytest.raises(onedraw.ModelError, match="the prompt is empty"):
         generator.generate([])
 

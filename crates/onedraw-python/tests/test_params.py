@@ -129,6 +129,27 @@ def test_replace_leaves_the_other_values() -> None:
         SamplingParams(top_k=5).replace(mirostat=2)
 
 
+def test_equal_parameters_are_one_key() -> None:
+    assert {SamplingParams(**MANY): 1, SamplingParams(seed=2): 2}[SamplingParams(**MANY)] == 1
+    assert len({SamplingParams(seed=1), SamplingParams(seed=1), SamplingParams(seed=2)}) == 2
+
+
+def test_lists_without_an_end_are_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    deep: list[Any] = [1]
+    for _ in range(100_000):
+        deep = [deep]
+    itself = type("Itself", (), {"tolist": lambda self: self})()
+    for value in (endless, deep, itself):
+        for name in ("stop", "eos_token_id", "bad_words_ids", "seed"):
+            with pytest.raises(onedraw.ParamError) as raised:
+                SamplingParams(**{name: value})
+            assert raised.value.field.startswith(name)
+    while isinstance(deep, list) and deep:  # Python's own way to let go of it is recursive.
+        deep = deep.pop()
+
+
 def test_it_does_not_change() -> None:
     params = SamplingParams()
     with pytest.raises(AttributeError):
@@ -188,7 +209,7 @@ def test_forms_of_a_value() -> None:
         ({"top_k": 2**80}, "top_k", f"the integer {2**80} does not fit 64 bits"),
         ({"top_p": 0}, "top_p", "must be in (0, 1], not 0"),
         ({"seed": -2}, "seed", "must be 0 to 2^64-1, or -1, not -2"),
-        ({"seed": 1.5}, "seed", "expected 0 to 2^64-1, or -1 or null for a seed from the system"),
+        ({"seed": 1.5}, "seed", "expected 0 to 2^64-1, or -1 or None for a seed from the system"),
         ({"stop": 5}, "stop", "expected a string or a list of strings"),
         ({"logit_bias": [1]}, "logit_bias", "invalid type: sequence, expected a map"),
         ({"logit_bias": {"x": 1}}, "logit_bias", "the key `x` is not a token id"),
@@ -220,9 +241,9 @@ def test_params_of_another_type(given: Any) -> None:
     for make in (onedraw.Sampler, lambda params: onedraw.sample([0.0], params), onedraw.Batch().add, onedraw.StopMatcher):
         with pytest.raises(TypeError, match=words):
             make(given)
-    with pytest.raises(TypeError, match="order: expected an order's name or a list of stages, not an object of the type int"):
+    with pytest.raises(onedraw.ParamError, match="order: expected an order's name or a list of stages, not an object of the type int"):
         SamplingParams(order=5)
-    with pytest.raises(TypeError, match="a stage is a name, an Edit or a Truncation, not an object of the type int"):
+    with pytest.raises(onedraw.ParamError, match="order: a stage is a name, an Edit or a Truncation, not an object of the type int"):
         SamplingParams(order=["top_k", 5])
 
 

@@ -58,12 +58,22 @@ def test_torch_that_cannot_be_read() -> None:
         (torch.zeros(4, dtype=torch.int64), "logits are float32, float16 or bfloat16, not int64"),
         (torch.zeros(4, 3).T, "do not lie one after the other (12 bytes apart, not 4); make them so with logits.contiguous()"),
         (torch.zeros(2, 3, 4), "logits are a row [V] or rows [B, V], not a tensor of 3 dimensions"),
-        (torch.zeros(4, device="meta"), "the"),
-        (torch.zeros(4).to_sparse(), "the"),
+        (torch.zeros(4, device="meta"), "a dense tensor on the CPU can: .detach(), .to_dense(), .cpu()"),
+        (torch.zeros(4).to_sparse(), "a dense tensor on the CPU can: .detach(), .to_dense(), .cpu()"),
     ]:
         with pytest.raises(onedraw.TensorError) as raised:
             onedraw.sample(logits)
         assert words in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+def test_torch_without_rows() -> None:
+    batch = onedraw.Batch()
+    assert len(batch.sample([], torch.zeros(0, 4))) == 0
+    for empty in (torch.zeros(0), torch.zeros(3, 0)):
+        with pytest.raises(onedraw.RowError) as raised:
+            onedraw.sample(empty)
+        assert raised.value.kind == "empty_row"
 
 
 def test_torch_with_a_gradient_is_read() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -76,7 +77,6 @@ def test_the_interpreter_is_released() -> None:
     counter = threading.Thread(target=count)
     counter.start()
     try:
-        before = counted
         onedraw.distribution(rows[:1])  # Warm.
         at_start = counted
         onedraw.explain(rows, typical_p=0.9)
@@ -84,8 +84,54 @@ def test_the_interpreter_is_released() -> None:
     finally:
         stop.set()
         counter.join()
-    assert before >= 0
     assert during > 50
+
+
+def test_a_forked_process_is_told_of_its_threads() -> None:
+    """They stay where they were; whoever waited for them would wait for ever."""
+    program = """
+import os, warnings, numpy as np, onedraw
+warnings.simplefilter("ignore")
+rows = np.zeros((4, 100), "f4")
+batch, generator = onedraw.Batch(threads=2), onedraw.Generator(threads=2)
+ids = [batch.add(seed=i) for i in range(4)]
+batch.sample(ids, rows)
+generator.generate("Once", max_tokens=2)
+child = os.fork()
+if child == 0:
+    said = []
+    for use in (lambda: batch.sample(ids, rows), lambda: generator.generate("Once", max_tokens=2)):
+        try:
+            use()
+        except RuntimeError as error:
+            said.append(str(error))
+    alone = onedraw.Batch()
+    onedraw.sample(rows[0], seed=1), alone.sample([alone.add()], rows[:1])
+    os._exit(0 if [text.count("forked") for text in said] == [1, 1] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "0\n"
+
+
+def test_control_c_ends_a_long_call() -> None:
+    program = """
+import onedraw
+generator = onedraw.Generator()
+try:
+    print("ready", flush=True)
+    {call}
+    print("done")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    for call in ("generator.generate('Once', ignore_eos=True, max_tokens=500, n=64)", "generator.beams('Once', width=64, max_tokens=400, ignore_eos=True)"):
+        with subprocess.Popen([sys.executable, "-c", program.format(call=call)], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=60)[0] == "interrupted\n"
 
 
 def resident() -> int:

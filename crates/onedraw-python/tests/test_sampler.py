@@ -143,6 +143,23 @@ def test_prompt_logprobs() -> None:
         sampler.prompt_logprobs(rows[::-1])
 
 
+def test_tokens_and_positions_are_checked() -> None:
+    sampler, batch = onedraw.Sampler(), onedraw.Batch()
+    one = batch.add()
+    for accept in (sampler.accept, lambda token: batch.accept(one, token)):
+        for token in (-1, 2**32):
+            with pytest.raises(onedraw.ParamError, match=f"token: must be in .*, not {token}"):
+                accept(token)
+        for wrong in (True, 1.5, "a", None):
+            with pytest.raises(TypeError, match="a token is an id, not an object of the type"):
+                accept(wrong)
+        accept(np.int64(3))
+    for peek in (sampler.peek, lambda logits, ahead: batch.peek(one, logits, ahead)):
+        assert peek([0.0, 1.0, 0.0, 0.0], 2**32 - 2).position == 2**32 - 1
+        with pytest.raises(onedraw.ParamError, match="ahead: must be at most 4294967294, not 4294967295"):
+            peek([0.0, 1.0, 0.0, 0.0], 2**32 - 1)
+
+
 def test_bring_your_own_randomness() -> None:
     logits = np.log(np.array([0.5, 0.25, 0.25], "f4"))
     sampler = onedraw.Sampler()
@@ -173,6 +190,8 @@ def test_masks() -> None:
     for count in (1, 3):
         with pytest.raises(onedraw.TensorError, match=f"there are {count} masks for 2 rows; give one a row, or None"):
             onedraw.sample(rows, mask=[flags] * count)
+    with pytest.raises(TypeError, match="masks are a list with a mask or None for each row, not an object of the type int"):
+        onedraw.sample(rows, mask=5)
     with pytest.raises(TypeError, match="a mask is one row of 32-bit words"):
         onedraw.sample(logits, mask=np.zeros(70))
 
@@ -190,6 +209,14 @@ def test_results_read_well() -> None:
     assert samples.logprobs is None
     assert (samples[-1].token, len(samples[2:5]), [one.token for one in samples[::4]]) == (0, 3, [0, 0, 0])
     assert isinstance(samples, Sequence)
+    other = onedraw.sample(np.eye(3, dtype="f4"), temperature=0, seed=1)
+    assert (other.index(other[1]), other.count(other[1]), samples.count(other[1])) == (1, 1, 0)
+    assert np.asarray(other).tolist() == other.tokens.tolist() == [0, 1, 2]
+    assert np.asarray(other, dtype="f4").dtype == np.float32
+    with pytest.raises(ValueError, match="is not among the rows"):
+        samples.index(other[1])
+    with pytest.raises(IndexError):
+        samples[10**30]
     with pytest.raises(IndexError, match="there are 10 rows; 10 is none of them"):
         samples[10]
     with_logprobs = onedraw.sample(np.eye(3, dtype="f4"), temperature=0, logprobs=0)
@@ -200,6 +227,9 @@ def test_results_read_well() -> None:
     assert np.array_equal(distribution.dense(4), [*distribution.probabilities[::-1], 0])
     with pytest.raises(IndexError, match="token 2 is outside a vocabulary of 2"):
         distribution.dense(2)
+    for size in (2**20 + 1, 10**14, 2**62):
+        with pytest.raises(ValueError, match=f"a vocabulary has at most 1048576 tokens, not {size}"):
+            distribution.dense(size)
 
 
 def test_results_in_notebooks() -> None:

@@ -108,7 +108,7 @@ def test_a_stage_may_draw_but_not_with_its_own_sampler() -> None:
     sampler: onedraw.Sampler
     itself = onedraw.Edit("itself", lambda view: {sampler.position: 1.0})
     sampler = onedraw.Sampler(order=[itself])
-    with pytest.raises(onedraw.RowError, match="RuntimeError: it is in use: a stage cannot use what is drawing with it"):
+    with pytest.raises(onedraw.RowError, match="RuntimeError: it is in use: a stage or a continuation cannot use what is drawing with it"):
         sampler.sample([0.0, 1.0])
     batch = onedraw.Batch(threads=2)
     again = onedraw.Edit("again", lambda view: {len(batch): 1.0})
@@ -122,6 +122,76 @@ def test_stages_run_on_the_batchs_threads() -> None:
     batch = onedraw.Batch(threads=2)
     ids = [batch.add(temperature=0, order=["temperature", edit]) for _ in range(16)]
     assert batch.sample(ids, np.zeros((16, 33), "f4")).tokens.tolist() == [32] * 16
+
+
+def test_a_stage_may_use_threads_of_its_own() -> None:
+    """The thread that waits for them may be handed the next row meanwhile, in the middle of its own."""
+
+    def inner(view: onedraw.View) -> dict[int, float]:
+        batch = onedraw.Batch(threads=2)
+        ids = [batch.add(temperature=0) for _ in range(4)]
+        tokens = batch.sample(ids, np.stack([np.roll(view.logits, i) for i in range(4)])).tokens
+        return {int(tokens[3]): 99.0}
+
+    outer = onedraw.Batch(threads=2)
+    ids = [outer.add(temperature=0, order=["temperature", onedraw.Edit("inner", inner)]) for _ in range(12)]
+    rows = np.zeros((12, 40), "f4")
+    rows[np.arange(12), np.arange(12)] = 1
+    for _ in range(5):
+        assert outer.peek(ids, rows).tokens.tolist() == [i + 3 for i in range(12)]
+
+
+def test_what_a_stage_raises_is_the_cause() -> None:
+    def broken(view: onedraw.View) -> None:
+        raise LookupError("nothing there")
+
+    with pytest.raises(onedraw.RowError, match="the stage broken: LookupError: nothing there") as raised:
+        onedraw.sample([0.0, 1.0], order=[onedraw.Edit("broken", broken)])
+    cause = raised.value.__cause__
+    assert isinstance(cause, LookupError)
+    assert cause.__traceback__ is not None
+    with pytest.raises(onedraw.RowsError) as rows:
+        onedraw.sample(np.zeros((2, 3), "f4"), order=[onedraw.Edit("broken", broken)])
+    assert [type(error.__cause__) for error in rows.value.errors.values()] == [LookupError, LookupError]
+    assert "\1" not in str(rows.value)
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_is_no_error_of_a_row(interruption: type[BaseException]) -> None:
+    def stop(view: onedraw.View) -> None:
+        raise interruption
+
+    edit = onedraw.Edit("stop", stop)
+    batch = onedraw.Batch(threads=2)
+    ids = [batch.add(order=[edit]) for _ in range(4)]
+    generator = onedraw.Generator()
+    for draw in (
+        lambda: onedraw.sample([0.0, 1.0], order=[edit]),
+        lambda: onedraw.Sampler(order=[edit]).sample([0.0, 1.0]),
+        lambda: batch.sample(ids, np.zeros((4, 3), "f4")),
+        lambda: generator.generate("Once", onedraw.SamplingParams(order=[edit])),
+        lambda: list(generator.stream("Once", onedraw.SamplingParams(order=[edit]))),
+    ):
+        with pytest.raises(interruption):
+            draw()
+    assert onedraw.sample([0.0, 1.0], temperature=0).token == 1, "and it is over then"
+
+
+def test_a_dict_that_changes_while_it_is_read() -> None:
+    class Grows:
+        def __init__(self, changes: dict[Any, Any]) -> None:
+            self.changes = changes
+
+        def __index__(self) -> int:
+            self.changes[len(self.changes) + 10] = 1.0
+            return 1
+
+    def edit(view: onedraw.View) -> dict[Any, float]:
+        changes: dict[Any, float] = {0: 0.0}
+        changes[Grows(changes)] = 50.0
+        return changes
+
+    assert onedraw.sample([0.0, 0.0, 0.0], temperature=0, order=["temperature", onedraw.Edit("grows", edit)]).token == 1
 
 
 def test_names_and_functions_are_checked() -> None:

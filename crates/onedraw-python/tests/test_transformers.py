@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -467,7 +468,8 @@ def test_banned_strings_are_taken_back(stories: Any, tokenizer: Any) -> None:
     found = generate(stories, tokenizer, "Once upon a time", seed=3, temperature=0.7, max_tokens=40, banned_strings=banned, stream=shown.append)
     assert not any(phrase in found.text for phrase in banned) and len(found.tokens) == len(found.sampled) == 40
     assert tokenizer.decode(found.tokens) == found.text == "".join(shown)
-    ours: Any = onedraw.Generator(STORIES, threads=1).generate("Once upon a time", {"seed": 3, "temperature": 0.7, "max_tokens": 40, "banned_strings": banned})
+    params = onedraw.SamplingParams(seed=3, temperature=0.7, max_tokens=40, banned_strings=banned)
+    ours: Any = onedraw.Generator(STORIES, threads=1).generate("Once upon a time", params)
     assert (ours.text, ours.tokens) == (found.text, list(found.tokens))
     several = generate(stories, tokenizer, "Once upon a time", seed=3, temperature=0.7, max_tokens=40, banned_strings=banned, n=2)
     assert several[0].tokens == found.tokens and several[1].tokens != found.tokens and "little girl" not in several[1].text
@@ -560,3 +562,46 @@ def test_what_cannot_be(llama: Any, stories: Any, tokenizer: Any) -> None:
         OnedrawLogitsProcessor([None, None])(torch.tensor([[1]]), torch.zeros(1, 5))
     with pytest.raises(onedraw.ParamError, match="does not divide the 3 rows"):
         OnedrawLogitsProcessor(n=2)(torch.tensor([[1]] * 3), torch.zeros(3, 5))
+
+
+def test_what_a_tokenizer_gives_is_a_prompt(stories: Any, tokenizer: Any) -> None:
+    model = stories
+    encoded = tokenizer("Once upon a time", return_tensors="pt")
+    whole = generate(model, tokenizer, "Once upon a time", seed=1, max_tokens=5)
+    assert generate(model, tokenizer, encoded, seed=1, max_tokens=5) == [whole]
+    assert generate(model, tokenizer, dict(tokenizer("Once upon a time")), seed=1, max_tokens=5) == whole
+    with pytest.raises(onedraw.ModelError, match="a text needs a tokenizer"):
+        generate(model, None, "Once")
+    with pytest.raises(onedraw.ModelError, match="token 5000 of the prompt is outside the vocabulary of 4096"):
+        generate(model, tokenizer, [5000])
+
+
+def test_a_draft_model_has_the_same_tokens(stories: Any, tokenizer: Any) -> None:
+    model = stories
+    with pytest.raises(onedraw.ModelError, match="the draft model has .* tokens and the model 4096; both must have the same"):
+        generate(model, tokenizer, "Once", draft_model=tiny())
+
+
+def test_tokens_that_are_added_later_are_text(tokenizer: Any) -> None:
+    import gc
+    import weakref
+
+    from onedraw._pieces import Pieces
+
+    tokenizer = copy.deepcopy(tokenizer)
+    assert Pieces(tokenizer).last([5]) == tokenizer.decode([5]).encode()
+    tokenizer.add_tokens(["<new>"])
+    assert Pieces(tokenizer).last([len(tokenizer) - 1]) == b"<new>"
+    watched = weakref.ref(tokenizer)
+    del tokenizer
+    gc.collect()
+    assert watched() is None
+
+
+def test_a_processor_is_copied_and_pickled() -> None:
+    processor = OnedrawLogitsProcessor(temperature=0.8, seed=3)
+    scores = torch.randn(2, 50)
+    for other in (copy.deepcopy(processor), pickle.loads(pickle.dumps(processor))):
+        assert torch.equal(other(torch.ones(2, 3, dtype=torch.long), scores), processor(torch.ones(2, 3, dtype=torch.long), scores))
+        processor.reset()
+    assert processor(torch.ones(0, 3, dtype=torch.long), torch.randn(0, 50)).shape == (0, 50)

@@ -1,6 +1,6 @@
 //! Many sequences, each with its own parameters, seed and history.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, TryLockError};
 
 use rayon::prelude::*;
 
@@ -20,6 +20,11 @@ use crate::workspace::Workspace;
 pub struct SequenceId {
     slot: u32,
     generation: u32,
+}
+
+impl SequenceId {
+    /// Names no sequence of any batch.
+    pub const NOBODY: Self = Self { slot: u32::MAX, generation: u32::MAX };
 }
 
 /// One sequence's turn: its row of logits, and a grammar's mask if there is one.
@@ -365,8 +370,15 @@ impl Batch {
         let on_thread = |step: &S| {
             let thread = rayon::current_thread_index().filter(|_| self.pool.is_some()).unwrap_or(0);
             let workspace = &self.workspaces[thread % self.workspaces.len()];
-            // A workspace is overwritten from the start by each draw, so a poisoned one is as good as any.
-            each(step, &mut workspace.lock().unwrap_or_else(PoisonError::into_inner))
+            match workspace.try_lock() {
+                Ok(mut workspace) => each(step, &mut workspace),
+                // A workspace is overwritten from the start by each draw, so a poisoned one is as good as any.
+                Err(TryLockError::Poisoned(error)) => each(step, &mut error.into_inner()),
+                // A user's stage that waits for another pool's threads may be handed a second row meanwhile.
+                Err(TryLockError::WouldBlock) => {
+                    each(step, &mut Workspace::new(self.shards.clone(), self.kernel))
+                }
+            }
         };
         match &self.pool {
             Some(pool) => pool.install(|| steps.par_iter().map(on_thread).collect_into_vec(results)),

@@ -173,3 +173,30 @@ fn stages_serve_batches() {
     assert_eq!(results[1].as_ref().map_err(RowError::kind).map(drop), Err("custom_stage"));
     assert_eq!(results[2].as_ref().map(|sampled| sampled.token), Ok(69));
 }
+
+/// A thread that waits for another pool is handed the next row meanwhile, in the middle of its own.
+#[test]
+fn a_stage_may_draw_on_threads_of_its_own() {
+    let inner = edit("inner", |view| {
+        let mut batch = Batch::new().threads(2);
+        let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
+        let ids = [0; 4].map(|_| batch.add(greedy.clone()).expect("valid parameters"));
+        let row = view.logits().to_vec();
+        let steps = ids.map(|id| Step::new(id, &row));
+        let tokens: Vec<u32> =
+            batch.sample(&steps).into_iter().map(|drawn| drawn.expect("a good row").token).collect();
+        assert_eq!(tokens, [tokens[0]; 4]);
+        Change::Sparse(vec![(tokens[0] + 1, 99.0)])
+    });
+    let mut outer = Batch::new().threads(2);
+    let params = SamplingParams { temperature: 0.0, ..with_order([Stage::Temperature, inner]) };
+    let ids: Vec<_> = (0..12).map(|_| outer.add(params.clone()).expect("valid parameters")).collect();
+    let rows: Vec<Vec<f32>> =
+        (0..12).map(|i| (0..40).map(|token| if token == i { 1.0 } else { 0.0 }).collect()).collect();
+    for _ in 0..20 {
+        let steps: Vec<Step<'_>> = ids.iter().zip(&rows).map(|(&id, row)| Step::new(id, row)).collect();
+        let drawn: Vec<u32> =
+            outer.peek(&steps, 0).into_iter().map(|drawn| drawn.expect("a good row").token).collect();
+        assert_eq!(drawn, (1..=12).collect::<Vec<_>>());
+    }
+}

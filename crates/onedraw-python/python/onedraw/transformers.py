@@ -80,7 +80,7 @@ def generate(
     model: Any,
     tokenizer: Any,
     prompt: str | Sequence[Any] | torch.Tensor,
-    params: Params | list[Any] = None,
+    params: Params | list[Any] | tuple[Any, ...] = None,
     *,
     draft_model: Any = None,
     draft_tokens: int = 4,
@@ -94,7 +94,7 @@ def generate(
 
     `prompt` is a text or its tokens, or a list or tensor of several. Several prompts are read one after the other, so no padding changes a logit; they may have
     a list of parameters. `tokenizer` may be None where prompts are tokens and no strings are looked for; texts are empty then. Parameters are those of `Sampler`;
-    with keyword arguments or a preset alone, a text has up to 256 tokens. Where they name no `eos_token_id`, it is the model's, else the tokenizer's. Other
+    with keyword arguments, a dict or a preset's name, a text has up to 256 tokens. Where they name no `eos_token_id`, it is the model's, else the tokenizer's. Other
     settings of the model's do not act; `SamplingParams.import_settings(model.generation_config.to_json_string(), "huggingface")` reads them.
 
     With `beams` the `n` best texts are searched for by transformers' rules. With `draft_model` that model guesses up to `draft_tokens` tokens ahead with the
@@ -102,19 +102,21 @@ def generate(
 
     A row that cannot be sampled raises its `RowError`.
     """
-    prompts, is_one = _prompts(tokenizer, prompt)
-    each = params if isinstance(params, list) else [params] * len(prompts)
+    prompts, is_one = _prompts(model, tokenizer, prompt)
+    each = params if isinstance(params, (list, tuple)) else [params] * len(prompts)
     if len(each) != len(prompts):
         raise _wrong("params", f"are {len(each)} for {len(prompts)} prompts; give one for all, or one a prompt")
     read = [_with_defaults(model, tokenizer, one, parameters) for one in each]
     is_one = is_one and read[0].n == 1
     if beams is not None and draft_model is not None:
         raise _wrong("draft_model", "a beam search takes no guesses; leave out one of `beams` and `draft_model`")
+    if draft_model is not None and _vocabulary(draft_model) != _vocabulary(model):
+        raise ModelError(f"the draft model has {_vocabulary(draft_model)} tokens and the model {_vocabulary(model)}; both must have the same")
     if draft_tokens < 1:
         raise _wrong("draft_tokens", f"must be at least 1, not {draft_tokens}")
     if stream is not None and (beams is not None or not is_one):
         raise _wrong("stream", "takes the pieces of a single text, and a beam search has none before its end")
-    pieces = Pieces.of(tokenizer)
+    pieces = Pieces(tokenizer)
     texts: list[Generated] = []
     with torch.inference_mode():
         for tokens, own in zip(prompts, read, strict=True):
@@ -132,14 +134,32 @@ def _wrong(field: str, message: str) -> ParamError:
     return error
 
 
-def _prompts(tokenizer: Any, prompt: Any) -> tuple[list[list[int]], bool]:
+def _vocabulary(model: Any) -> int | None:
+    """The number of a model's tokens, where it says so."""
+    config: Any = getattr(model, "config", None)
+    size = getattr(config.get_text_config() if hasattr(config, "get_text_config") else config, "vocab_size", None)
+    return size if isinstance(size, int) else None
+
+
+def _prompts(model: Any, tokenizer: Any, prompt: Any) -> tuple[list[list[int]], bool]:
     """The tokens of each prompt, and whether there is just the one."""
+    if isinstance(prompt, Mapping):
+        # What a tokenizer makes of texts. Padding would count as text.
+        if len(prompt["input_ids"]) > 1 and not torch.as_tensor(prompt.get("attention_mask", 1)).all():
+            raise ModelError("the prompts are padded; give them as a list of texts or of lists of tokens")
+        prompt = prompt["input_ids"]
     if isinstance(prompt, torch.Tensor):
         prompt = prompt.tolist()
+    if tokenizer is None and (isinstance(prompt, str) or any(isinstance(one, str) for one in prompt)):
+        raise ModelError("a text needs a tokenizer; give the prompt as tokens, or a tokenizer")
     is_several = not isinstance(prompt, str) and len(prompt) > 0 and hasattr(prompt[0], "__len__")
     prompts = [list(tokenizer.encode(one)) if isinstance(one, str) else [int(token) for token in one] for one in (prompt if is_several else [prompt])]
     if not all(prompts):
         raise ModelError("the prompt is empty, and the tokenizer has no token that begins a text")
+    size = _vocabulary(model)
+    for token in (token for one in prompts for token in one):
+        if token < 0 or (size is not None and token >= size):
+            raise ModelError(f"token {token} of the prompt is outside the vocabulary of {size}")
     return prompts, not is_several
 
 
@@ -157,8 +177,9 @@ def _read(params: Params, parameters: Mapping[str, Any]) -> SamplingParams:
 def _with_defaults(model: Any, tokenizer: Any, params: Params, parameters: Mapping[str, Any]) -> SamplingParams:
     """Parameters, with what a text of this model has where they leave it open."""
     # The library's default is 16, which is no story.
-    is_open = params is None or isinstance(params, str)
-    read = _read(params, {"max_tokens": 256, **parameters} if is_open else parameters)
+    is_open = params is None or isinstance(params, (str, Mapping))
+    given = params if isinstance(params, Mapping) else {}
+    read = _read(params, {"max_tokens": 256, **given, **parameters} if is_open else parameters)
     if tokenizer is None and (read.stop or read.banned_strings):
         raise _wrong("tokenizer", "without one there is no text in which `stop` and `banned_strings` could be found")
     for owner in (getattr(model, "generation_config", None), tokenizer):
@@ -333,9 +354,17 @@ class OnedrawLogitsProcessor(LogitsProcessor):
     same text: `reset` begins another in any case. Padding before a prompt counts as part of it.
     """
 
-    def __init__(self, params: Params | list[Any] = None, *, draw: bool = True, **parameters: Any) -> None:
-        self.params = [_read(one, parameters) for one in params] if isinstance(params, list) else _read(params, parameters)
+    def __init__(self, params: Params | list[Any] | tuple[Any, ...] = None, *, draw: bool = True, **parameters: Any) -> None:
+        self.params = [_read(one, parameters) for one in params] if isinstance(params, (list, tuple)) else _read(params, parameters)
         self.draw = draw
+        self.reset()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy begins a generation of its own.
+        return {"params": self.params, "draw": self.draw}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.params, self.draw = state["params"], state["draw"]
         self.reset()
 
     def reset(self) -> None:
@@ -349,6 +378,8 @@ class OnedrawLogitsProcessor(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """The scores to take or draw from."""
         rows = input_ids.tolist()
+        if not rows:
+            return scores
         if self._continues(rows):
             for place, row in enumerate(rows):
                 self._follow(place, row[self.prompt :])
