@@ -115,8 +115,10 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_control_c_ends_a_long_call() -> None:
+    # A process that was started in the background ignores the signal, and so do its children.
     program = """
-import onedraw
+import signal, onedraw
+signal.signal(signal.SIGINT, signal.default_int_handler)
 generator = onedraw.Generator()
 try:
     print("ready", flush=True)

@@ -1,0 +1,153 @@
+// The arithmetic of crates/onedraw/src/{math,mass,noise,order}.rs, operation by operation: every result has the same bits as there.
+//
+// Built with --fmad=false, so a product and a sum are two roundings unless __fmaf_rn stands there. Division and f64 are IEEE anyway; nothing is flushed to zero.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+// Tokens in a block.
+constexpr uint32_t BLOCK = 64;
+// The weight of the best token.
+constexpr uint64_t UNIT = 1ull << 43;
+
+// ---- math.rs ----
+
+// The natural logarithm of a normal number above 0, without a branch.
+__device__ __forceinline__ double ln(double x) {
+    constexpr double LN2_HIGH = 0x1.62e42fee00000p-1;
+    constexpr double LN2_LOW = 0x1.a39ef35793c76p-33;
+    constexpr double SQRT_2 = 1.41421356237309504880168872420969808;
+    const uint64_t bits = __double_as_longlong(x);
+    const double unit = __longlong_as_double((bits & ((1ull << 52) - 1)) | (1023ull << 52));
+    const bool is_high = unit > SQRT_2;
+    const double m = is_high ? unit * 0.5 : unit;
+    const double e = double(int(bits >> 52) - 1023 + int(is_high));
+    const double f = m - 1.0;
+    const double s = f / (2.0 + f);
+    const double z = s * s;
+    double r = 2.0 / 21.0;
+    r = r * z + 2.0 / 19.0;
+    r = r * z + 2.0 / 17.0;
+    r = r * z + 2.0 / 15.0;
+    r = r * z + 2.0 / 13.0;
+    r = r * z + 2.0 / 11.0;
+    r = r * z + 2.0 / 9.0;
+    r = r * z + 2.0 / 7.0;
+    r = r * z + 2.0 / 5.0;
+    r = r * z + 2.0 / 3.0;
+    r *= z;
+    return e * LN2_HIGH + (f - (s * (f - r) - e * LN2_LOW));
+}
+
+// ---- noise.rs ----
+
+struct Noise {
+    uint64_t seed;
+    uint32_t position, sequence, round;
+};
+
+enum Purpose : uint32_t { BLOCK_MINIMUM = 0, BLOCK_LANE = 1, TOKEN = 2 };
+
+__device__ __forceinline__ uint4 philox(uint2 key, uint4 c) {
+#pragma unroll
+    for (int i = 0; i < 10; i++) {
+        const uint32_t high0 = __umulhi(c.x, 0xd2511f53u), low0 = c.x * 0xd2511f53u;
+        const uint32_t high1 = __umulhi(c.z, 0xcd9e8d57u), low1 = c.z * 0xcd9e8d57u;
+        c = make_uint4(high1 ^ c.y ^ key.x, low1, high0 ^ c.w ^ key.y, low0);
+        key.x += 0x9e3779b9u;
+        key.y += 0xbb67ae85u;
+    }
+    return c;
+}
+
+__device__ __forceinline__ uint4 words(const Noise& noise, Purpose purpose, uint32_t index) {
+    const uint2 key = make_uint2(uint32_t(noise.seed), uint32_t(noise.seed >> 32));
+    return philox(key, make_uint4(index, noise.position, noise.sequence, uint32_t(purpose) | noise.round << 8));
+}
+
+__device__ __forceinline__ uint32_t word(uint4 words, uint32_t place) {
+    const uint32_t low = place & 1 ? words.y : words.x, high = place & 1 ? words.w : words.z;
+    return place & 2 ? high : low;
+}
+
+// Exp(1) from 32 bits.
+__device__ __forceinline__ double exponential(uint32_t bits) {
+    return -ln(1.0 - (double(bits) + 0.5) / 4294967296.0);
+}
+
+// An exponential in f32, within 2^-14 of it: from whichever end the bits are near.
+__device__ __forceinline__ float rough_exponential(uint32_t bits) {
+    const float u = (float(bits) + 0.5f) * 0x1p-32f, rest = (float(~bits) + 0.5f) * 0x1p-32f;
+    return u < 0x1p-6f ? u * (1.0f + u * (0.5f + u * 0.333333f)) : -__logf(rest);
+}
+
+// ---- mass.rs ----
+
+// How logits become weights: t = (x - x_max) * scale.
+struct Softmax {
+    float x_max, scale;
+};
+
+__device__ __forceinline__ float exp2_scaled(float t) {
+    constexpr float ROUND = 12582912.0f;
+    t = t > -64.0f ? t : -64.0f;
+    t = t < 0.0f ? t : 0.0f;
+    const float n = (t + ROUND) - ROUND;
+    const float f = t - n;
+    float q = __uint_as_float(0x392385a5u);
+    q = __fmaf_rn(q, f, __uint_as_float(0x3aafb93bu));
+    q = __fmaf_rn(q, f, __uint_as_float(0x3c1d9387u));
+    q = __fmaf_rn(q, f, __uint_as_float(0x3d635739u));
+    q = __fmaf_rn(q, f, __uint_as_float(0x3e75fdf1u));
+    q = __fmaf_rn(q, f, __uint_as_float(0x3f317219u));
+    const float power = __fmaf_rn(q, f, 1.0f);
+    return power * __uint_as_float(uint32_t(int(n) + 43 + 127) << 23);
+}
+
+__device__ __forceinline__ uint64_t weight(Softmax softmax, float x) {
+    return __float2ull_rz(exp2_scaled((x - softmax.x_max) * softmax.scale));
+}
+
+// ---- order.rs ----
+
+// A token's place in the order: logit descending, then id ascending. A smaller key comes earlier.
+typedef uint64_t Key;
+
+__device__ __forceinline__ uint32_t descending(float logit) {
+    const uint32_t bits = __float_as_uint(logit + 0.0f);
+    return ~(bits >> 31 ? ~bits : bits | 0x80000000u);
+}
+
+__device__ __forceinline__ Key key_of(float logit, uint32_t token) { return uint64_t(descending(logit)) << 32 | token; }
+
+__device__ __forceinline__ float logit_of_place(uint32_t place) {
+    const uint32_t bits = ~place;
+    return __uint_as_float(bits >> 31 ? bits ^ 0x80000000u : ~bits);
+}
+
+__device__ __forceinline__ float logit_of(Key key) { return logit_of_place(uint32_t(key >> 32)); }
+
+// After every token that is alive and before every masked one.
+__device__ __forceinline__ Key key_end() { return key_of(-3.402823466e+38f, 0xffffffffu); }
+
+__device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xff800000u); }
+
+// ---- logits of any type ----
+
+__device__ __forceinline__ float widened(float x) { return x; }
+__device__ __forceinline__ float widened(__half x) { return __half2float(x); }
+__device__ __forceinline__ float widened(__nv_bfloat16 x) { return __uint_as_float(uint32_t(__bfloat16_as_ushort(x)) << 16); }
+
+// Four logits that follow each other, from an address that is a multiple of their size.
+__device__ __forceinline__ float4 four(const float* at) { return __ldg(reinterpret_cast<const float4*>(at)); }
+__device__ __forceinline__ float4 four(const __half* at) {
+    const uint2 raw = __ldg(reinterpret_cast<const uint2*>(at));
+    const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&raw.x)), b = __half22float2(*reinterpret_cast<const __half2*>(&raw.y));
+    return make_float4(a.x, a.y, b.x, b.y);
+}
+__device__ __forceinline__ float4 four(const __nv_bfloat16* at) {
+    const uint2 raw = __ldg(reinterpret_cast<const uint2*>(at));
+    return make_float4(__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000u), __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000u));
+}
