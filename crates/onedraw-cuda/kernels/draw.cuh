@@ -7,6 +7,8 @@
 
 constexpr uint32_t DRAW_THREADS = 256;
 constexpr uint32_t WARPS = DRAW_THREADS / 32;
+// Blocks that a thread has in hand at a time.
+constexpr uint32_t EACH = 8;
 // Keys that fit the list of the best tokens.
 constexpr uint32_t LISTED = 2048;
 // Tokens that a race in f32 could not tell from its winner.
@@ -50,6 +52,8 @@ struct Draw {
     Key candidates[CANDIDATES];
     float rough_scores[CANDIDATES];
     Key keys[LISTED];
+    // No more of them are raced than half the list.
+    float listed_scores[LISTED / 2];
 
     // A logit as the mask leaves it; of a token past the vocabulary -inf.
     __device__ __forceinline__ float at(uint32_t token) const {
@@ -226,13 +230,18 @@ struct Draw {
         // The highest bound of each half warp's blocks is opened first: then the lead is nearly the final one.
         float high = negative_infinity();
         uint32_t block = all;
-#pragma unroll 4
-        for (uint32_t i = threadIdx.x; i < all; i += DRAW_THREADS) {
-            const float bound = tallest[i] >= reach ? (tallest[i] - top) * factor + gains[i] : negative_infinity();
-            bounds[i] = bound;
-            if (bound > high) {
-                high = bound;
-                block = i;
+#pragma unroll 1
+        for (uint32_t start = threadIdx.x; start < all; start += EACH * DRAW_THREADS) {
+#pragma unroll
+            for (uint32_t j = 0; j < EACH; j++) {
+                const uint32_t i = start + j * DRAW_THREADS;
+                if (i >= all) continue;
+                const float bound = tallest[i] >= reach ? (tallest[i] - top) * factor + gains[i] : negative_infinity();
+                bounds[i] = bound;
+                if (bound > high) {
+                    high = bound;
+                    block = i;
+                }
             }
         }
         float half = high;
@@ -304,15 +313,18 @@ struct Draw {
                 __syncthreads();
                 // Then whatever could still win, all half warps at a time.
                 const float low = lead - MARGIN;
-#pragma unroll 4
-                for (uint32_t start = threadIdx.x & ~31u; start < all; start += DRAW_THREADS) {
-                    const float bound = start + lane < all ? bounds[start + lane] : negative_infinity();
-                    const uint32_t in = __ballot_sync(ALL, bound > negative_infinity() && bound >= low);
-                    if (in == 0) continue;
-                    uint32_t place = 0;
-                    if (lane == 0) place = atomicAdd(&listed_blocks, __popc(in));
-                    place = __shfl_sync(ALL, place, 0) + __popc(in & ((1u << lane) - 1));
-                    if (in >> lane & 1) list_of_blocks[place] = uint16_t(start + lane);
+#pragma unroll 1
+                for (uint32_t start = threadIdx.x & ~31u; start < all; start += EACH * DRAW_THREADS) {
+                    float bound[EACH];
+#pragma unroll
+                    for (uint32_t i = 0; i < EACH; i++) {
+                        const uint32_t own = start + i * DRAW_THREADS + lane;
+                        bound[i] = own < all ? bounds[own] : negative_infinity();
+                    }
+#pragma unroll
+                    for (uint32_t i = 0; i < EACH; i++) {
+                        if (bound[i] > negative_infinity() && bound[i] >= low) list_of_blocks[atomicAdd(&listed_blocks, 1)] = uint16_t(start + i * DRAW_THREADS + lane);
+                    }
                 }
                 __syncthreads();
                 rest = listed_blocks;
@@ -503,13 +515,47 @@ struct Draw {
         return high < other_high || (high == other_high && low < other_low);
     }
 
-    // The winner among the first tokens of the sorted list.
+    // The winner among the first tokens of the sorted list: in f32 first, as in `race`.
     __device__ __noinline__ Finalist race_listed(uint32_t listed) {
-        Finalist own = nobody();
+        __syncthreads();
+        float high = negative_infinity();
 #pragma unroll 1
         for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) {
-            const Finalist other = scored(keys[i]);
-            if (other.score > own.score || (other.score == own.score && other.token < own.token)) own = other;
+            const uint32_t token = uint32_t(keys[i]);
+            const float luck = lucks[token / BLOCK], minimum = __expf(-luck);
+            const uint32_t bits = word(words(noise(), TOKEN, token / 4), token % 4);
+            const float time = (__float_as_uint(luck) & LANE_BITS) == token % BLOCK ? minimum : minimum + rough_exponential(bits);
+            const float score = (logit_of(keys[i]) - x_max) * inverse - __logf(time);
+            listed_scores[i] = score;
+            high = fmaxf(high, score);
+        }
+#pragma unroll
+        for (int offset = 16; offset > 0; offset >>= 1) high = fmaxf(high, __shfl_xor_sync(ALL, high, offset));
+        if ((threadIdx.x & 31) == 0) tops[threadIdx.x >> 5] = high;
+        if (threadIdx.x == 0) count = 0;
+        __syncthreads();
+        high = tops[threadIdx.x & (WARPS - 1)];
+#pragma unroll
+        for (int offset = WARPS / 2; offset > 0; offset >>= 1) high = fmaxf(high, __shfl_xor_sync(ALL, high, offset));
+#pragma unroll 1
+        for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) {
+            if (listed_scores[i] + 2 * MARGIN >= high) {
+                const uint32_t place = atomicAdd(&count, 1);
+                if (place < CANDIDATES) candidates[place] = keys[i];
+            }
+        }
+        __syncthreads();
+        const uint32_t found = count;
+        if (found == 1) return {0.0, uint32_t(candidates[0]), logit_of(candidates[0])};
+        Finalist own = nobody();
+        if (found <= CANDIDATES) {
+            if (threadIdx.x < found) own = scored(candidates[threadIdx.x]);
+        } else {
+#pragma unroll 1
+            for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) {
+                const Finalist other = scored(keys[i]);
+                if (other.score > own.score || (other.score == own.score && other.token < own.token)) own = other;
+            }
         }
         return best(own);
     }
@@ -545,12 +591,24 @@ struct Draw {
         if (threadIdx.x < sizeof(Row) / 8) reinterpret_cast<uint64_t*>(&row)[threadIdx.x] = reinterpret_cast<const uint64_t*>(record)[threadIdx.x];
         const uint32_t all = blocks;
         float *const tallest = highest, *const gains = lucks;
-#pragma unroll 8
-        for (uint32_t block = threadIdx.x; block < all; block += DRAW_THREADS) {
-            const float2 peak = *reinterpret_cast<const float2*>(&peaks[block]);
-            tallest[block] = peak.x;
-            gains[block] = peak.y;
-            top = fmaxf(top, peak.x);
+#pragma unroll 1
+        for (uint32_t start = threadIdx.x; start < all; start += EACH * DRAW_THREADS) {
+            // All reads are under way before the first is waited for.
+            float2 peak[EACH];
+#pragma unroll
+            for (uint32_t i = 0; i < EACH; i++) {
+                const uint32_t block = start + i * DRAW_THREADS;
+                peak[i] = block < all ? *reinterpret_cast<const float2*>(&peaks[block]) : make_float2(negative_infinity(), 0.0f);
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < EACH; i++) {
+                const uint32_t block = start + i * DRAW_THREADS;
+                if (block < all) {
+                    tallest[block] = peak[i].x;
+                    gains[block] = peak[i].y;
+                }
+                top = fmaxf(top, peak[i].x);
+            }
         }
 #pragma unroll
         for (int offset = 16; offset > 0; offset >>= 1) top = fmaxf(top, __shfl_xor_sync(ALL, top, offset));

@@ -34,6 +34,16 @@ __device__ __forceinline__ void skyline(const Row* rows, const T* logits, int64_
                                   token + 2 < vocabulary ? widened(at[token + 2]) : low, token + 3 < vocabulary ? widened(at[token + 3]) : low);
         }
     }
+    // The noise of a block is computed while the reads are under way.
+    const uint32_t block = first + lane;
+    const bool holds = lane < 2 * STEPS && block * BLOCK < vocabulary;
+    uint32_t luck = 0;
+    if (holds && !rows[row].is_greedy) {
+        constexpr float LN_64 = 4.158883083f;
+        const Noise noise = {rows[row].seed, rows[row].position, rows[row].sequence, rows[row].round};
+        const uint32_t minimum = word(words(noise, BLOCK_MINIMUM, block / 4), block % 4), lane_word = word(words(noise, BLOCK_LANE, block / 4), block % 4);
+        luck = (__float_as_uint(LN_64 - __logf(rough_exponential(minimum))) & ~LANE_BITS) | lane_word >> 26;
+    }
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
         const uint32_t token = (first + 2 * step) * BLOCK + 4 * lane;
@@ -64,16 +74,7 @@ __device__ __forceinline__ void skyline(const Row* rows, const T* logits, int64_
         if (lane == 2 * step) own = {high0, sum0};
         if (lane == 2 * step + 1) own = {high1, sum1};
     }
-    // The noise of a block hides behind the reads.
-    const uint32_t block = first + lane;
-    if (lane < 2 * STEPS && block * BLOCK < vocabulary) {
-        uint32_t luck = 0;
-        if (!rows[row].is_greedy) {
-            constexpr float LN_64 = 4.158883083f;
-            const Noise noise = {rows[row].seed, rows[row].position, rows[row].sequence, rows[row].round};
-            const uint32_t minimum = word(words(noise, BLOCK_MINIMUM, block / 4), block % 4), lane_word = word(words(noise, BLOCK_LANE, block / 4), block % 4);
-            luck = (__float_as_uint(LN_64 - __logf(rough_exponential(minimum))) & ~LANE_BITS) | lane_word >> 26;
-        }
+    if (holds) {
         peaks[uint64_t(row) * pitch + block] = {own.x, __uint_as_float(luck)};
         if (scale != 0.0f) sums[uint64_t(row) * pitch + block] = own.y;
     }

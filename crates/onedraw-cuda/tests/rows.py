@@ -1,7 +1,7 @@
 """Rows on a CUDA device beside the CPU: the same tokens, and how long a step takes.
 
-    kernels/compile /tmp/onedraw.cubin && python tests/rows.py /tmp/onedraw.cubin --seconds 60
-    python tests/rows.py /tmp/onedraw.cubin --bench
+    kernels/compile onedraw.cubin && python tests/rows.py onedraw.cubin --seconds 60
+    python tests/rows.py onedraw.cubin --bench
 
 Needs a GPU, CuPy and the package `onedraw`.
 """
