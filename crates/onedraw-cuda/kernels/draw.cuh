@@ -121,8 +121,9 @@ struct Draw {
 
     // ---- over blocks ----
 
-    // Lists the blocks that hold something at least as high as `reach`; how many.
-    __device__ __noinline__ uint32_t collect(float reach) {
+    // Lists the blocks that hold something and of whose largest logit `reaches` is true; how many.
+    template <typename Reaches>
+    __device__ __forceinline__ uint32_t collect_where(Reaches reaches) {
         const uint32_t lane = threadIdx.x & 31;
         __syncthreads();
         if (threadIdx.x == 0) count = 0;
@@ -130,7 +131,7 @@ struct Draw {
 #pragma unroll 1
         for (uint32_t start = threadIdx.x & ~31u; start < blocks; start += DRAW_THREADS) {
             const uint32_t own = start + lane;
-            const bool is_in = own < blocks && highest[own] > negative_infinity() && highest[own] >= reach;
+            const bool is_in = own < blocks && highest[own] > negative_infinity() && reaches(highest[own]);
             const uint32_t in = __ballot_sync(ALL, is_in);
             if (in == 0) continue;
             uint32_t place = 0;
@@ -140,6 +141,10 @@ struct Draw {
         }
         __syncthreads();
         return count;
+    }
+
+    __device__ __noinline__ uint32_t collect(float reach) {
+        return collect_where([reach](float top) { return top >= reach; });
     }
 
     // Goes over the tokens of the first `listed` blocks of the list, two a lane: `each(x, token)` for every one. The reads of the blocks to come are under way meanwhile.
@@ -196,171 +201,10 @@ struct Draw {
 
     // ---- the race ----
 
-    __device__ __noinline__ Finalist scored(Key key) const {
-        const uint32_t token = uint32_t(key), block = token / BLOCK;
-        const float x = logit_of(key);
-        uint32_t bits[3];
-#pragma unroll 1
-        for (uint32_t purpose = 0; purpose < 3; purpose++) {
-            const uint32_t place = purpose == TOKEN ? token : block;
-            bits[purpose] = word(words(noise(), Purpose(purpose), place / 4), place % 4);
-        }
-        const double minimum = exponential(bits[BLOCK_MINIMUM]) / 64.0, others = exponential(bits[TOKEN]);
-        const double time = bits[BLOCK_LANE] >> 26 == token % BLOCK ? minimum : minimum + others;
-        return {(double(x) - double(x_max)) * row.inverse - ln(time), token, x};
-    }
+    __device__ __noinline__ Finalist scored(Key key) const;
 
     // The winner among the tokens before a key that pass. Half a warp scores a block, four tokens a lane, in f32; what could have won is scored again in f64.
-    __device__ __noinline__ Finalist race(Key before) {
-        // What the loop needs, in registers: shared memory would be read again after every write to it.
-        const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = blocks, tokens = vocabulary, id_before = uint32_t(before);
-        const float reach = logit_of(before), top = x_max, factor = inverse, bottom = lowest;
-        const T* const row_logits = logits;
-        const uint32_t* const mask = row.mask;
-        const Noise own_noise = noise();
-        const bool is_aligned = reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0;
-        float *const bounds = reinterpret_cast<float*>(work), *const tallest = highest, *const gains = lucks;
-        uint16_t* const list_of_blocks = opened;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            lead = negative_infinity();
-            count = 0;
-            listed_blocks = 0;
-        }
-        // The highest bound of each half warp's blocks is opened first: then the lead is nearly the final one.
-        float high = negative_infinity();
-        uint32_t block = all;
-#pragma unroll 1
-        for (uint32_t start = threadIdx.x; start < all; start += EACH * DRAW_THREADS) {
-#pragma unroll
-            for (uint32_t j = 0; j < EACH; j++) {
-                const uint32_t i = start + j * DRAW_THREADS;
-                if (i >= all) continue;
-                const float bound = tallest[i] >= reach ? (tallest[i] - top) * factor + gains[i] : negative_infinity();
-                bounds[i] = bound;
-                if (bound > high) {
-                    high = bound;
-                    block = i;
-                }
-            }
-        }
-        float half = high;
-#pragma unroll
-        for (int offset = 8; offset > 0; offset >>= 1) half = fmaxf(half, __shfl_xor_sync(ALL, half, offset));
-        const uint32_t holders = __ballot_sync(ALL, high == half && high > negative_infinity()) >> (lane & 16) & 0xffff;
-        const uint32_t theirs = __shfl_sync(ALL, block, (lane & 16) + (holders ? __ffs(holders) - 1 : 0));
-        block = holders ? theirs : all;
-        __syncthreads();
-        uint32_t rest = 0, next = 2 * warp;
-        bool is_first = true;
-#pragma unroll 1
-        while (true) {
-            if (!is_first) {
-                if (next >= rest) break;
-                block = next + (lane >> 4) < rest ? list_of_blocks[next + (lane >> 4)] : all;
-                next += 2 * WARPS;
-                // The lead may have grown since.
-                if (block < all && bounds[block] + MARGIN < lead) block = all;
-                if (!__any_sync(ALL, block < all)) continue;
-            }
-            const uint32_t token = block * BLOCK + 4 * (lane & 15);
-            float4 x = make_float4(negative_infinity(), negative_infinity(), negative_infinity(), negative_infinity());
-            if (block < all) {
-                if (is_aligned && token + 4 <= tokens) {
-                    x = four(row_logits + token);
-                } else {
-                    if (token < tokens) x.x = widened(row_logits[token]);
-                    if (token + 1 < tokens) x.y = widened(row_logits[token + 1]);
-                    if (token + 2 < tokens) x.z = widened(row_logits[token + 2]);
-                    if (token + 3 < tokens) x.w = widened(row_logits[token + 3]);
-                }
-            }
-            const uint4 bits = words(own_noise, TOKEN, token / 4);
-            const float luck = block < all ? gains[block] : 0.0f;
-            const uint32_t first = __float_as_uint(luck) & LANE_BITS, allowed = mask != nullptr && token < tokens ? mask[token / 32] >> (token % 32) : 15;
-            const float minimum = __expf(-luck);
-            const auto score = [&](float x, uint32_t i, uint32_t bits) {
-                const bool runs = x > negative_infinity() && x >= bottom && (allowed >> i & 1) && (x > reach || (x == reach && token + i < id_before));
-                const float time = 4 * (lane & 15) + i == first ? minimum : minimum + rough_exponential(bits);
-                return runs ? (x - top) * factor - __logf(time) : negative_infinity();
-            };
-            const float s0 = score(x.x, 0, bits.x), s1 = score(x.y, 1, bits.y), s2 = score(x.z, 2, bits.z), s3 = score(x.w, 3, bits.w);
-            float best = fmaxf(fmaxf(s0, s1), fmaxf(s2, s3));
-            const float own_best = best;
-#pragma unroll
-            for (int offset = 16; offset > 0; offset >>= 1) best = fmaxf(best, __shfl_xor_sync(ALL, best, offset));
-            // Whoever writes last may write less: then less is pruned, and nothing wrongly.
-            const float known = lead, bar = fmaxf(best - MARGIN, known) - MARGIN;
-            if (lane == 0 && best - MARGIN > known) lead = best - MARGIN;
-            if (own_best > negative_infinity() && own_best >= bar) {
-                const auto keep = [&](float s, float x, uint32_t i) {
-                    if (s > negative_infinity() && s >= bar) {
-                        const uint32_t place = atomicAdd(&count, 1);
-                        if (place < CANDIDATES) {
-                            candidates[place] = key_of(x, token + i);
-                            rough_scores[place] = s;
-                        }
-                    }
-                };
-                keep(s0, x.x, 0);
-                keep(s1, x.y, 1);
-                keep(s2, x.z, 2);
-                keep(s3, x.w, 3);
-            }
-            if (is_first) {
-                is_first = false;
-                if ((lane & 15) == 0 && block < all) bounds[block] = negative_infinity();
-                __syncthreads();
-                // Then whatever could still win, all half warps at a time.
-                const float low = lead - MARGIN;
-#pragma unroll 1
-                for (uint32_t start = threadIdx.x & ~31u; start < all; start += EACH * DRAW_THREADS) {
-                    float bound[EACH];
-#pragma unroll
-                    for (uint32_t i = 0; i < EACH; i++) {
-                        const uint32_t own = start + i * DRAW_THREADS + lane;
-                        bound[i] = own < all ? bounds[own] : negative_infinity();
-                    }
-#pragma unroll
-                    for (uint32_t i = 0; i < EACH; i++) {
-                        if (bound[i] > negative_infinity() && bound[i] >= low) list_of_blocks[atomicAdd(&listed_blocks, 1)] = uint16_t(start + i * DRAW_THREADS + lane);
-                    }
-                }
-                __syncthreads();
-                rest = listed_blocks;
-            }
-        }
-        __syncthreads();
-        const uint32_t found = count;
-        if (found <= 32) {
-            // Most were ahead for a moment only: hardly ever does f32 leave two to tell apart.
-            const float own_score = lane < found ? rough_scores[lane] : negative_infinity();
-            float highest_score = own_score;
-#pragma unroll
-            for (int offset = 16; offset > 0; offset >>= 1) highest_score = fmaxf(highest_score, __shfl_xor_sync(ALL, highest_score, offset));
-            const uint32_t close = __ballot_sync(ALL, lane < found && own_score + 2 * MARGIN >= highest_score);
-            if (__popc(close) == 1) {
-                const Key winner = candidates[__ffs(close) - 1];
-                return {0.0, uint32_t(winner), logit_of(winner)};
-            }
-            // One warp: what all of them did would take as many times as long.
-            if (warp == 0) {
-                const Finalist winner = best_of_warp(close >> lane & 1 ? scored(candidates[lane]) : nobody());
-                if (lane == 0) finalists[0] = winner;
-            }
-            __syncthreads();
-            return finalists[0];
-        }
-        if (found <= CANDIDATES) return best(threadIdx.x < found ? scored(candidates[threadIdx.x]) : nobody());
-        // Too many that are too near: all that run are scored.
-        Finalist own = nobody();
-        over(collect(reach), [&](float x, uint32_t token) {
-            if (!(x > negative_infinity()) || !passes(x) || key_of(x, token) >= before) return;
-            const Finalist other = scored(key_of(x, token));
-            if (other.score > own.score || (other.score == own.score && other.token < own.token)) own = other;
-        });
-        return best(own);
-    }
+    __device__ __noinline__ Finalist race(Key before);
 
     // ---- the first tokens of the order, listed ----
 
@@ -372,141 +216,15 @@ struct Draw {
     }
 
     // Lists at least the first k tokens of the order, or all there are, sorted; how many, or 0 if they do not fit.
-    __device__ __noinline__ uint32_t list(uint32_t k) {
-        __syncthreads();
-        if (threadIdx.x < 256) bins[threadIdx.x] = 0;
-        if (threadIdx.x == 0) deepest = 255;
-        __syncthreads();
-#pragma unroll 1
-        for (uint32_t block = threadIdx.x; block < blocks; block += DRAW_THREADS) {
-            if (highest[block] > negative_infinity()) atomicAdd(&bins[depth(highest[block])], 1);
-        }
-        __syncthreads();
-        // The first depth down to which k blocks reach: as many tokens do.
-        {
-            const uint32_t lane = threadIdx.x & 31;
-            uint32_t upto = bins[threadIdx.x];
-#pragma unroll
-            for (int offset = 1; offset < 32; offset <<= 1) {
-                const uint32_t other = __shfl_up_sync(ALL, upto, offset);
-                if (lane >= offset) upto += other;
-            }
-            // The warps before: 32 bins each.
-            uint32_t before = 0;
-#pragma unroll 1
-            for (uint32_t bin = lane; bin < (threadIdx.x & ~31u); bin += 32) before += bins[bin];
-            before = __reduce_add_sync(ALL, before);
-            if (before + upto >= k) atomicMin(&deepest, threadIdx.x);
-        }
-        __syncthreads();
-        const uint32_t bottom = deepest;
-        // The blocks that reach it: the lowest logit of that depth or a lower one of the same depth.
-        const uint32_t lane = threadIdx.x & 31;
-        __syncthreads();
-        if (threadIdx.x == 0) count = 0;
-        __syncthreads();
-#pragma unroll 1
-        for (uint32_t start = threadIdx.x & ~31u; start < blocks; start += DRAW_THREADS) {
-            const uint32_t own = start + lane;
-            const bool is_in = own < blocks && highest[own] > negative_infinity() && depth(highest[own]) <= bottom;
-            const uint32_t in = __ballot_sync(ALL, is_in);
-            if (in == 0) continue;
-            uint32_t place = 0;
-            if (lane == 0) place = atomicAdd(&count, __popc(in));
-            place = __shfl_sync(ALL, place, 0) + __popc(in & ((1u << lane) - 1));
-            if (is_in) work[place] = own;
-        }
-        __syncthreads();
-        const uint32_t reached = count;
-        __syncthreads();
-        if (threadIdx.x == 0) count = 0;
-        __syncthreads();
-        over(reached, [&](float x, uint32_t token) {
-            if (x > negative_infinity() && depth(x) <= bottom) {
-                const uint32_t place = atomicAdd(&count, 1);
-                if (place < LISTED) keys[place] = key_of(x, token);
-            }
-        });
-        __syncthreads();
-        const uint32_t listed = count;
-        if (listed > LISTED) return 0;
-        sort(listed);
-        return listed;
-    }
+    __device__ __noinline__ uint32_t list(uint32_t k);
 
-    __device__ __noinline__ void sort(uint32_t listed) {
-        if (listed <= DRAW_THREADS) {
-            // Each counts who is before it.
-            const Key own = threadIdx.x < listed ? keys[threadIdx.x] : 0;
-            uint32_t place = 0;
-            if (threadIdx.x < listed) {
-#pragma unroll 4
-                for (uint32_t i = 0; i < listed; i++) place += keys[i] < own;
-            }
-            __syncthreads();
-            if (threadIdx.x < listed) keys[place] = own;
-            __syncthreads();
-            return;
-        }
-        for (uint32_t i = listed + threadIdx.x; i < LISTED; i += DRAW_THREADS) keys[i] = ~0ull;
-        __syncthreads();
-#pragma unroll 1
-        for (uint32_t size = 2; size <= LISTED; size <<= 1) {
-#pragma unroll 1
-            for (uint32_t stride = size >> 1; stride > 0; stride >>= 1) {
-#pragma unroll 1
-                for (uint32_t i = threadIdx.x; i < LISTED / 2; i += DRAW_THREADS) {
-                    const uint32_t low = 2 * i - (i & (stride - 1)), high = low + stride;
-                    const Key a = keys[low], b = keys[high];
-                    if ((a > b) == ((low & size) == 0)) {
-                        keys[low] = b;
-                        keys[high] = a;
-                    }
-                }
-                __syncthreads();
-            }
-        }
-    }
+    __device__ __noinline__ void sort(uint32_t listed);
 
     // How many of the first sorted tokens pass.
-    __device__ __noinline__ uint32_t passing(uint32_t listed) {
-        uint32_t kept = 0;
-        for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) kept += passes(logit_of(keys[i]));
-        return uint32_t(sum(kept, 0).count);
-    }
+    __device__ __noinline__ uint32_t passing(uint32_t listed);
 
     // How many of the first sorted tokens TOP_P keeps, of a total mass; 0: that of these tokens.
-    __device__ __noinline__ uint32_t top_p(const Stage& stage, uint32_t listed, uint64_t total) {
-        const Softmax softmax = {x_max, stage.scale};
-        // Each thread has tokens next to each other, so that a scan over threads is one over tokens.
-        const uint32_t each = listed <= DRAW_THREADS ? 1 : LISTED / DRAW_THREADS, first = threadIdx.x * each, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        uint64_t own = 0;
-#pragma unroll 1
-        for (uint32_t i = first; i < first + each && i < listed; i++) own += weight(softmax, logit_of(keys[i]));
-        uint64_t upto = own;
-#pragma unroll
-        for (int offset = 1; offset < 32; offset <<= 1) {
-            const uint64_t other = __shfl_up_sync(ALL, upto, offset);
-            if (lane >= offset) upto += other;
-        }
-        __syncthreads();
-        if (lane == 31) parts[warp].mass = upto;
-        __syncthreads();
-        uint64_t before = upto - own, all = 0;
-#pragma unroll 1
-        for (uint32_t i = 0; i < WARPS; i++) {
-            before += i < warp ? parts[i].mass : 0;
-            all += parts[i].mass;
-        }
-        if (total == 0) total = all;
-        uint32_t kept = 0;
-#pragma unroll 1
-        for (uint32_t i = first; i < first + each && i < listed; i++) {
-            kept += is_below(before, stage.share, total);
-            before += weight(softmax, logit_of(keys[i]));
-        }
-        return uint32_t(sum(kept, 0).count);
-    }
+    __device__ __noinline__ uint32_t top_p(const Stage& stage, uint32_t listed, uint64_t total);
 
     // Whether a mass is below a share, in units of 2^-53, of a total.
     __device__ __forceinline__ static bool is_below(uint64_t mass, uint64_t share, uint64_t total) {
@@ -516,49 +234,7 @@ struct Draw {
     }
 
     // The winner among the first tokens of the sorted list: in f32 first, as in `race`.
-    __device__ __noinline__ Finalist race_listed(uint32_t listed) {
-        __syncthreads();
-        float high = negative_infinity();
-#pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) {
-            const uint32_t token = uint32_t(keys[i]);
-            const float luck = lucks[token / BLOCK], minimum = __expf(-luck);
-            const uint32_t bits = word(words(noise(), TOKEN, token / 4), token % 4);
-            const float time = (__float_as_uint(luck) & LANE_BITS) == token % BLOCK ? minimum : minimum + rough_exponential(bits);
-            const float score = (logit_of(keys[i]) - x_max) * inverse - __logf(time);
-            listed_scores[i] = score;
-            high = fmaxf(high, score);
-        }
-#pragma unroll
-        for (int offset = 16; offset > 0; offset >>= 1) high = fmaxf(high, __shfl_xor_sync(ALL, high, offset));
-        if ((threadIdx.x & 31) == 0) tops[threadIdx.x >> 5] = high;
-        if (threadIdx.x == 0) count = 0;
-        __syncthreads();
-        high = tops[threadIdx.x & (WARPS - 1)];
-#pragma unroll
-        for (int offset = WARPS / 2; offset > 0; offset >>= 1) high = fmaxf(high, __shfl_xor_sync(ALL, high, offset));
-#pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) {
-            if (listed_scores[i] + 2 * MARGIN >= high) {
-                const uint32_t place = atomicAdd(&count, 1);
-                if (place < CANDIDATES) candidates[place] = keys[i];
-            }
-        }
-        __syncthreads();
-        const uint32_t found = count;
-        if (found == 1) return {0.0, uint32_t(candidates[0]), logit_of(candidates[0])};
-        Finalist own = nobody();
-        if (found <= CANDIDATES) {
-            if (threadIdx.x < found) own = scored(candidates[threadIdx.x]);
-        } else {
-#pragma unroll 1
-            for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) {
-                const Finalist other = scored(keys[i]);
-                if (other.score > own.score || (other.score == own.score && other.token < own.token)) own = other;
-            }
-        }
-        return best(own);
-    }
+    __device__ __noinline__ Finalist race_listed(uint32_t listed);
 
     // The mass of the whole row, between two bounds, from the sums of the first pass.
     __device__ __noinline__ void estimate(float scale, uint64_t& least, uint64_t& most) {
@@ -712,3 +388,6 @@ struct Draw {
         }
     }
 };
+
+#include "list.cuh"
+#include "race.cuh"
