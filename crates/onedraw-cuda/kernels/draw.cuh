@@ -3,7 +3,8 @@
 // A draw goes through its code once, so the code is short and shared: what a function needs of the row lies in shared memory, and few are inlined.
 #pragma once
 
-#include "row.cuh"
+#include "edit.cuh"
+#include "history.cuh"
 
 constexpr uint32_t DRAW_THREADS = 256;
 constexpr uint32_t WARPS = DRAW_THREADS / 32;
@@ -30,8 +31,10 @@ struct Census {
 
 template <typename T>
 struct Draw {
-    // A copy of the row's record: to look into device memory takes half a microsecond each time.
-    Row row;
+    // A copy of the sequence: to look into device memory takes half a microsecond each time.
+    Sequence row;
+    Place place;
+    Adjustment adjustment;
     const T* logits;
     // For each block: its largest logit, what that may gain by noise, and memory for a word; in device memory the sum of its weights.
     float *highest, *lucks;
@@ -39,8 +42,14 @@ struct Draw {
     const float* sums;
     uint32_t vocabulary, blocks;
     float x_max, inverse;
-    // The lowest logit that MIN_P keeps; -inf: everything.
-    float lowest;
+    // What is left lies below `above` and not below `lowest`.
+    float above, lowest;
+    // Whether there are no masks and no edits, or nobody asks after them.
+    bool is_bare;
+    // What one thread found out for all.
+    Key found_key;
+    float found_logit;
+    uint64_t found_number;
     // A score that some token has, in f32 and with its margin: what is lower cannot win.
     volatile float lead;
     uint32_t count, deepest, listed_blocks;
@@ -55,15 +64,14 @@ struct Draw {
     // No more of them are raced than half the list.
     float listed_scores[LISTED / 2];
 
-    // A logit as the mask leaves it; of a token past the vocabulary -inf.
+    // A logit as masks and edits leave it; of a token past the vocabulary -inf.
     __device__ __forceinline__ float at(uint32_t token) const {
         if (token >= vocabulary) return negative_infinity();
-        const uint32_t* mask = row.mask;
-        if (mask != nullptr && !(mask[token / 32] >> (token % 32) & 1)) return negative_infinity();
-        return widened(logits[token]);
+        const float x = widened(logits[token]);
+        return is_bare ? x : Adjustment::adjusted(place, adjustment.touched, token, x);
     }
 
-    __device__ __forceinline__ bool passes(float x) const { return x >= lowest; }
+    __device__ __forceinline__ bool passes(float x) const { return x >= lowest && x < above; }
 
     // The lowest x with x - x_max >= threshold, in f64: the nearest f32, or its neighbour.
     __device__ __forceinline__ float lowest_of(double threshold) const {
@@ -73,7 +81,7 @@ struct Draw {
         return logit_of_place(place);
     }
 
-    __device__ __forceinline__ Noise noise() const { return {row.seed, row.position, row.sequence, row.round}; }
+    __device__ __forceinline__ Noise noise() const { return {row.seed, row.position + place.depth, row.sequence, row.round}; }
 
     // ---- over all threads ----
 
@@ -187,17 +195,31 @@ struct Draw {
         return sum(tokens, mass);
     }
 
-    // The k-th token of the order, or the end if there are not so many: by halving, where the list is too short.
-    __device__ __noinline__ Key locate(uint32_t k) {
-        Key low = 0, high = key_end();
-#pragma unroll 1
-        while (low < high) {
-            const Key middle = low + (high - low) / 2;
-            if (census(middle, 0.0f).count >= k) high = middle;
-            else low = middle + 1;
-        }
-        return low;
-    }
+    // ---- the cuts of single stages: cut.cuh ----
+
+    // The token in which unit number `unit` of the measure lies, counted in the order from 0, among those up to `last` that pass; the end if there is less.
+    // A scale of 0 measures tokens, any other their weights.
+    __device__ __noinline__ Key select(float scale, uint64_t unit, Key last);
+
+    // Over the tokens up to `last` that pass: `measure(x, bin)` sets the bin of each and returns what it adds there; finds the bin that unit number
+    // `unit` lies in, and leaves in `found_number` which of the bin's units it is. Bins are 2048.
+    template <typename Measure>
+    __device__ __forceinline__ uint32_t crossed(uint64_t unit, Key last, Measure measure);
+
+    // The lowest logit for which `holds`, which must hold for a run of logits that begins with `from`; +inf if it does not hold there.
+    template <typename Holds>
+    __device__ __forceinline__ float lowest_where(float from, Holds holds);
+
+    __device__ __noinline__ Key cut_cutoff(const Stage& stage, Key last);
+    __device__ __noinline__ Key cut_sigma(const Stage& stage, Key last);
+    __device__ __noinline__ Key cut_typical(const Stage& stage, Key last);
+
+    // The last token that all stages keep; `above` and `lowest` say the rest.
+    __device__ __noinline__ Key cut();
+
+    // ---- what is reported: report.cuh ----
+
+    __device__ __noinline__ void report(const Step& step, uint32_t token, Key last);
 
     // ---- the race ----
 
@@ -260,11 +282,10 @@ struct Draw {
 
     // ---- the draw ----
 
-    // Reads the record and the peaks. What is wrong with the row, or what it draws.
-    __device__ __forceinline__ Result draw(const Row* record, const Peak* peaks, uint32_t* bad) {
+    // Reads the largest logit of every block into shared memory, and of the peaks what noise may add; the largest of all.
+    template <bool WITH_LUCK>
+    __device__ __forceinline__ float load(const float* from) {
         float top = negative_infinity();
-        const uint32_t bad_token = *bad;
-        if (threadIdx.x < sizeof(Row) / 8) reinterpret_cast<uint64_t*>(&row)[threadIdx.x] = reinterpret_cast<const uint64_t*>(record)[threadIdx.x];
         const uint32_t all = blocks;
         float *const tallest = highest, *const gains = lucks;
 #pragma unroll 1
@@ -274,14 +295,15 @@ struct Draw {
 #pragma unroll
             for (uint32_t i = 0; i < EACH; i++) {
                 const uint32_t block = start + i * DRAW_THREADS;
-                peak[i] = block < all ? *reinterpret_cast<const float2*>(&peaks[block]) : make_float2(negative_infinity(), 0.0f);
+                peak[i] = make_float2(negative_infinity(), 0.0f);
+                if (block < all) peak[i] = WITH_LUCK ? reinterpret_cast<const float2*>(from)[block] : make_float2(from[block], 0.0f);
             }
 #pragma unroll
             for (uint32_t i = 0; i < EACH; i++) {
                 const uint32_t block = start + i * DRAW_THREADS;
                 if (block < all) {
                     tallest[block] = peak[i].x;
-                    gains[block] = peak[i].y;
+                    if (WITH_LUCK) gains[block] = peak[i].y;
                 }
                 top = fmaxf(top, peak[i].x);
             }
@@ -290,30 +312,73 @@ struct Draw {
         for (int offset = 16; offset > 0; offset >>= 1) top = fmaxf(top, __shfl_xor_sync(ALL, top, offset));
         if ((threadIdx.x & 31) == 0) tops[threadIdx.x >> 5] = top;
         __syncthreads();
+        top = tops[threadIdx.x & (WARPS - 1)];
+#pragma unroll
+        for (int offset = WARPS / 2; offset > 0; offset >>= 1) top = fmaxf(top, __shfl_xor_sync(ALL, top, offset));
+        return top;
+    }
+
+    // The edit that took the last token: the first after which nothing is alive; 0xffffffff if nothing was to begin with.
+    __device__ __noinline__ uint32_t emptied_by() const {
+#pragma unroll 1
+        for (uint32_t edits = 0; edits <= row.edits; edits++) {
+            bool is_alive = false;
+#pragma unroll 1
+            for (uint32_t token = threadIdx.x; token < vocabulary; token += DRAW_THREADS) is_alive |= place.edited(token, widened(logits[token]), edits) > negative_infinity();
+            if (!__syncthreads_or(is_alive)) return edits - 1;
+        }
+        return 0xffffffffu;
+    }
+
+    // What is wrong with the row, or what it draws.
+    __device__ __forceinline__ Result draw(const Step& step, uint32_t number) {
+        uint32_t* const bad = step.bad + number;
+        const uint32_t bad_token = *bad;
+        const Task task = step.tasks[number];
+        const uint64_t* const record = reinterpret_cast<const uint64_t*>(step.sequences + task.slot);
+        if (threadIdx.x < sizeof(Sequence) / 8) reinterpret_cast<uint64_t*>(&row)[threadIdx.x] = record[threadIdx.x];
+        const float top = load<true>(reinterpret_cast<const float*>(step.peaks + uint64_t(number) * step.pitch));
         // For the next step.
-        if (threadIdx.x == 0) *bad = 0xffffffffu;
+        if (threadIdx.x == 0) {
+            *bad = 0xffffffffu;
+            place = {&row, task.mask, task.path, task.depth};
+            adjustment = {task.mask, row.allowed, row.touched};
+            x_max = top;
+            inverse = float(row.inverse);
+            above = __uint_as_float(0x7f800000u);
+            lowest = negative_infinity();
+            is_bare = task.mask == nullptr && row.allowed == nullptr && row.touched == nullptr;
+        }
+        __syncthreads();
         if (bad_token != 0xffffffffu) {
             const float x = widened(logits[bad_token]);
             return {bad_token, x == x ? INFINITE_LOGIT : NAN_LOGIT};
         }
-        top = tops[threadIdx.x & (WARPS - 1)];
-#pragma unroll
-        for (int offset = WARPS / 2; offset > 0; offset >>= 1) top = fmaxf(top, __shfl_xor_sync(ALL, top, offset));
-        if (!(top > negative_infinity())) return {0, NOTHING_LEFT};
-        if (threadIdx.x == 0) {
-            x_max = top;
-            inverse = float(row.inverse);
-            lowest = negative_infinity();
-        }
-        __syncthreads();
+        if (!(top > negative_infinity())) return {emptied_by(), NOTHING_LEFT};
+        uint32_t token;
+        Key last = key_end();
         if (row.is_greedy) {
-            Finalist first = nobody();
-            over(collect(top), [&](float x, uint32_t token) {
-                if (x == top && token < first.token) first = {0.0, token, x};
-            });
-            return {best(first).token, DRAWN};
+            // Typical may take the first token away; every other truncation keeps it.
+            if (!row.is_plain) last = cut();
+            token = leader().token;
+        } else if (row.is_plain) {
+            token = truncated();
+        } else {
+            last = cut();
+            token = race(last + 1).token;
         }
-        return {truncated(), DRAWN};
+        if (row.logprobs > 0) report(step, token, last);
+        return {token, DRAWN};
+    }
+
+    // The first token of the order.
+    __device__ __noinline__ Finalist leader() {
+        Finalist first = nobody();
+        const float top = x_max;
+        over(collect(top), [&](float x, uint32_t token) {
+            if (x == top && token < first.token) first = {0.0, token, x};
+        });
+        return best(first);
     }
 
     __device__ __forceinline__ void set_lowest(float value) {
@@ -345,28 +410,28 @@ struct Draw {
         if (listed != 0) {
             listed = min(listed, top_k->k);
             if (min_p != nullptr && min_p_first) {
-                set_lowest(lowest_of(min_p->threshold));
+                set_lowest(lowest_of(min_p->number));
                 listed = passing(listed);
             }
             if (nucleus != nullptr) listed = top_p(*nucleus, listed, top_k_first ? 0 : census(end, nucleus->scale).mass);
             if (min_p != nullptr && !min_p_first) {
-                set_lowest(lowest_of(min_p->threshold));
+                set_lowest(lowest_of(min_p->number));
                 listed = passing(listed);
             }
             return race_listed(listed).token;
         }
-        Key last = top_k != nullptr ? locate(top_k->k) : end;
+        Key last = top_k != nullptr ? select(0.0f, top_k->k - 1, end) : end;
         uint64_t total = 0, least = 0, most = ~0ull;
         if (nucleus != nullptr) {
             // The mass that it finds: exact where others stand before it, else first between two bounds.
-            if (min_p != nullptr && min_p_first) set_lowest(lowest_of(min_p->threshold));
+            if (min_p != nullptr && min_p_first) set_lowest(lowest_of(min_p->number));
             if ((top_k != nullptr && top_k_first) || (min_p != nullptr && min_p_first)) {
                 total = census(top_k != nullptr && top_k_first ? last : end, nucleus->scale).mass;
             } else {
                 estimate(nucleus->scale, least, most);
             }
         }
-        if (min_p != nullptr) set_lowest(lowest_of(min_p->threshold));
+        if (min_p != nullptr) set_lowest(lowest_of(min_p->number));
         Key before = last + 1;
 #pragma unroll 1
         while (true) {
@@ -380,7 +445,7 @@ struct Draw {
                 if (is_below(mass, nucleus->share, most)) {
                     set_lowest(negative_infinity());
                     total = census(end, nucleus->scale).mass;
-                    if (min_p != nullptr) set_lowest(lowest_of(min_p->threshold));
+                    if (min_p != nullptr) set_lowest(lowest_of(min_p->number));
                 }
             }
             if (total != 0 && is_below(mass, nucleus->share, total)) return winner.token;
@@ -389,5 +454,31 @@ struct Draw {
     }
 };
 
+#include "cut.cuh"
 #include "list.cuh"
 #include "race.cuh"
+#include "report.cuh"
+
+template <typename T>
+__device__ __forceinline__ void draw_row(const Step& step) {
+    __shared__ Draw<T> draw;
+    extern __shared__ float memory[];
+    const uint32_t number = blockIdx.x, blocks = step.pitch;
+    if (threadIdx.x == 0) {
+        draw.logits = static_cast<const T*>(step.logits) + int64_t(number) * step.stride;
+        draw.highest = memory;
+        draw.lucks = memory + blocks;
+        draw.work = reinterpret_cast<uint32_t*>(memory + 2 * blocks);
+        draw.opened = reinterpret_cast<uint16_t*>(memory + 3 * blocks);
+        draw.sums = step.sums + uint64_t(number) * step.pitch;
+        draw.vocabulary = step.vocabulary;
+        draw.blocks = blocks;
+    }
+    __syncthreads();
+    const Result result = draw.draw(step, number);
+    if (threadIdx.x == 0) {
+        step.results[number] = result;
+        // A row with logprobs moves on when these are done.
+        if (step.advances && result.status == DRAWN && draw.row.logprobs == 0) append(step.sequences[step.tasks[number].slot], result.token);
+    }
+}

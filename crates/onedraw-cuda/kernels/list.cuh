@@ -86,9 +86,9 @@ __device__ __noinline__ void Draw<T>::sort(uint32_t listed) {
 
 template <typename T>
 __device__ __noinline__ uint32_t Draw<T>::passing(uint32_t listed) {
-uint32_t kept = 0;
-for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) kept += passes(logit_of(keys[i]));
-return uint32_t(sum(kept, 0).count);
+    uint32_t kept = 0;
+    for (uint32_t i = threadIdx.x; i < listed; i += DRAW_THREADS) kept += passes(logit_of(keys[i]));
+    return uint32_t(sum(kept, 0).count);
 }
 
 template <typename T>

@@ -41,6 +41,48 @@ __device__ __forceinline__ double ln(double x) {
     return e * LN2_HIGH + (f - (s * (f - r) - e * LN2_LOW));
 }
 
+// 2^n for n in -1022 to 1023.
+__device__ __forceinline__ double power_of_two(int n) { return __longlong_as_double(int64_t(n + 1023) << 52); }
+
+// The exponential; NaN is not asked for.
+__device__ __noinline__ double exponential_of(double x) {
+    constexpr double LN2_HIGH = 0x1.62e42fee00000p-1;
+    constexpr double LN2_LOW = 0x1.a39ef35793c76p-33;
+    constexpr double LOG2_E = 1.44269504088896340735992468100189214;
+    constexpr double ROUND = 6755399441055744.0;
+    if (x > 709.79) return __longlong_as_double(0x7ff0000000000000ll);
+    if (x < -745.14) return 0.0;
+    const double n = (x * LOG2_E + ROUND) - ROUND;
+    const double r = (x - n * LN2_HIGH) - n * LN2_LOW;
+    double tail = 1.0 / 6227020800.0;
+    tail = tail * r + 1.0 / 479001600.0;
+    tail = tail * r + 1.0 / 39916800.0;
+    tail = tail * r + 1.0 / 3628800.0;
+    tail = tail * r + 1.0 / 362880.0;
+    tail = tail * r + 1.0 / 40320.0;
+    tail = tail * r + 1.0 / 5040.0;
+    tail = tail * r + 1.0 / 720.0;
+    tail = tail * r + 1.0 / 120.0;
+    tail = tail * r + 1.0 / 24.0;
+    tail = tail * r + 1.0 / 6.0;
+    tail = tail * r + 1.0 / 2.0;
+    const double power = 1.0 + (r + r * r * tail);
+    const int whole = int(n);
+    if (whole >= -1021 && whole <= 1023) return power * power_of_two(whole);
+    if (whole > 1023) return power * 2.0 * power_of_two(whole - 1);
+    return power * power_of_two(whole + 64) * power_of_two(-64);
+}
+
+// A number of 128 bits, rounded once to f64: to the nearest, ties to even.
+__device__ __forceinline__ double nearest(unsigned __int128 number) {
+    const uint64_t high = uint64_t(number >> 64), low = uint64_t(number);
+    if (high == 0) return double(low);
+    const int shift = 64 - __clzll(high);
+    // 64 bits, the last of them set where anything below it was: 53 bits rounded from these are right.
+    const uint64_t top = uint64_t(number >> shift), rest = uint64_t(number << (128 - shift) >> 64);
+    return double(top | (rest != 0)) * power_of_two(shift);
+}
+
 // ---- noise.rs ----
 
 struct Noise {
@@ -48,7 +90,7 @@ struct Noise {
     uint32_t position, sequence, round;
 };
 
-enum Purpose : uint32_t { BLOCK_MINIMUM = 0, BLOCK_LANE = 1, TOKEN = 2 };
+enum Purpose : uint32_t { BLOCK_MINIMUM = 0, BLOCK_LANE = 1, TOKEN = 2, ACCEPT = 5, RESIDUAL = 6 };
 
 __device__ __forceinline__ uint4 philox(uint2 key, uint4 c) {
 #pragma unroll
@@ -110,6 +152,16 @@ __device__ __forceinline__ uint64_t weight(Softmax softmax, float x) {
     return __float2ull_rz(exp2_scaled((x - softmax.x_max) * softmax.scale));
 }
 
+// A token's share of the entropy: floor(2^t * 2^43 * |t|).
+__device__ __forceinline__ uint64_t surprise(Softmax softmax, float x) {
+    float t = (x - softmax.x_max) * softmax.scale;
+    t = t > -64.0f ? t : -64.0f;
+    return __float2ull_rz(exp2_scaled(t) * -t);
+}
+
+// A mass in units of the best token's.
+__device__ __forceinline__ double relative(uint64_t mass) { return double(mass) / double(UNIT); }
+
 // ---- order.rs ----
 
 // A token's place in the order: logit descending, then id ascending. A smaller key comes earlier.
@@ -128,6 +180,9 @@ __device__ __forceinline__ float logit_of_place(uint32_t place) {
 }
 
 __device__ __forceinline__ float logit_of(Key key) { return logit_of_place(uint32_t(key >> 32)); }
+
+// The last place a token of this logit can have.
+__device__ __forceinline__ Key last_of(float logit) { return key_of(logit, 0xffffffffu); }
 
 // After every token that is alive and before every masked one.
 __device__ __forceinline__ Key key_end() { return key_of(-3.402823466e+38f, 0xffffffffu); }

@@ -22,9 +22,11 @@ template <typename T>
 __device__ __noinline__ Finalist Draw<T>::race(Key before) {
     // What the loop needs, in registers: shared memory would be read again after every write to it.
     const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = blocks, tokens = vocabulary, id_before = uint32_t(before);
-    const float reach = logit_of(before), top = x_max, factor = inverse, bottom = lowest;
+    const float reach = logit_of(before), top = x_max, factor = inverse, bottom = lowest, ceiling = above;
     const T* const row_logits = logits;
-    const uint32_t* const mask = row.mask;
+    const Adjustment own_adjustment = adjustment;
+    const Place own_place = place;
+    const bool bare = is_bare;
     const Noise own_noise = noise();
     const bool is_aligned = reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0;
     float *const bounds = reinterpret_cast<float*>(work), *const tallest = highest, *const gains = lucks;
@@ -83,12 +85,13 @@ __device__ __noinline__ Finalist Draw<T>::race(Key before) {
                 if (token + 3 < tokens) x.w = widened(row_logits[token + 3]);
             }
         }
+        if (!bare && block < all && token < tokens) own_adjustment.apply(x, token, own_place);
         const uint4 bits = words(own_noise, TOKEN, token / 4);
         const float luck = block < all ? gains[block] : 0.0f;
-        const uint32_t first = __float_as_uint(luck) & LANE_BITS, allowed = mask != nullptr && token < tokens ? mask[token / 32] >> (token % 32) : 15;
+        const uint32_t first = __float_as_uint(luck) & LANE_BITS;
         const float minimum = __expf(-luck);
         const auto score = [&](float x, uint32_t i, uint32_t bits) {
-            const bool runs = x > negative_infinity() && x >= bottom && (allowed >> i & 1) && (x > reach || (x == reach && token + i < id_before));
+            const bool runs = x > negative_infinity() && x >= bottom && x < ceiling && (x > reach || (x == reach && token + i < id_before));
             const float time = 4 * (lane & 15) + i == first ? minimum : minimum + rough_exponential(bits);
             return runs ? (x - top) * factor - __logf(time) : negative_infinity();
         };

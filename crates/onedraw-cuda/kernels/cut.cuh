@@ -1,0 +1,271 @@
+// The last token that a stage keeps, found by going over the row: for chains that a race cannot ask after. Part of draw.cuh.
+#pragma once
+
+#include "draw.cuh"
+
+template <typename T>
+template <typename Measure>
+__device__ __forceinline__ uint32_t Draw<T>::crossed(uint64_t unit, Key last, Measure measure) {
+    constexpr uint32_t BINS = LISTED, OF_THREAD = BINS / DRAW_THREADS;
+    unsigned long long* const sums = reinterpret_cast<unsigned long long*>(keys);
+    const uint32_t reached = collect(logit_of(last)), lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < BINS; i += DRAW_THREADS) sums[i] = 0;
+    if (threadIdx.x == 0) count = BINS;
+    __syncthreads();
+    over(reached, [&](float x, uint32_t token) {
+        if (key_of(x, token) > last || !passes(x)) return;
+        uint32_t bin = BINS;
+        const uint64_t amount = measure(x, bin);
+        if (bin < BINS && amount > 0) atomicAdd(&sums[bin], amount);
+    });
+    __syncthreads();
+    uint64_t own = 0;
+#pragma unroll 1
+    for (uint32_t i = 0; i < OF_THREAD; i++) own += sums[threadIdx.x * OF_THREAD + i];
+    uint64_t upto = own;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset <<= 1) {
+        const uint64_t other = __shfl_up_sync(ALL, upto, offset);
+        if (lane >= offset) upto += other;
+    }
+    if (lane == 31) parts[warp].mass = upto;
+    __syncthreads();
+    uint64_t before = upto - own;
+    for (uint32_t i = 0; i < warp; i++) before += parts[i].mass;
+    if (before <= unit && unit < before + own) {
+        uint32_t bin = threadIdx.x * OF_THREAD;
+        while (unit >= before + sums[bin]) before += sums[bin++];
+        count = bin;
+        found_number = unit - before;
+    }
+    __syncthreads();
+    return count;
+}
+
+template <typename T>
+__device__ __noinline__ Key Draw<T>::select(float scale, uint64_t unit, Key last) {
+    const Softmax softmax = {x_max, scale};
+    const float top = x_max;
+    // How far below the best, 128 steps to an octave, from 2^-8 to 2^8.
+    const auto slot = [top](float x) {
+        constexpr uint32_t LOWEST = (127 - 8) << 7;
+        const uint32_t bits = __float_as_uint(top - x) >> 16;
+        return bits <= LOWEST ? 0 : min(bits - LOWEST, LISTED - 1);
+    };
+    const uint32_t bin = crossed(unit, last, [&](float x, uint32_t& bin) {
+        bin = slot(x);
+        return scale == 0.0f ? 1 : weight(softmax, x);
+    });
+    if (bin == LISTED) return key_end();
+    const uint64_t rest = found_number;
+    const uint32_t reached = collect(logit_of(last));
+    __syncthreads();
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    over(reached, [&](float x, uint32_t token) {
+        const Key key = key_of(x, token);
+        if (key > last || !passes(x) || slot(x) != bin) return;
+        const uint32_t place = atomicAdd(&count, 1);
+        if (place < LISTED) keys[place] = key;
+    });
+    __syncthreads();
+    const uint32_t listed = count;
+    if (listed <= LISTED) {
+        sort(listed);
+        if (threadIdx.x == 0) {
+            uint64_t upto = 0;
+            uint32_t i = 0;
+            do upto += scale == 0.0f ? 1 : weight(softmax, logit_of(keys[i]));
+            while (upto <= rest && ++i < listed);
+            found_key = keys[i];
+        }
+        __syncthreads();
+        return found_key;
+    }
+    // Too many of nearly one logit: by halving.
+    Key low = key_of(top, 0), high = last;
+#pragma unroll 1
+    while (low < high) {
+        const Key middle = low + (high - low) / 2;
+        const Census upto = census(middle, scale);
+        if ((scale == 0.0f ? upto.count : upto.mass) > unit) high = middle;
+        else low = middle + 1;
+    }
+    return low;
+}
+
+template <typename T>
+template <typename Holds>
+__device__ __forceinline__ float Draw<T>::lowest_where(float from, Holds holds) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        found_logit = __uint_as_float(0x7f800000u);
+        if (holds(from)) {
+            uint32_t inside = descending(from), outside = descending(-3.402823466e+38f) + 1;
+            while (outside - inside > 1) {
+                const uint32_t middle = inside + (outside - inside) / 2;
+                if (holds(logit_of_place(middle))) inside = middle;
+                else outside = middle;
+            }
+            found_logit = logit_of_place(inside);
+        }
+    }
+    __syncthreads();
+    return found_logit;
+}
+
+constexpr double LN_2 = 0.693147180559945309417232121458176568;
+
+template <typename T>
+__device__ __noinline__ Key Draw<T>::cut_cutoff(const Stage& stage, Key last) {
+    const Softmax softmax = {x_max, stage.scale};
+    const float top = x_max;
+    const double factor = stage.inverse;
+    uint64_t mass = 0, surprises = 0;
+    over(collect(logit_of(last)), [&](float x, uint32_t token) {
+        if (key_of(x, token) > last || !passes(x)) return;
+        mass += weight(softmax, x);
+        if (stage.kind == ETA) surprises += surprise(softmax, x);
+    });
+    const Census all = sum(surprises, mass);
+    const double ln_mass = ln(relative(all.mass)), e = stage.number;
+    double bar = stage.kind == TOP_A ? e - ln_mass : e + ln_mass;
+    if (stage.kind == ETA) {
+        const double entropy = ln_mass + LN_2 * (double(all.count) / double(all.mass)), other = 0.5 * e - entropy;
+        bar = (e < other ? e : other) + ln_mass;
+    }
+    bar = bar < 0.0 ? bar : 0.0;
+    const float lowest_kept = lowest_where(top, [=](float x) { return (double(x) - double(top)) * factor >= bar; });
+    return last_of(lowest_kept <= top ? lowest_kept : top);
+}
+
+template <typename T>
+__device__ __noinline__ Key Draw<T>::cut_sigma(const Stage& stage, Key last) {
+    const double top = double(x_max);
+    // The last token of all.
+    uint64_t latest = 0;
+    over(collect(logit_of(last)), [&](float x, uint32_t token) {
+        const Key key = key_of(x, token);
+        if (key <= last && passes(x) && key > latest) latest = key;
+    });
+#pragma unroll
+    for (int offset = 16; offset > 0; offset >>= 1) {
+        const uint64_t other = __shfl_xor_sync(ALL, latest, offset);
+        latest = other > latest ? other : latest;
+    }
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5].mass = latest;
+    __syncthreads();
+    for (uint32_t i = 0; i < WARPS; i++) latest = parts[i].mass > latest ? parts[i].mass : latest;
+    const double range = top - double(logit_of(latest));
+    if (range == 0.0) return last;
+    const uint64_t bits = __double_as_longlong(range);
+    const int exponent = int(bits >> 52) - 1023 + int(bits << 12 != 0);
+    const double scale = power_of_two(40 - exponent);
+    // q is 2^40 at most: its square is summed in two halves of 40 bits each, which 2^20 tokens cannot overflow.
+    uint64_t tokens = 0, whole = 0, squares_low = 0, squares_high = 0;
+    over(collect(logit_of(last)), [&](float x, uint32_t token) {
+        if (key_of(x, token) > last || !passes(x)) return;
+        const uint64_t q = __double2ull_rz((top - double(x)) * scale);
+        const unsigned __int128 square = (unsigned __int128)q * q;
+        tokens++;
+        whole += q;
+        squares_low += uint64_t(square) & ((1ull << 40) - 1);
+        squares_high += uint64_t(square >> 40);
+    });
+    const Census first = sum(tokens, whole), second = sum(squares_high, squares_low);
+    const unsigned __int128 squares = ((unsigned __int128)second.count << 40) + second.mass;
+    const unsigned __int128 spread = (unsigned __int128)first.count * squares - (unsigned __int128)first.mass * first.mass;
+    const double limit = stage.number * (__dsqrt_rn(nearest(spread)) / double(first.count) * power_of_two(exponent - 40));
+    const float lowest_kept = lowest_where(x_max, [=](float x) { return top - double(x) <= limit; });
+    return last_of(lowest_kept <= float(top) ? lowest_kept : float(top));
+}
+
+template <typename T>
+__device__ __noinline__ Key Draw<T>::cut_typical(const Stage& stage, Key last) {
+    const Softmax softmax = {x_max, stage.scale};
+    const float top = x_max;
+    const double factor = stage.inverse;
+    uint64_t mass = 0, surprises = 0;
+    over(collect(logit_of(last)), [&](float x, uint32_t token) {
+        if (key_of(x, token) > last || !passes(x)) return;
+        mass += weight(softmax, x);
+        surprises += surprise(softmax, x);
+    });
+    const Census all = sum(surprises, mass);
+    const double mean = -(LN_2 * (double(all.count) / double(all.mass)));
+    const auto scaled = [=](float x) { return (double(x) - double(top)) * factor; };
+    const auto distance = [=](float x) { return float(fabs(scaled(x) - mean)); };
+    // The distance of the token in which the last unit of the share lies, nearest first: 31 bits, in three digits.
+    const unsigned __int128 product = (unsigned __int128)stage.share * all.mass + ((1ull << 53) - 1);
+    uint64_t unit = uint64_t(product >> 53);
+    unit = unit > 0 ? unit - 1 : 0;
+    uint32_t chosen = 0;
+    bool is_found = true;
+#pragma unroll 1
+    for (uint32_t digit = 0; digit < 3 && is_found; digit++) {
+        const uint32_t shift = digit == 0 ? 21 : digit == 1 ? 10 : 0, bins = digit == 2 ? 1024 : 2048;
+        const uint32_t bin = crossed(unit, last, [&](float x, uint32_t& bin) {
+            const uint32_t beyond = __float_as_uint(distance(x)) - chosen;
+            bin = __float_as_uint(distance(x)) >= chosen && beyond >> shift < bins ? beyond >> shift : LISTED;
+            return weight(softmax, x);
+        });
+        is_found = bin < LISTED;
+        if (is_found) {
+            chosen += bin << shift;
+            unit = found_number;
+        }
+        __syncthreads();
+    }
+    const float farthest = is_found ? __uint_as_float(chosen) : __uint_as_float(0x7f800000u);
+    const float too_likely = lowest_where(top, [=](float x) { return scaled(x) > mean && distance(x) > farthest; });
+    const float least_likely = lowest_where(top, [=](float x) { return scaled(x) > mean || distance(x) <= farthest; });
+    const Key end = least_likely <= top ? last_of(least_likely) : last;
+    if (too_likely <= top) {
+        // The first token goes: another is the best now.
+        float best_left = negative_infinity();
+        over(collect(negative_infinity()), [&](float x, uint32_t) {
+            if (x < too_likely) best_left = fmaxf(best_left, x);
+        });
+#pragma unroll
+        for (int offset = 16; offset > 0; offset >>= 1) best_left = fmaxf(best_left, __shfl_xor_sync(ALL, best_left, offset));
+        __syncthreads();
+        if ((threadIdx.x & 31) == 0) tops[threadIdx.x >> 5] = best_left;
+        __syncthreads();
+        for (uint32_t i = 0; i < WARPS; i++) best_left = fmaxf(best_left, tops[i]);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            above = too_likely;
+            x_max = best_left;
+        }
+        __syncthreads();
+    }
+    return end < last ? end : last;
+}
+
+template <typename T>
+__device__ __noinline__ Key Draw<T>::cut() {
+    Key last = key_end();
+#pragma unroll 1
+    for (uint32_t i = 0; i < row.stages; i++) {
+        const Stage& stage = row.stage[i];
+        Key end = last;
+        switch (stage.kind) {
+            case MIN_P: end = last_of(lowest_of(stage.number)); break;
+            case TOP_K: end = select(0.0f, stage.k - 1, last); break;
+            case TOP_P: {
+                const uint64_t total = census(last, stage.scale).mass;
+                const unsigned __int128 product = (unsigned __int128)stage.share * total + ((1ull << 53) - 1);
+                const uint64_t units = uint64_t(product >> 53);
+                end = select(stage.scale, units > 0 ? units - 1 : 0, last);
+                break;
+            }
+            case TYPICAL: end = cut_typical(stage, last); break;
+            case TOP_N_SIGMA: end = cut_sigma(stage, last); break;
+            default: end = cut_cutoff(stage, last); break;
+        }
+        last = end < last ? end : last;
+    }
+    return last;
+}

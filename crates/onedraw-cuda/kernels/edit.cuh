@@ -1,0 +1,150 @@
+// Masks and edits of single logits, computed where a logit is read: the row is never written.
+//
+// A bit a token says whether an edit may change it, so that nobody else pays. Each edit is one rounded operation in the order of the chain.
+#pragma once
+
+#include "record.cuh"
+
+__device__ __forceinline__ float saturated(float x) { return fminf(fmaxf(x, -3.402823466e+38f), 3.402823466e+38f); }
+
+__device__ __forceinline__ bool has_bit(const uint32_t* bits, uint32_t token) { return bits[token / 32] >> (token % 32) & 1; }
+
+// Where a row stands: a sequence's text, and the tokens of a draft after it.
+struct Place {
+    const Sequence* sequence;
+    const uint32_t* mask;
+    const uint32_t* path;
+    uint32_t depth;
+
+    // Token number i of the text, which the ring or the path holds.
+    __device__ __forceinline__ uint32_t text(uint32_t i) const {
+        const uint32_t known = sequence->prompt + sequence->position;
+        return i < known ? sequence->history[i % sequence->ring] : path[i - known];
+    }
+
+    // How often the window has a token: x in the prompt, y in the output.
+    __device__ uint2 count(uint32_t token) const {
+        uint2 seen = sequence->counts[token];
+        const uint32_t known = sequence->prompt + sequence->position, window = sequence->window;
+#pragma unroll 1
+        for (uint32_t i = 0; i < depth; i++) {
+            seen.y += path[i] == token;
+            // The token that leaves the window for this one.
+            if (window > 0 && known + i >= window && text(known + i - window) == token) {
+                if (known + i - window < sequence->prompt) seen.x--;
+                else seen.y--;
+            }
+        }
+        return seen;
+    }
+
+    // Whether a bad word ends with this token.
+    __device__ bool ends_bad_word(uint32_t token) const {
+        const uint32_t words = sequence->words, output = sequence->position + depth, end = sequence->prompt + output;
+        const uint32_t *begins = sequence->bad_words, *tokens = begins + words + 1;
+#pragma unroll 1
+        for (uint32_t i = 0; i < words; i++) {
+            const uint32_t first = begins[i], last = begins[i + 1] - 1;
+            if (tokens[last] != token || last - first > output) continue;
+            uint32_t same = 0;
+#pragma unroll 1
+            while (same < last - first && tokens[last - 1 - same] == text(end - 1 - same)) same++;
+            if (same == last - first) return true;
+        }
+        return false;
+    }
+
+    __device__ bool is_end(uint32_t token) const {
+#pragma unroll 1
+        for (uint32_t i = 0; i < sequence->ends; i++) {
+            if (sequence->end_ids[i] == token) return true;
+        }
+        return false;
+    }
+
+    __device__ float biased(uint32_t token, float x) const {
+        uint32_t low = 0, high = sequence->biases;
+#pragma unroll 1
+        while (low < high) {
+            const uint32_t middle = (low + high) / 2;
+            if (sequence->bias_ids[middle] < token) low = middle + 1;
+            else high = middle;
+        }
+        return low < sequence->biases && sequence->bias_ids[low] == token ? saturated(x + sequence->bias_values[low]) : x;
+    }
+
+    __device__ float penalised(uint32_t token, float x) const {
+        const uint2 seen = count(token);
+        if (seen.x + seen.y == 0) return x;
+        x = saturated(x > 0.0f ? x / sequence->repetition : x * sequence->repetition);
+        const uint32_t often = seen.y + (sequence->counts_prompt ? seen.x : 0);
+        // The product may be infinite, which the difference then saturates.
+        return often == 0 ? x : saturated(saturated(x - float(often) * sequence->frequency) - sequence->presence);
+    }
+
+    // Whether the list and the mask leave a token.
+    __device__ __forceinline__ bool allows(uint32_t token) const {
+        return (sequence->allowed == nullptr || has_bit(sequence->allowed, token)) && (mask == nullptr || has_bit(mask, token));
+    }
+
+    // A logit after the first `edits` edits.
+    __device__ __forceinline__ float edited(uint32_t token, float x, uint32_t edits) const {
+#pragma unroll 1
+        for (uint32_t i = 0; i < edits && x > negative_infinity(); i++) {
+            switch (sequence->edit[i]) {
+                case BAD_WORDS: x = ends_bad_word(token) ? negative_infinity() : x; break;
+                case MIN_TOKENS: x = sequence->position + depth < sequence->min_tokens && is_end(token) ? negative_infinity() : x; break;
+                case LOGIT_BIAS: x = biased(token, x); break;
+                case PENALTIES: x = penalised(token, x); break;
+                case ALLOWED: x = allows(token) ? x : negative_infinity(); break;
+            }
+        }
+        return x;
+    }
+
+    // Of four tokens that follow each other, the first a multiple of four: which ones an edit may change, a bit each.
+    __device__ __forceinline__ uint32_t touched(const uint32_t* bits, uint32_t token) const {
+        uint32_t found = bits[token / 32] >> (token % 32) & 15;
+#pragma unroll 1
+        for (uint32_t i = 0; i < depth; i++) {
+            if (path[i] / 4 == token / 4) found |= 1u << path[i] % 4;
+        }
+        return found;
+    }
+};
+
+// The masks and the bits of a row, in registers.
+struct Adjustment {
+    const uint32_t *mask, *allowed, *touched;
+
+    // Four tokens as the masks leave them. Those past the vocabulary are -inf already.
+    __device__ __forceinline__ void apply_masks(float4& x, uint32_t token) const {
+        if (mask != nullptr || allowed != nullptr) {
+            const uint32_t bits = (mask != nullptr ? mask[token / 32] : ~0u) & (allowed != nullptr ? allowed[token / 32] : ~0u);
+            const uint32_t four = bits >> (token % 32);
+            const float low = negative_infinity();
+            x.x = four & 1 ? x.x : low;
+            x.y = four & 2 ? x.y : low;
+            x.z = four & 4 ? x.z : low;
+            x.w = four & 8 ? x.w : low;
+        }
+    }
+
+    // One token as the masks and the edits leave it. Everything by value: an address would put it into local memory.
+    __device__ __noinline__ static float adjusted(Place place, const uint32_t* touched, uint32_t token, float x) {
+        if (!place.allows(token)) return negative_infinity();
+        const bool is_touched = touched != nullptr && (place.touched(touched, token & ~3u) >> token % 4 & 1);
+        return is_touched ? place.edited(token, x, place.sequence->edits) : x;
+    }
+
+    // Four of them.
+    __device__ __forceinline__ void apply(float4& x, uint32_t token, const Place& place) const {
+        apply_masks(x, token);
+        if (touched == nullptr) return;
+        const uint32_t which = place.touched(touched, token);
+        if (which & 1) x.x = adjusted(place, touched, token, x.x);
+        if (which & 2) x.y = adjusted(place, touched, token + 1, x.y);
+        if (which & 4) x.z = adjusted(place, touched, token + 2, x.z);
+        if (which & 8) x.w = adjusted(place, touched, token + 3, x.w);
+    }
+};

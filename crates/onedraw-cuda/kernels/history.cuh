@@ -1,0 +1,22 @@
+// A sequence moves on: the drawn token enters its text and its counts.
+#pragma once
+
+#include "record.cuh"
+
+// By one thread; nobody else reads the sequence meanwhile.
+__device__ void append(Sequence& sequence, uint32_t token) {
+    const uint32_t index = sequence.prompt + sequence.position;
+    if (sequence.counts != nullptr) {
+        sequence.counts[token].y++;
+        sequence.touched[token / 32] |= 1u << token % 32;
+        const uint32_t window = sequence.window;
+        if (window > 0 && index >= window) {
+            // The ring may be no longer than the window: read before it is written.
+            const uint32_t leaves = sequence.history[(index - window) % sequence.ring];
+            if (index - window < sequence.prompt) sequence.counts[leaves].x--;
+            else sequence.counts[leaves].y--;
+        }
+    }
+    if (sequence.ring > 0) sequence.history[index % sequence.ring] = token;
+    sequence.position++;
+}

@@ -1,0 +1,158 @@
+// What the host and the kernels say to each other, laid out as src/record.rs has it.
+#pragma once
+
+#include "number.cuh"
+
+// The truncations of a chain, in their order. Each keeps a run of the order of tokens.
+enum StageKind : uint32_t { MIN_P = 1, TOP_K = 2, TOP_P = 3, TYPICAL = 4, EPSILON = 5, ETA = 6, TOP_A = 7, TOP_N_SIGMA = 8 };
+
+struct Stage {
+    uint32_t kind;
+    // Of TOP_K: k.
+    uint32_t k;
+    // Of MIN_P: T * ln(min_p). Of EPSILON, ETA and TOP_A: the logarithm of the number. Of TOP_N_SIGMA: n.
+    double number;
+    // Of TOP_P and TYPICAL: max(1, round(p * 2^53)).
+    uint64_t share;
+    // 1 / T with the temperature in force, rounded once.
+    double inverse;
+    // log2(e) / T, rounded once to f32.
+    float scale;
+    uint32_t reserved;
+};
+
+constexpr uint32_t STAGES = 8;
+
+// What changes single logits, in the order of the chain. Allowed tokens are a mask, and commute with all of these.
+enum EditKind : uint32_t { BAD_WORDS = 1, MIN_TOKENS = 2, LOGIT_BIAS = 3, PENALTIES = 4, ALLOWED = 5 };
+
+constexpr uint32_t EDITS = 12;
+
+enum LogprobsMode : uint32_t { RAW_LOGPROBS = 0, RAW_LOGITS = 1, PROCESSED_LOGPROBS = 2, PROCESSED_LOGITS = 3 };
+
+// One sequence: its parameters, and where it stands. A draw moves it on by itself.
+struct Sequence {
+    uint64_t seed;
+    // The number of output tokens.
+    uint32_t position;
+    uint32_t sequence, round;
+    // Whether the first token of what is left is taken.
+    uint32_t is_greedy;
+    // 1 / T of the race, and log2(e) / T as f32.
+    double inverse;
+    float scale;
+    // The scale that the sums of blocks are taken at: that of the first TOP_P stage; 0: none.
+    float sum_scale;
+    uint32_t stages;
+    // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and only the token is asked for.
+    uint32_t is_plain;
+    Stage stage[STAGES];
+
+    uint32_t edits;
+    uint32_t edit[EDITS];
+    float repetition, frequency, presence;
+    // Whether frequency and presence count the prompt too.
+    uint32_t counts_prompt;
+    // The last tokens that penalties see; 0: all.
+    uint32_t window;
+    // Tokens of the prompt.
+    uint32_t prompt;
+    // Tokens that the ring holds: token number i of the text lies at i % ring. 0: nobody asks.
+    uint32_t ring;
+    uint32_t min_tokens, ends, biases, words;
+    // Entries to report, the drawn token among them; 0: none.
+    uint32_t logprobs;
+    uint32_t logprobs_mode;
+    uint32_t reserved[2];
+    // 32 tokens a word, lowest bit first: the tokens that the list allows, null: all; those that an edit may change, null: none.
+    const uint32_t* allowed;
+    uint32_t* touched;
+    // For each token, how often the window has it: x in the prompt, y in the output. Null without penalties.
+    uint2* counts;
+    uint32_t* history;
+    const uint32_t* end_ids;
+    // Sorted.
+    const uint32_t* bias_ids;
+    const float* bias_values;
+    // The places where words begin and where the last ends, words + 1 of them, then the tokens.
+    const uint32_t* bad_words;
+};
+
+static_assert(sizeof(Stage) == 40 && sizeof(Sequence) == 544, "src/record.rs");
+
+// One row of a step.
+struct Task {
+    // A grammar's mask; null: none.
+    const uint32_t* mask;
+    // Tokens of a draft that stand between the sequence's text and this row.
+    const uint32_t* path;
+    uint32_t slot, depth;
+};
+
+enum Status : uint32_t { DRAWN = 0, NAN_LOGIT = 1, INFINITE_LOGIT = 2, NOTHING_LEFT = 3 };
+
+struct Result {
+    // Of a bad logit its id; where nothing is left the edit that took the last token, or 0xffffffff.
+    uint32_t token;
+    uint32_t status;
+};
+
+// What is left of a row once its token is drawn, and the sums that its logprobs need.
+struct Report {
+    // The drawn token, the last one kept.
+    Key drawn, last;
+    uint64_t mass;
+    double inverse, probability;
+    // Logits at or above are out, and so are those below `lowest`.
+    float above, lowest;
+    float x_max, scale;
+    uint32_t rank;
+    // Entries, the drawn token first.
+    uint32_t listed;
+    // Parts that have been summed.
+    uint32_t arrived;
+    uint32_t is_raw;
+};
+
+struct Entry {
+    uint32_t token, rank;
+    // The logprob, or in the logits modes the logit.
+    double value;
+};
+
+// What the first pass says of a block of 64 tokens.
+struct Peak {
+    // The largest logit; -inf if nothing is alive.
+    float highest;
+    // -ln of the block's smallest exponential, in f32: what its largest logit may gain by noise. The last six bits are the lane that has the exponential.
+    float luck;
+};
+
+constexpr uint32_t LANE_BITS = 63;
+
+// All that a step reads and writes, the one argument of its kernels. Row i of the logits belongs to tasks[i].
+struct Step {
+    Sequence* sequences;
+    const Task* tasks;
+    const void* logits;
+    // In logits.
+    int64_t stride;
+    uint32_t rows, vocabulary;
+    // Blocks a row.
+    uint32_t pitch;
+    // Entries a row.
+    uint32_t width;
+    // Whether drawn tokens are appended to their sequences.
+    uint32_t advances;
+    uint32_t reserved;
+    Peak* peaks;
+    // Masses of blocks, for TOP_P.
+    float* sums;
+    // The largest logit of each block before any edit, for raw logprobs.
+    float* raw_tops;
+    // For each row the lowest bad id, or 0xffffffff.
+    uint32_t* bad;
+    Result* results;
+    Report* reports;
+    Entry* entries;
+};

@@ -1,0 +1,212 @@
+//! A step in its three parts: whose rows come, the launch, the answers.
+
+use onedraw::{LogprobsMode, RowError, Sampled};
+
+use super::{Batch, Member, Turn};
+use crate::device::Kernel;
+use crate::error::CudaError;
+use crate::launch;
+use crate::matrix::Matrix;
+use crate::record::chain::Masks;
+use crate::record::{Outcome, Sequence, Step, Task};
+use crate::results::sampled;
+use crate::slots::SequenceId;
+use crate::stream::Stream;
+
+/// Which kernels a step launches. A CUDA graph of one launch serves every later step of the same form over the same matrix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// Its rows.
+    pub rows: usize,
+    /// Whether a sequence edits single tokens, or reports logprobs of the row as it came.
+    pub has_edits: bool,
+    /// Whether a sequence reports logprobs.
+    pub has_reports: bool,
+}
+
+impl Form {
+    fn add(&mut self, sequence: &Sequence) {
+        let is_raw = LogprobsMode::ALL.get(sequence.logprobs_mode as usize).is_some_and(|mode| mode.is_raw());
+        self.has_reports |= sequence.logprobs > 0;
+        self.has_edits |= sequence.touched != 0 || (sequence.logprobs > 0 && is_raw);
+    }
+}
+
+impl Batch {
+    /// Draws a token for each turn from its row and appends it to that sequence, then waits. It happens on the legacy default stream. One bad row is one error.
+    pub fn sample(
+        &mut self,
+        turns: &[Turn],
+        matrix: &Matrix<'_>,
+    ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
+        let stream = Stream::default();
+        self.prepare(stream, turns)?;
+        // SAFETY: the matrix is borrowed until the results are there.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.launch(stream, matrix)?;
+        }
+        self.results(stream)
+    }
+
+    /// Says whose rows come next; they stay so until it is called again. A sequence that has a second turn gets [`RowError::RepeatedSequence`] for it.
+    /// What the device knows already is not copied again. This is no part of a graph.
+    pub fn prepare<'a>(&mut self, stream: impl Into<Stream<'a>>, turns: &[Turn]) -> Result<(), CudaError> {
+        if turns.len() > self.capacity.rows {
+            let (given, capacity) = (turns.len(), self.capacity.rows);
+            return Err(CudaError::TooMany { what: "rows", given, capacity });
+        }
+        self.calls += 1;
+        // Nobody has a row if something is wrong on the way.
+        let (mut rows, mut tasks) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.next_tasks));
+        self.form = Form::default();
+        rows.clear();
+        tasks.clear();
+        let mut form = Form { rows: turns.len(), ..Form::default() };
+        for turn in turns {
+            let row = self.admit(turn)?;
+            // A row that nobody has goes to the sequence after the last.
+            let mut task = Task { slot: self.capacity.sequences as u32, ..Task::default() };
+            if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get(id)) {
+                task.slot = turn.sequence.slot();
+                task.mask = turn.mask.map_or(0, |mask| mask.address);
+                form.add(&member.record);
+            }
+            tasks.push(task);
+            rows.push(row);
+        }
+        self.tasks.post(stream.into(), &tasks)?;
+        (self.rows, self.next_tasks, self.form) = (rows, tasks, form);
+        Ok(())
+    }
+
+    /// Whether a turn can be had.
+    fn admit(&mut self, turn: &Turn) -> Result<Result<SequenceId, RowError>, CudaError> {
+        let (calls, vocabulary) = (self.calls, self.capacity.vocabulary);
+        let Some(member) = self.members.get_mut(turn.sequence) else {
+            return Ok(Err(RowError::UnknownSequence));
+        };
+        if std::mem::replace(&mut member.last_call, calls) == calls {
+            return Ok(Err(RowError::RepeatedSequence));
+        }
+        let Some(mask) = turn.mask else { return Ok(Ok(turn.sequence)) };
+        if mask.ordinal != self.device.ordinal() {
+            return Err(CudaError::NotOnDevice { address: mask.address });
+        }
+        let (words, needed) = (mask.words, vocabulary.div_ceil(32));
+        match member.masks {
+            _ if words < needed => Ok(Err(RowError::MaskTooShort { words, needed })),
+            Masks::Taken => Ok(Ok(turn.sequence)),
+            Masks::Unnamed => Ok(Err(RowError::MaskWithoutStage)),
+            Masks::TooLate => Err(CudaError::unsupported("a mask after a temperature or a truncation")),
+        }
+    }
+
+    /// Which kernels [`Batch::launch`] would launch now.
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Launches the draws of the prepared turns, row i for turn i, and goes on. Nothing is allocated and nobody waits: it may be captured in a graph, which may run as
+    /// often as [`Batch::form`] and the matrix stay the same, with [`Batch::prepare`] and [`Batch::results`] around each run. While it is captured, nothing else of any batch may be called: it could wait for the device.
+    ///
+    /// # Safety
+    ///
+    /// The rows and the masks stay memory of the device until the stream has come past the launch, and nobody writes them meanwhile. A graph does not run after the batch is dropped, nor
+    /// with turns of another form.
+    #[allow(unsafe_code)]
+    pub unsafe fn launch<'a>(
+        &self,
+        stream: impl Into<Stream<'a>>,
+        matrix: &Matrix<'_>,
+    ) -> Result<(), CudaError> {
+        let (stream, form, vocabulary) = (stream.into(), self.form, self.capacity.vocabulary);
+        if matrix.ordinal != self.device.ordinal() {
+            return Err(CudaError::NotOnDevice { address: matrix.address });
+        }
+        if matrix.vocabulary != vocabulary {
+            return Err(CudaError::Vocabulary { given: matrix.vocabulary, needed: vocabulary });
+        }
+        if matrix.rows != form.rows {
+            return Err(CudaError::Rows { rows: matrix.rows, turns: form.rows });
+        }
+        if form.rows == 0 {
+            return Ok(());
+        }
+        let (step, dtype) = (self.step(matrix), matrix.dtype);
+        let (place, grid) = launch::skyline(form, vocabulary, matrix.is_aligned());
+        let draw = launch::draw(form.rows, vocabulary);
+        let report = launch::report(form.rows, vocabulary);
+        // SAFETY: the arrays have room for that many rows, tasks name slots of the array, and the matrix is the caller's promise.
+        unsafe {
+            self.device.launch(stream, Kernel::Skyline(dtype, place), grid, &step)?;
+            self.device.launch(stream, Kernel::Draw(dtype), draw, &step)?;
+            if form.has_reports {
+                self.device.launch(stream, Kernel::Report(dtype), report, &step)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&self, matrix: &Matrix<'_>) -> Step {
+        Step {
+            sequences: self.arrays.sequences.address(),
+            tasks: self.tasks.address(),
+            logits: matrix.address,
+            stride: matrix.stride,
+            rows: matrix.rows as u32,
+            vocabulary: matrix.vocabulary as u32,
+            pitch: launch::pitch(matrix.vocabulary) as u32,
+            width: self.capacity.width() as u32,
+            advances: 1,
+            reserved: 0,
+            peaks: self.arrays.peaks.address(),
+            sums: self.arrays.sums.address(),
+            raw_tops: self.arrays.raw_tops.address(),
+            bad: self.arrays.bad.address(),
+            results: self.arrays.results.address(),
+            reports: self.arrays.reports.address(),
+            entries: self.arrays.entries.address(),
+        }
+    }
+
+    /// Waits for the stream, and reads what the last launch drew for the prepared turns. Once a launch: positions are counted here.
+    pub fn results<'a>(
+        &mut self,
+        stream: impl Into<Stream<'a>>,
+    ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
+        let (stream, width) = (stream.into(), self.capacity.width());
+        let rows = self.rows.len();
+        self.outcomes.read(stream, &self.arrays.results, rows)?;
+        if self.form.has_reports {
+            self.reports.resize(rows, Default::default());
+            self.entries.resize(rows * width, Default::default());
+            self.arrays.reports.read(stream, 0, &mut self.reports)?;
+            self.arrays.entries.read(stream, 0, &mut self.entries)?;
+        }
+        let mut results = Vec::with_capacity(rows);
+        for i in 0..rows {
+            let result = match &self.rows[i] {
+                Err(error) => Err(error.clone()),
+                Ok(id) => match self.members.get(*id) {
+                    Some(member) => self.answer(member, i)?,
+                    None => Err(RowError::UnknownSequence),
+                },
+            };
+            if let (Ok(_), Ok(id)) = (&result, &self.rows[i]) {
+                self.advance(*id);
+            }
+            results.push(result);
+        }
+        Ok(results)
+    }
+
+    /// Row `i`, as its sequence asked for it.
+    fn answer(&self, member: &Member, i: usize) -> Result<Result<Sampled, RowError>, CudaError> {
+        let width = self.capacity.width();
+        let outcome = self.outcomes.get(i).copied().unwrap_or(Outcome { token: 0, status: u32::MAX });
+        let entries = self.entries.get(i * width..(i + 1) * width);
+        let report = self.reports.get(i).filter(|_| self.form.has_reports).zip(entries);
+        sampled(&member.record, member.position, outcome, report)
+    }
+}

@@ -1,0 +1,255 @@
+//! A CUDA device with the kernels on it.
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction, CUfunction_attribute, CUmodule};
+use cudarc::driver::{CudaContext, CudaStream, result};
+
+use crate::error::CudaError;
+use crate::launch::Grid;
+use crate::matrix::Dtype;
+use crate::record::Step;
+use crate::stream::Stream;
+
+/// The driver's version that the kernels are built for.
+const NEEDED: u32 = 13_000;
+/// The oldest compute capability that the kernels are built for.
+const OLDEST: (i32, i32) = (8, 0);
+/// The first pass of each type: by its steps, where a sequence edits tokens, and where rows are not aligned.
+pub(crate) const SKYLINES: [&str; 7] = ["1", "2", "4", "8", "edited_1", "edited_4", "any"];
+
+/// The driver reads the headers in it where they lie.
+#[repr(C, align(16))]
+struct Aligned<B: ?Sized>(B);
+
+static IMAGE: &Aligned<[u8]> = &Aligned(*include_bytes!("../kernels/onedraw.fatbin"));
+
+/// A device that can draw. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Device(Arc<Loaded>);
+
+#[derive(Debug)]
+struct Loaded {
+    context: Arc<CudaContext>,
+    /// For what must be there before anyone goes on: it waits for nobody else's work.
+    uploads: Arc<CudaStream>,
+    module: CUmodule,
+    kernels: Kernels,
+    /// Dynamic shared memory that a draw may have.
+    draw_memory: usize,
+}
+
+/// By type, in the order of [`Dtype::ALL`].
+#[derive(Debug)]
+struct Kernels {
+    skyline: [[CUfunction; SKYLINES.len()]; 3],
+    draw: [CUfunction; 3],
+    report: [CUfunction; 3],
+    append: CUfunction,
+}
+
+// SAFETY: handles of the driver, which any thread may use once the context is bound to it. Nothing changes them.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: loaded once, unloaded once; who launches holds the device.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+    }
+}
+
+/// A kernel of a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kernel {
+    /// With the place of its form in [`SKYLINES`].
+    Skyline(Dtype, usize),
+    Draw(Dtype),
+    Report(Dtype),
+    Append,
+}
+
+impl Device {
+    /// Device number `ordinal`, as the driver counts them. Where there is no driver, or only one that is too old, the error says so.
+    pub fn new(ordinal: usize) -> Result<Self, CudaError> {
+        // SAFETY: it looks for the library and loads it, as every other call would.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(CudaError::NoDriver);
+        }
+        let found = driver_version()?;
+        if found < NEEDED {
+            return Err(CudaError::OldDriver { found, needed: NEEDED });
+        }
+        let count = device_count()?;
+        if ordinal >= count {
+            return Err(CudaError::NoDevice { ordinal, count });
+        }
+        let context = CudaContext::new(ordinal).map_err(CudaError::launch)?;
+        let (major, minor) = context.compute_capability().map_err(CudaError::launch)?;
+        if (major, minor) < OLDEST {
+            let name = context.name().unwrap_or_else(|_| format!("device {ordinal}"));
+            return Err(CudaError::OldDevice { name, major: major as u32, minor: minor as u32 });
+        }
+        let uploads = context.new_stream().map_err(CudaError::launch)?;
+        // SAFETY: the image is a whole one, and static.
+        let module =
+            unsafe { result::module::load_data(IMAGE.0.as_ptr().cast()) }.map_err(CudaError::launch)?;
+        let kernels = Kernels::find(module)?;
+        let draw_memory = kernels.allow_memory(&context)?;
+        Ok(Self(Arc::new(Loaded { context, uploads, module, kernels, draw_memory })))
+    }
+
+    /// Its number.
+    pub fn ordinal(&self) -> usize {
+        self.0.context.ordinal()
+    }
+
+    /// Its context, the primary one, which other libraries share.
+    pub fn context(&self) -> &Arc<CudaContext> {
+        &self.0.context
+    }
+
+    /// The most logits that a row may have here: what a draw remembers of a row must fit the memory of a multiprocessor.
+    pub fn max_vocabulary(&self) -> usize {
+        crate::launch::max_vocabulary(self.0.draw_memory)
+    }
+
+    pub(crate) fn uploads(&self) -> Stream<'_> {
+        Stream::from(&self.0.uploads)
+    }
+
+    /// Waits until nothing runs.
+    pub(crate) fn synchronize(&self) -> Result<(), CudaError> {
+        self.0.context.synchronize().map_err(CudaError::launch)
+    }
+
+    /// Whether an address is memory of this device, or managed memory, and a multiple of an element's size.
+    pub(crate) fn check(&self, address: u64, size: usize) -> Result<(), CudaError> {
+        if !address.is_multiple_of(size as u64) {
+            return Err(CudaError::Misaligned { address, size });
+        }
+        self.0.context.bind_to_thread().map_err(CudaError::launch)?;
+        let ours = (memory_type(address), memory_ordinal(address));
+        let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE as u32;
+        let unified = sys::CUmemorytype_enum::CU_MEMORYTYPE_UNIFIED as u32;
+        match ours {
+            (Some(kind), _) if kind == unified => Ok(()),
+            (Some(kind), Some(ordinal)) if kind == device && ordinal == self.ordinal() as i32 => Ok(()),
+            _ => Err(CudaError::NotOnDevice { address }),
+        }
+    }
+
+    /// Launches a kernel and goes on.
+    ///
+    /// # Safety
+    ///
+    /// Every address of the step is device memory as large as the step says, until the kernel has run.
+    pub(crate) unsafe fn launch(
+        &self,
+        stream: Stream<'_>,
+        kernel: Kernel,
+        grid: Grid,
+        step: &Step,
+    ) -> Result<(), CudaError> {
+        let Kernels { skyline, draw, report, append } = &self.0.kernels;
+        let function = match kernel {
+            Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
+            Kernel::Draw(dtype) => draw[dtype as usize],
+            Kernel::Report(dtype) => report[dtype as usize],
+            Kernel::Append => *append,
+        };
+        self.0.context.bind_to_thread().map_err(CudaError::launch)?;
+        let mut step = *step;
+        let mut arguments = [(&raw mut step).cast()];
+        let (blocks, threads) = ((grid.blocks.0, grid.blocks.1, 1), (grid.threads, 1, 1));
+        // SAFETY: the function takes one step, which the driver copies before it returns. The rest is the caller's.
+        unsafe { result::launch_kernel(function, blocks, threads, grid.memory, stream.raw(), &mut arguments) }
+            .map_err(CudaError::launch)
+    }
+}
+
+impl Kernels {
+    fn find(module: CUmodule) -> Result<Self, CudaError> {
+        let find = |name: String| {
+            let missing = |why: &dyn std::fmt::Display| CudaError::Launch(format!("kernel {name}: {why}"));
+            let text = CString::new(name.as_str()).map_err(|error| missing(&error))?;
+            // SAFETY: the module was loaded and is not unloaded yet.
+            unsafe { result::module::get_function(module, text) }.map_err(|error| missing(&error))
+        };
+        let of_types = |name: &str| -> Result<[CUfunction; 3], CudaError> {
+            let [a, b, c] = Dtype::ALL.map(|dtype| find(format!("{name}_{}", dtype.name())));
+            Ok([a?, b?, c?])
+        };
+        let mut skyline = [[std::ptr::null_mut(); SKYLINES.len()]; 3];
+        for (forms, dtype) in skyline.iter_mut().zip(Dtype::ALL) {
+            for (function, form) in forms.iter_mut().zip(SKYLINES) {
+                *function = find(format!("skyline_{}_{form}", dtype.name()))?;
+            }
+        }
+        Ok(Self {
+            skyline,
+            draw: of_types("draw")?,
+            report: of_types("report")?,
+            append: find("append".into())?,
+        })
+    }
+
+    /// Lets draws have all the shared memory there is; how much that is beside what they always have.
+    fn allow_memory(&self, context: &CudaContext) -> Result<usize, CudaError> {
+        let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let most = context.attribute(most).map_err(CudaError::launch)?;
+        let mut least = i32::MAX;
+        for draw in self.draw {
+            let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+            let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: a function of the module that was just loaded.
+            let left = unsafe {
+                let left =
+                    most - result::function::get_function_attribute(draw, own).map_err(CudaError::launch)?;
+                result::function::set_function_attribute(draw, dynamic, left).map_err(CudaError::launch)?;
+                left
+            };
+            least = least.min(left);
+        }
+        Ok(least.max(0) as usize)
+    }
+}
+
+fn driver_version() -> Result<u32, CudaError> {
+    let mut version = 0;
+    // SAFETY: it writes one integer, and may be asked before anything else.
+    unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(CudaError::launch)?;
+    Ok(version.max(0) as u32)
+}
+
+/// The driver calls it an error that there is none.
+fn device_count() -> Result<usize, CudaError> {
+    match result::init().and_then(|()| result::device::get_count()) {
+        Ok(count) => Ok(count.max(0) as usize),
+        Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => Ok(0),
+        Err(error) => Err(CudaError::launch(error)),
+    }
+}
+
+/// The kind of memory at an address; `None` if the driver does not know it.
+fn memory_type(address: u64) -> Option<u32> {
+    let mut kind = 0u32;
+    let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    // SAFETY: it writes one 32-bit number and does not follow the address.
+    unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), attribute, address) }.result().ok()?;
+    Some(kind)
+}
+
+/// The device of the memory at an address.
+fn memory_ordinal(address: u64) -> Option<i32> {
+    let mut ordinal = -1i32;
+    let attribute = sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    // SAFETY: as above.
+    unsafe { sys::cuPointerGetAttribute((&raw mut ordinal).cast(), attribute, address) }.result().ok()?;
+    Some(ordinal)
+}

@@ -1,0 +1,45 @@
+//! The draw of [`onedraw`] on CUDA devices, with the bits of the CPU: the same logits, parameters, history and seed draw the same token and report the same numbers.
+//!
+//! A [`Device`] holds the kernels, a [`Batch`] the sequences: their parameters, seeds, counts and last tokens lie on the device, and a draw moves them on there. Logits stay
+//! where the model wrote them ([`Matrix`]). It builds without CUDA; without a driver [`Device::new`] is an error.
+//!
+//! ```no_run
+//! use onedraw::SamplingParams;
+//! use onedraw_cuda::{Batch, Capacity, Device, Matrix, Turn};
+//!
+//! let device = Device::new(0)?;
+//! let mut batch = Batch::new(&device, Capacity { sequences: 8, rows: 8, vocabulary: 4, logprobs: 2 })?;
+//! let story = batch.add(&SamplingParams::builder().temperature(0.8).top_p(0.9).seed(42).build()?)?;
+//!
+//! let stream = device.context().default_stream();
+//! let logits = stream.clone_htod(&[1.5_f32, 0.2, 3.1, -4.0])?;
+//! let matrix = Matrix::of(&device, &logits, 1, 4, 4)?;
+//! let results = batch.sample(&[Turn::new(story)], &matrix)?;
+//! assert_eq!(results[0].as_ref().unwrap().token, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An engine that has its own stream calls the three parts of [`Batch::sample`] itself: [`Batch::prepare`] says whose rows come, [`Batch::launch`] may stand in a CUDA graph, and
+//! [`Batch::results`] waits and reads. What the device cannot draw yet is [`CudaError::Unsupported`]; [`check`] says so without a device.
+
+mod batch;
+mod device;
+mod error;
+mod launch;
+mod matrix;
+mod memory;
+mod record;
+mod results;
+mod slots;
+mod stream;
+
+pub use batch::{Batch, Capacity, Form, Turn};
+pub use device::Device;
+pub use error::CudaError;
+pub use matrix::{Dtype, Logit, Mask, Matrix};
+pub use record::chain::check;
+pub use slots::SequenceId;
+pub use stream::Stream;
+
+/// The driver's API, as streams and slices of this crate have it.
+pub use cudarc;

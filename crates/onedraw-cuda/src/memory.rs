@@ -1,0 +1,235 @@
+//! Memory of the device, memory that the device copies to and from, and the way from one to the other.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use bytemuck::{Pod, Zeroable};
+use cudarc::driver::{CudaContext, CudaEvent, result, sys};
+
+use crate::error::CudaError;
+use crate::stream::Stream;
+
+/// An array in device memory. Freeing it waits for the device.
+#[derive(Debug)]
+pub(crate) struct Array<T> {
+    context: Arc<CudaContext>,
+    address: u64,
+    length: usize,
+    elements: PhantomData<T>,
+}
+
+impl<T: Pod> Array<T> {
+    /// So many elements, every byte `fill`; the device is waited for.
+    pub(crate) fn filled(context: &Arc<CudaContext>, length: usize, fill: u8) -> Result<Self, CudaError> {
+        let array = Self::uninitialised(context, length)?;
+        if length > 0 {
+            // SAFETY: the allocation has that many bytes and nobody else knows it yet.
+            unsafe { result::memset_d8_sync(array.address, fill, size_of::<T>() * length) }
+                .map_err(CudaError::memory)?;
+            context.synchronize().map_err(CudaError::memory)?;
+        }
+        Ok(array)
+    }
+
+    /// So many elements that are to be written before they are read.
+    pub(crate) fn uninitialised(context: &Arc<CudaContext>, length: usize) -> Result<Self, CudaError> {
+        context.bind_to_thread().map_err(CudaError::memory)?;
+        let bytes = size_of::<T>().checked_mul(length);
+        let bytes = bytes.ok_or_else(|| CudaError::Memory(format!("{length} elements do not fit")))?;
+        let mut address = 0;
+        // An allocation of nothing is an error to the driver.
+        if bytes > 0 {
+            // SAFETY: elements are plain data, and what is read was written or set before.
+            address = unsafe { result::malloc_sync(bytes) }.map_err(CudaError::memory)?;
+        }
+        Ok(Self { context: context.clone(), address, length, elements: PhantomData })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Copies elements to the device and waits until they are there.
+    pub(crate) fn write(&self, stream: Stream<'_>, start: usize, elements: &[T]) -> Result<(), CudaError> {
+        self.write_bytes(stream, start * size_of::<T>(), bytemuck::cast_slice(elements))
+    }
+
+    /// As [`Array::write`], any bytes of it.
+    pub(crate) fn write_bytes(
+        &self,
+        stream: Stream<'_>,
+        start: usize,
+        bytes: &[u8],
+    ) -> Result<(), CudaError> {
+        self.check(start, bytes.len())?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.context.bind_to_thread().map_err(CudaError::memory)?;
+        // SAFETY: the bytes are inside the allocation, and the host's are waited for before they can go.
+        unsafe {
+            result::memcpy_htod_async(self.address + start as u64, bytes, stream.raw())
+                .and_then(|()| result::stream::synchronize(stream.raw()))
+        }
+        .map_err(CudaError::memory)
+    }
+
+    /// Copies elements from the device, once the stream has come so far, and waits for them.
+    pub(crate) fn read(&self, stream: Stream<'_>, start: usize, into: &mut [T]) -> Result<(), CudaError> {
+        self.check(start * size_of::<T>(), size_of_val(into))?;
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.context.bind_to_thread().map_err(CudaError::memory)?;
+        let address = self.address + (start * size_of::<T>()) as u64;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
+        // SAFETY: the bytes are inside the allocation; the host's are borrowed until the stream has written them. Any bits are a T.
+        unsafe {
+            result::memcpy_dtoh_async(bytes, address, stream.raw())
+                .and_then(|()| result::stream::synchronize(stream.raw()))
+        }
+        .map_err(CudaError::memory)
+    }
+
+    fn check(&self, start: usize, bytes: usize) -> Result<(), CudaError> {
+        let capacity = self.length * size_of::<T>();
+        match start.checked_add(bytes) {
+            Some(end) if end <= capacity => Ok(()),
+            _ => Err(CudaError::TooMany { what: "bytes", given: start.saturating_add(bytes), capacity }),
+        }
+    }
+}
+
+impl<T> Drop for Array<T> {
+    fn drop(&mut self) {
+        if self.address != 0 && self.context.bind_to_thread().is_ok() {
+            // What goes wrong here went wrong before, and was said then.
+            // SAFETY: allocated by `malloc_sync`, freed once.
+            let _ = unsafe { result::free_sync(self.address) };
+        }
+    }
+}
+
+/// Host memory that the device reads and writes by itself.
+#[derive(Debug)]
+pub(crate) struct Pinned<T> {
+    context: Arc<CudaContext>,
+    start: *mut T,
+    length: usize,
+}
+
+// SAFETY: it owns plain data, as a Vec does.
+unsafe impl<T: Pod> Send for Pinned<T> {}
+// SAFETY: as above.
+unsafe impl<T: Pod> Sync for Pinned<T> {}
+
+impl<T: Pod> Pinned<T> {
+    /// So many zeros.
+    pub(crate) fn new(context: &Arc<CudaContext>, length: usize) -> Result<Self, CudaError> {
+        context.bind_to_thread().map_err(CudaError::memory)?;
+        let length = length.max(1);
+        // SAFETY: what is allocated is filled below, before anyone sees it.
+        let start = unsafe { result::malloc_host(size_of::<T>() * length, 0) }.map_err(CudaError::memory)?;
+        let start = start.cast::<T>();
+        for i in 0..length {
+            // SAFETY: inside the allocation, which is aligned to pages.
+            unsafe { start.add(i).write(T::zeroed()) };
+        }
+        Ok(Self { context: context.clone(), start, length })
+    }
+
+    /// Copies the first `count` elements of a device array here, once the stream has come so far, and waits for them.
+    pub(crate) fn read(
+        &mut self,
+        stream: Stream<'_>,
+        from: &Array<T>,
+        count: usize,
+    ) -> Result<(), CudaError> {
+        let capacity = self.length;
+        let into = self.get_mut(..count);
+        let into = into.ok_or(CudaError::TooMany { what: "elements", given: count, capacity })?;
+        from.read(stream, 0, into)
+    }
+}
+
+impl<T> Deref for Pinned<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: all elements are initialised, and nobody writes while they are borrowed: copies are waited for.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl<T> DerefMut for Pinned<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and the borrow is the only one.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+    }
+}
+
+impl<T> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: allocated by `malloc_host`, freed once.
+            let _ = unsafe { result::free_host(self.start.cast()) };
+        }
+    }
+}
+
+/// An array that the host writes anew step by step. The copy is under way while the host goes on.
+#[derive(Debug)]
+pub(crate) struct Inbox<T> {
+    array: Array<T>,
+    staged: Pinned<T>,
+    /// The elements that the device has, or will have once `copied` has come.
+    length: usize,
+    copied: CudaEvent,
+}
+
+impl<T: Pod + Zeroable + PartialEq> Inbox<T> {
+    pub(crate) fn new(context: &Arc<CudaContext>, capacity: usize) -> Result<Self, CudaError> {
+        let array = Array::filled(context, capacity, 0)?;
+        let staged = Pinned::new(context, capacity)?;
+        let copied = context.new_event(None).map_err(CudaError::memory)?;
+        Ok(Self { array, staged, length: 0, copied })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.array.address()
+    }
+
+    /// The first elements become these, for whatever the stream does next. What is there already is not copied again.
+    pub(crate) fn post(&mut self, stream: Stream<'_>, elements: &[T]) -> Result<(), CudaError> {
+        let bytes: &[u8] = bytemuck::cast_slice(elements);
+        self.array.check(0, bytes.len())?;
+        self.array.context.bind_to_thread().map_err(CudaError::memory)?;
+        let (stream, event) = (stream.raw(), self.copied.cu_event());
+        if elements.len() <= self.length && self.staged[..elements.len()] == *elements {
+            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            // Another stream may have copied them.
+            // SAFETY: the event lives as long as the inbox.
+            return unsafe { result::stream::wait_event(stream, event, flags) }.map_err(CudaError::memory);
+        }
+        // SAFETY: as above. The last copy has read what is overwritten next.
+        unsafe { result::event::synchronize(event) }.map_err(CudaError::memory)?;
+        self.staged[..elements.len()].copy_from_slice(elements);
+        self.length = elements.len();
+        let staged: &[u8] = bytemuck::cast_slice(&self.staged[..elements.len()]);
+        // SAFETY: inside both allocations. The host's is changed or freed only after the event.
+        unsafe {
+            result::memcpy_htod_async(self.array.address, staged, stream)
+                .and_then(|()| result::event::record(event, stream))
+        }
+        .map_err(CudaError::memory)
+    }
+}
+
+impl<T> Drop for Inbox<T> {
+    fn drop(&mut self) {
+        // A copy may still read what is freed next.
+        let _ = self.copied.synchronize();
+    }
+}

@@ -1,0 +1,186 @@
+//! What the host and the kernels say to each other, laid out as `kernels/record.cuh` has it. Addresses are device memory.
+
+pub(crate) mod chain;
+pub(crate) mod tables;
+
+use bytemuck::{Pod, Zeroable};
+
+/// The most truncations of a chain.
+pub(crate) const STAGES: usize = 8;
+/// The most edits of a chain.
+pub(crate) const EDITS: usize = 12;
+
+/// A truncation's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum StageKind {
+    MinP = 1,
+    TopK = 2,
+    TopP = 3,
+    Typical = 4,
+    Epsilon = 5,
+    Eta = 6,
+    TopA = 7,
+    TopNSigma = 8,
+}
+
+/// An edit's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum EditKind {
+    BadWords = 1,
+    MinTokens = 2,
+    LogitBias = 3,
+    Penalties = 4,
+    Allowed = 5,
+}
+
+/// A truncation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Stage {
+    pub kind: u32,
+    pub k: u32,
+    pub number: f64,
+    pub share: u64,
+    pub inverse: f64,
+    pub scale: f32,
+    pub reserved: u32,
+}
+
+/// A sequence: its parameters, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Sequence {
+    pub seed: u64,
+    pub position: u32,
+    pub sequence: u32,
+    pub round: u32,
+    pub is_greedy: u32,
+    pub inverse: f64,
+    pub scale: f32,
+    pub sum_scale: f32,
+    pub stages: u32,
+    pub is_plain: u32,
+    pub stage: [Stage; STAGES],
+    pub edits: u32,
+    pub edit: [u32; EDITS],
+    pub repetition: f32,
+    pub frequency: f32,
+    pub presence: f32,
+    pub counts_prompt: u32,
+    pub window: u32,
+    pub prompt: u32,
+    pub ring: u32,
+    pub min_tokens: u32,
+    pub ends: u32,
+    pub biases: u32,
+    pub words: u32,
+    pub logprobs: u32,
+    pub logprobs_mode: u32,
+    pub reserved: [u32; 2],
+    pub allowed: u64,
+    pub touched: u64,
+    pub counts: u64,
+    pub history: u64,
+    pub end_ids: u64,
+    pub bias_ids: u64,
+    pub bias_values: u64,
+    pub bad_words: u64,
+}
+
+/// A row of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Task {
+    pub mask: u64,
+    pub path: u64,
+    pub slot: u32,
+    pub depth: u32,
+}
+
+/// How a row's draw ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Outcome {
+    pub token: u32,
+    pub status: u32,
+}
+
+impl Outcome {
+    pub(crate) const DRAWN: u32 = 0;
+    pub(crate) const NAN_LOGIT: u32 = 1;
+    pub(crate) const INFINITE_LOGIT: u32 = 2;
+    pub(crate) const NOTHING_LEFT: u32 = 3;
+}
+
+/// What is said of a drawn token beside its entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Report {
+    pub drawn: u64,
+    pub last: u64,
+    pub mass: u64,
+    pub inverse: f64,
+    pub probability: f64,
+    pub above: f32,
+    pub lowest: f32,
+    pub x_max: f32,
+    pub scale: f32,
+    pub rank: u32,
+    pub listed: u32,
+    pub arrived: u32,
+    pub is_raw: u32,
+}
+
+/// A reported token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Entry {
+    pub token: u32,
+    pub rank: u32,
+    pub value: f64,
+}
+
+/// What the first pass says of a block of tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Peak {
+    pub highest: f32,
+    pub luck: f32,
+}
+
+/// The one argument of all kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Step {
+    pub sequences: u64,
+    pub tasks: u64,
+    pub logits: u64,
+    pub stride: i64,
+    pub rows: u32,
+    pub vocabulary: u32,
+    pub pitch: u32,
+    pub width: u32,
+    pub advances: u32,
+    pub reserved: u32,
+    pub peaks: u64,
+    pub sums: u64,
+    pub raw_tops: u64,
+    pub bad: u64,
+    pub results: u64,
+    pub reports: u64,
+    pub entries: u64,
+}
+
+// As kernels/record.cuh has them; the derives above refuse hidden padding.
+const _: () = {
+    assert!(size_of::<Stage>() == 40);
+    assert!(size_of::<Sequence>() == 544);
+    assert!(size_of::<Task>() == 24);
+    assert!(size_of::<Outcome>() == 8);
+    assert!(size_of::<Report>() == 72);
+    assert!(size_of::<Entry>() == 16);
+    assert!(size_of::<Peak>() == 8);
+    assert!(size_of::<Step>() == 112);
+};

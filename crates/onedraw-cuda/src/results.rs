@@ -1,0 +1,103 @@
+//! What the device says of a row, in the library's words.
+
+use onedraw::{RowError, Sampled, TokenLogprob};
+
+use crate::error::CudaError;
+use crate::record::{Entry, Outcome, Report, Sequence};
+
+/// One row's answer. `position` is where the sequence stood before the draw; report and entries are the row's, where the sequence asks for them.
+pub(crate) fn sampled(
+    sequence: &Sequence,
+    position: u32,
+    outcome: Outcome,
+    report: Option<(&Report, &[Entry])>,
+) -> Result<Result<Sampled, RowError>, CudaError> {
+    let token = outcome.token;
+    match outcome.status {
+        Outcome::DRAWN => {}
+        Outcome::NAN_LOGIT => return Ok(Err(RowError::NanLogit { token })),
+        Outcome::INFINITE_LOGIT => return Ok(Err(RowError::InfiniteLogit { token })),
+        Outcome::NOTHING_LEFT => {
+            return Ok(Err(RowError::NothingLeft { stage: sequence.edit_stage(token) }));
+        }
+        status => return Err(CudaError::Launch(format!("a row ended with the unknown status {status}"))),
+    }
+    let mut sampled = Sampled {
+        token,
+        seed: sequence.seed,
+        position,
+        sequence: sequence.sequence,
+        probability: None,
+        logprob: None,
+        rank: None,
+        logprobs: Vec::new(),
+        mirostat_mu: None,
+    };
+    if let Some((report, entries)) = report.filter(|_| sequence.logprobs > 0) {
+        let listed = entries.get(..report.listed as usize).filter(|listed| !listed.is_empty());
+        let Some(listed) = listed else {
+            return Err(CudaError::Launch(format!("a row reported {} entries", report.listed)));
+        };
+        let of = |entry: &Entry| TokenLogprob { token: entry.token, logprob: entry.value, rank: entry.rank };
+        sampled.logprobs = listed.iter().map(of).collect();
+        sampled.probability = Some(report.probability);
+        sampled.logprob = Some(listed[0].value);
+        sampled.rank = Some(listed[0].rank);
+    }
+    Ok(Ok(sampled))
+}
+
+#[cfg(test)]
+mod tests {
+    use onedraw::{SamplingParams, Stage};
+
+    use super::*;
+    use crate::record::chain::Record;
+
+    fn sequence(logprobs: Option<i64>) -> Sequence {
+        let params = SamplingParams { seed: Some(5), logprobs, presence_penalty: 1.0, ..Default::default() };
+        Record::new(&params).expect("parameters that the device takes").sequence
+    }
+
+    fn failed(token: u32, status: u32) -> RowError {
+        let outcome = Outcome { token, status };
+        sampled(&sequence(None), 0, outcome, None).expect("a known status").expect_err("a bad row")
+    }
+
+    #[test]
+    fn bad_rows_are_their_own_errors() {
+        assert_eq!(failed(7, Outcome::NAN_LOGIT), RowError::NanLogit { token: 7 });
+        assert_eq!(failed(8, Outcome::INFINITE_LOGIT), RowError::InfiniteLogit { token: 8 });
+        assert_eq!(failed(0, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Allowed) });
+        assert_eq!(failed(1, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Penalties) });
+        assert_eq!(failed(u32::MAX, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: None });
+        assert!(sampled(&sequence(None), 0, Outcome { token: 0, status: 9 }, None).is_err());
+    }
+
+    #[test]
+    fn reports_are_read_where_they_are_asked_for() {
+        let outcome = Outcome { token: 3, status: Outcome::DRAWN };
+        let report = Report { probability: 0.5, listed: 2, rank: 2, ..Report::default() };
+        let entries = [
+            Entry { token: 3, rank: 2, value: -0.75 },
+            Entry { token: 1, rank: 1, value: -0.5 },
+            Entry::default(),
+        ];
+        let read = |logprobs| {
+            sampled(&sequence(logprobs), 9, outcome, Some((&report, &entries)))
+                .expect("known")
+                .expect("drawn")
+        };
+        let plain = read(None);
+        assert_eq!((plain.token, plain.seed, plain.position, plain.probability), (3, 5, 9, None));
+        let reported = read(Some(2));
+        assert_eq!(
+            (reported.probability, reported.logprob, reported.rank),
+            (Some(0.5), Some(-0.75), Some(2))
+        );
+        assert_eq!(reported.logprobs.len(), 2);
+        assert_eq!(reported.logprobs[1], TokenLogprob { token: 1, logprob: -0.5, rank: 1 });
+        let none = Report::default();
+        assert!(sampled(&sequence(Some(2)), 9, outcome, Some((&none, &entries))).is_err());
+    }
+}

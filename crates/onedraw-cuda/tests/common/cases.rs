@@ -1,0 +1,187 @@
+//! Random rows and parameters, of what the device can do.
+
+use onedraw::{LogprobsMode, Order, PenaltyScope, SamplingParams, Stage};
+use onedraw_cuda::Dtype;
+use onedraw_testkit::rows::{self, SplitMix64};
+
+/// One of the values.
+pub fn one_of<T: Copy>(random: &mut SplitMix64, values: &[T]) -> T {
+    values[random.below(values.len())]
+}
+
+/// True so often.
+pub fn by_chance(random: &mut SplitMix64, probability: f64) -> bool {
+    random.uniform() < probability
+}
+
+/// Small ones, borders of blocks and masks, and those of models.
+pub const VOCABULARIES: [usize; 12] = [1, 2, 17, 63, 64, 65, 1000, 1025, 4096, 32_000, 50_257, 128_256];
+
+pub fn any_dtype(random: &mut SplitMix64) -> Dtype {
+    one_of(random, &Dtype::ALL)
+}
+
+/// What a row looks like.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// As a language model has it: logits fall with the logarithm of the rank.
+    Zipf,
+    /// Everything is about as likely.
+    Flat,
+    /// One logit everywhere.
+    Equal,
+    /// Few different logits.
+    Ties,
+    /// A third is −inf.
+    Holes,
+    /// Logits of any size.
+    Wide,
+}
+
+pub const SHAPES: [Shape; 6] =
+    [Shape::Zipf, Shape::Flat, Shape::Equal, Shape::Ties, Shape::Holes, Shape::Wide];
+
+pub fn any_row(random: &mut SplitMix64, shape: Shape, vocabulary: usize) -> Vec<f32> {
+    let seed = random.next_u64();
+    match shape {
+        Shape::Zipf => rows::peaked(seed, vocabulary),
+        Shape::Flat => rows::gaussian(seed, vocabulary, 0.5),
+        Shape::Equal => rows::flat(vocabulary, one_of(random, &[0.0, -3.5, 700.0])),
+        Shape::Ties => rows::ties(seed, vocabulary, 2 + random.below(8)),
+        Shape::Holes => rows::masked(seed, vocabulary, 0.35),
+        Shape::Wide => rows::gaussian(seed, vocabulary, one_of(random, &[1e-3, 1.0, 30.0, 1e4])),
+    }
+}
+
+/// Parameters over a vocabulary; any stage that the device has may be on.
+pub fn any_params(random: &mut SplitMix64, vocabulary: usize) -> SamplingParams {
+    let mut params = SamplingParams { seed: Some(random.next_u64()), max_tokens: 1000, ..Default::default() };
+    set_truncations(&mut params, random, vocabulary);
+    set_history(&mut params, random, vocabulary);
+    if by_chance(random, 0.5) {
+        set_edits(&mut params, random, vocabulary);
+    }
+    if by_chance(random, 0.4) {
+        set_logprobs(&mut params, random);
+    }
+    params.order = any_order(random);
+    params
+}
+
+pub fn set_truncations(params: &mut SamplingParams, random: &mut SplitMix64, vocabulary: usize) {
+    let often = |random: &mut SplitMix64| by_chance(random, 0.4);
+    let rarely = |random: &mut SplitMix64| by_chance(random, 0.1);
+    params.temperature = one_of(random, &[0.0, 0.3, 0.8, 1.0, 1.0, 1.5, 4.0, 1000.0]);
+    if often(random) {
+        params.top_k = one_of(random, &[1, 2, 5, 50, 200, 1000, 1024, 1500, 5000, vocabulary as i64]);
+    }
+    if often(random) {
+        params.top_p = one_of(random, &[1e-9, 0.1, 0.5, 0.9, 0.95, 0.999]);
+    }
+    if often(random) {
+        params.min_p = one_of(random, &[1e-6, 0.01, 0.05, 0.5, 1.0]);
+    }
+    if rarely(random) {
+        params.typical_p = one_of(random, &[0.05, 0.5, 0.95]);
+    }
+    if rarely(random) {
+        params.epsilon_cutoff = one_of(random, &[1e-6, 1e-3, 0.3]);
+    }
+    if rarely(random) {
+        params.eta_cutoff = one_of(random, &[1e-6, 1e-3, 0.3]);
+    }
+    if rarely(random) {
+        params.top_a = one_of(random, &[1e-3, 0.2, 1.0]);
+    }
+    if rarely(random) {
+        params.top_n_sigma = one_of(random, &[0.1, 1.0, 3.0]);
+    }
+}
+
+/// Often one of the first few, so that histories repeat themselves and lists meet.
+pub fn any_token(random: &mut SplitMix64, vocabulary: usize) -> u32 {
+    let most = if by_chance(random, 0.6) { vocabulary.min(6) } else { vocabulary };
+    random.below(most) as u32
+}
+
+fn any_tokens(random: &mut SplitMix64, vocabulary: usize, most: usize) -> Vec<u32> {
+    (0..random.below(most + 1)).map(|_| any_token(random, vocabulary)).collect()
+}
+
+fn set_history(params: &mut SamplingParams, random: &mut SplitMix64, vocabulary: usize) {
+    params.prompt_token_ids = any_tokens(random, vocabulary, 40);
+    params.output_token_ids = any_tokens(random, vocabulary, 10);
+}
+
+pub fn set_edits(params: &mut SamplingParams, random: &mut SplitMix64, vocabulary: usize) {
+    if by_chance(random, 0.6) {
+        params.repetition_penalty = one_of(random, &[0.5, 1.0, 1.2, 3.0]);
+        params.frequency_penalty = one_of(random, &[0.0, 0.3, -0.5, 1e30]);
+        params.presence_penalty = one_of(random, &[0.0, 0.7, -2.0]);
+        params.penalty_window = one_of(random, &[0, 0, 1, 3, 8, 100]);
+        params.penalty_scope = one_of(random, &[PenaltyScope::Output, PenaltyScope::All]);
+    }
+    if by_chance(random, 0.4) {
+        let biases = [-100.0, -1.5, 0.1, 4.0, 1e38];
+        params.logit_bias = (0..1 + random.below(8))
+            .map(|_| (any_token(random, vocabulary), one_of(random, &biases)))
+            .collect();
+    }
+    if by_chance(random, 0.3) {
+        let count = 1 + random.below(vocabulary.min(300));
+        params.allowed_token_ids = Some((0..count).map(|_| random.below(vocabulary) as u32).collect());
+    }
+    if by_chance(random, 0.4) {
+        params.bad_words_ids = (0..1 + random.below(5))
+            .map(|_| (0..1 + random.below(3)).map(|_| any_token(random, vocabulary)).collect())
+            .collect();
+    }
+    if by_chance(random, 0.4) {
+        params.min_tokens = (params.output_token_ids.len() + random.below(5)) as u32;
+        params.eos_token_id = any_tokens(random, vocabulary, 2);
+        params.stop_token_ids = any_tokens(random, vocabulary, 2);
+    }
+}
+
+/// The most entries that [`set_logprobs`] asks for.
+pub const MOST_LOGPROBS: usize = 1024;
+
+pub fn set_logprobs(params: &mut SamplingParams, random: &mut SplitMix64) {
+    params.logprobs = Some(one_of(random, &[0, 1, 2, 5, 5, 20, 20, 100, MOST_LOGPROBS as i64]));
+    params.logprobs_mode = one_of(random, &LogprobsMode::ALL);
+}
+
+/// The default, or the stages of the device shuffled: edits before temperatures and truncations, a few of them twice.
+pub fn any_order(random: &mut SplitMix64) -> Option<Order> {
+    use Stage::*;
+    if by_chance(random, 0.5) {
+        return None;
+    }
+    let mut edits = vec![Allowed, BadWords, MinTokens, LogitBias, Penalties];
+    if by_chance(random, 0.2) {
+        edits.push(edits[random.below(edits.len())].clone());
+    }
+    let mut steps = vec![Temperature, MinP, TopK, TopP, Typical, Epsilon, Eta, TopA, TopNSigma];
+    // All on and twice would be more than fit.
+    if by_chance(random, 0.2) {
+        steps.push(Temperature);
+    }
+    random.shuffle(&mut edits);
+    random.shuffle(&mut steps);
+    Some(Order::of([edits, steps].concat()))
+}
+
+/// A grammar's mask that leaves about a share of the tokens, and perhaps none; its end past the vocabulary is set, which must not matter.
+pub fn any_mask(random: &mut SplitMix64, vocabulary: usize) -> Vec<u32> {
+    let share = one_of(random, &[0.02, 0.5, 0.98]);
+    let bits = |random: &mut SplitMix64| {
+        (0..32).fold(0, |word, bit| word | u32::from(by_chance(random, share)) << bit)
+    };
+    let mut words: Vec<u32> = (0..vocabulary.div_ceil(32)).map(|_| bits(random)).collect();
+    if !vocabulary.is_multiple_of(32)
+        && let Some(last) = words.last_mut()
+    {
+        *last |= u32::MAX << (vocabulary % 32);
+    }
+    words
+}
