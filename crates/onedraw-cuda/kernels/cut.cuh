@@ -3,9 +3,9 @@
 
 #include "draw.cuh"
 
-template <typename T>
+template <typename T, bool BARE>
 template <typename Measure>
-__device__ __forceinline__ uint32_t Draw<T>::crossed(uint64_t unit, Key last, Measure measure) {
+__device__ __forceinline__ uint32_t Draw<T, BARE>::crossed(uint64_t unit, Key last, Measure measure) {
     constexpr uint32_t BINS = LISTED, OF_THREAD = BINS / DRAW_THREADS;
     unsigned long long* const sums = reinterpret_cast<unsigned long long*>(keys);
     const uint32_t reached = collect(logit_of(last)), lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -43,8 +43,8 @@ __device__ __forceinline__ uint32_t Draw<T>::crossed(uint64_t unit, Key last, Me
     return count;
 }
 
-template <typename T>
-__device__ __noinline__ Key Draw<T>::select(float scale, uint64_t unit, Key last) {
+template <typename T, bool BARE>
+__device__ __noinline__ Key Draw<T, BARE>::select(float scale, uint64_t unit, Key last) {
     const Softmax softmax = {x_max, scale};
     const float top = x_max;
     // How far below the best, 128 steps to an octave, from 2^-8 to 2^8.
@@ -65,9 +65,7 @@ __device__ __noinline__ Key Draw<T>::select(float scale, uint64_t unit, Key last
     __syncthreads();
     over(reached, [&](float x, uint32_t token) {
         const Key key = key_of(x, token);
-        if (key > last || !passes(x) || slot(x) != bin) return;
-        const uint32_t place = atomicAdd(&count, 1);
-        if (place < LISTED) keys[place] = key;
+        append_key(key <= last && passes(x) && slot(x) == bin, key);
     });
     __syncthreads();
     const uint32_t listed = count;
@@ -95,9 +93,9 @@ __device__ __noinline__ Key Draw<T>::select(float scale, uint64_t unit, Key last
     return low;
 }
 
-template <typename T>
+template <typename T, bool BARE>
 template <typename Holds>
-__device__ __forceinline__ float Draw<T>::lowest_where(float from, Holds holds) {
+__device__ __forceinline__ float Draw<T, BARE>::lowest_where(float from, Holds holds) {
     __syncthreads();
     if (threadIdx.x == 0) {
         found_logit = __uint_as_float(0x7f800000u);
@@ -117,8 +115,8 @@ __device__ __forceinline__ float Draw<T>::lowest_where(float from, Holds holds) 
 
 constexpr double LN_2 = 0.693147180559945309417232121458176568;
 
-template <typename T>
-__device__ __noinline__ Key Draw<T>::cut_cutoff(const Stage& stage, Key last) {
+template <typename T, bool BARE>
+__device__ __noinline__ Key Draw<T, BARE>::cut_cutoff(const Stage& stage, Key last) {
     const Softmax softmax = {x_max, stage.scale};
     const float top = x_max;
     const double factor = stage.inverse;
@@ -140,8 +138,8 @@ __device__ __noinline__ Key Draw<T>::cut_cutoff(const Stage& stage, Key last) {
     return last_of(lowest_kept <= top ? lowest_kept : top);
 }
 
-template <typename T>
-__device__ __noinline__ Key Draw<T>::cut_sigma(const Stage& stage, Key last) {
+template <typename T, bool BARE>
+__device__ __noinline__ Key Draw<T, BARE>::cut_sigma(const Stage& stage, Key last) {
     const double top = double(x_max);
     // The last token of all.
     uint64_t latest = 0;
@@ -182,8 +180,8 @@ __device__ __noinline__ Key Draw<T>::cut_sigma(const Stage& stage, Key last) {
     return last_of(lowest_kept <= float(top) ? lowest_kept : float(top));
 }
 
-template <typename T>
-__device__ __noinline__ Key Draw<T>::cut_typical(const Stage& stage, Key last) {
+template <typename T, bool BARE>
+__device__ __noinline__ Key Draw<T, BARE>::cut_typical(const Stage& stage, Key last) {
     const Softmax softmax = {x_max, stage.scale};
     const float top = x_max;
     const double factor = stage.inverse;
@@ -244,8 +242,8 @@ __device__ __noinline__ Key Draw<T>::cut_typical(const Stage& stage, Key last) {
     return end < last ? end : last;
 }
 
-template <typename T>
-__device__ __noinline__ Key Draw<T>::cut() {
+template <typename T, bool BARE>
+__device__ __noinline__ Key Draw<T, BARE>::cut() {
     Key last = key_end();
 #pragma unroll 1
     for (uint32_t i = 0; i < row.stages; i++) {

@@ -119,10 +119,25 @@ __device__ __forceinline__ double exponential(uint32_t bits) {
     return -ln(1.0 - (double(bits) + 0.5) / 4294967296.0);
 }
 
+// The natural logarithm in f32 of a normal number, without a branch: what is volatile is not moved into one.
+__device__ __forceinline__ float rough_ln(float x) {
+    float log2;
+    asm volatile("lg2.approx.ftz.f32 %0, %1;" : "=f"(log2) : "f"(x));
+    return log2 * 0.693147181f;
+}
+
+// 2^t in f32.
+__device__ __forceinline__ float power_of(float t) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(t));
+    return power;
+}
+
 // An exponential in f32, within 2^-14 of it: from whichever end the bits are near.
 __device__ __forceinline__ float rough_exponential(uint32_t bits) {
     const float u = (float(bits) + 0.5f) * 0x1p-32f, rest = (float(~bits) + 0.5f) * 0x1p-32f;
-    return u < 0x1p-6f ? u * (1.0f + u * (0.5f + u * 0.333333f)) : -__logf(rest);
+    const float series = u * (1.0f + u * (0.5f + u * 0.333333f)), logarithm = -rough_ln(rest);
+    return u < 0x1p-6f ? series : logarithm;
 }
 
 // ---- mass.rs ----
@@ -195,14 +210,52 @@ __device__ __forceinline__ float widened(float x) { return x; }
 __device__ __forceinline__ float widened(__half x) { return __half2float(x); }
 __device__ __forceinline__ float widened(__nv_bfloat16 x) { return __uint_as_float(uint32_t(__bfloat16_as_ushort(x)) << 16); }
 
-// Four logits that follow each other, from an address that is a multiple of their size.
-__device__ __forceinline__ float4 four(const float* at) { return __ldg(reinterpret_cast<const float4*>(at)); }
-__device__ __forceinline__ float4 four(const __half* at) {
-    const uint2 raw = __ldg(reinterpret_cast<const uint2*>(at));
+// Four logits that follow each other, read once: the first cache is left to what is read again.
+__device__ __forceinline__ float4 four_once(const float* at) {
+    float4 x;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "l"(at));
+    return x;
+}
+__device__ __forceinline__ uint2 pair_once(const void* at) {
+    uint2 x;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "l"(at));
+    return x;
+}
+__device__ __forceinline__ float4 widened_four(uint2 raw, __half) {
     const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&raw.x)), b = __half22float2(*reinterpret_cast<const __half2*>(&raw.y));
     return make_float4(a.x, a.y, b.x, b.y);
 }
-__device__ __forceinline__ float4 four(const __nv_bfloat16* at) {
-    const uint2 raw = __ldg(reinterpret_cast<const uint2*>(at));
+__device__ __forceinline__ float4 widened_four(uint2 raw, __nv_bfloat16) {
     return make_float4(__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000u), __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000u));
+}
+template <typename Half>
+__device__ __forceinline__ float4 four_once(const Half* at) {
+    return widened_four(pair_once(at), Half());
+}
+
+// Four logits that follow each other, from an address that is a multiple of their size.
+__device__ __forceinline__ float4 four(const float* at) { return __ldg(reinterpret_cast<const float4*>(at)); }
+template <typename Half>
+__device__ __forceinline__ float4 four(const Half* at) {
+    return widened_four(__ldg(reinterpret_cast<const uint2*>(at)), Half());
+}
+
+__device__ __forceinline__ float one(const float* at) { return __ldg(at); }
+__device__ __forceinline__ float one(const __half* at) { return __half2float(__ldg(at)); }
+__device__ __forceinline__ float one(const __nv_bfloat16* at) { return widened(__ldg(at)); }
+
+// ---- kernels in a row ----
+
+// The next kernel of the stream may begin with what it does not need this one for.
+__device__ __forceinline__ void let_the_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// From here on everything that the kernel before wrote is there.
+__device__ __forceinline__ void wait_for_the_one_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }

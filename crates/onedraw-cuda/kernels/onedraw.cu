@@ -1,26 +1,33 @@
-// The kernels by name, each with a `Step` as its argument: skyline_<type>_<steps>, skyline_<type>_edited_<steps> where
-// a sequence edits single tokens or asks for raw logprobs, skyline_<type>_any for rows that are not aligned, draw_<type>,
+// The kernels by name, each with a `Step` as its argument: skyline_<type>_<steps>, skyline_<type>_summed_<steps> where a
+// sequence has a mask or TOP_P, skyline_<type>_edited_<steps> where one edits single tokens or asks for raw logprobs, skyline_<type>_any for rows that are not aligned, draw_<type>, draw_<type>_bare where no
+// row has masks, edits or other stages than MIN_P, TOP_K and TOP_P,
 // report_<type> where logprobs are asked for, and append.
 #include "draw.cuh"
 #include "skyline.cuh"
 
-#define SKYLINE(NAME, TYPE, STEPS, ALIGNED, EDITS)                                                                   \
-    extern "C" __global__ void __launch_bounds__(SKYLINE_THREADS, EDITS ? 2 : STEPS <= 2 ? 8 : STEPS == 4 ? 6 : 4) NAME(const __grid_constant__ Step step) { \
-        skyline<TYPE, STEPS, ALIGNED, EDITS>(step);                                                                   \
+#define SKYLINE(NAME, TYPE, STEPS, ALIGNED, ASKED, BLOCKS)                                                           \
+    extern "C" __global__ void __launch_bounds__(SKYLINE_THREADS, BLOCKS) NAME(const __grid_constant__ Step step) {   \
+        skyline<TYPE, STEPS, ALIGNED, ASKED>(step);                                                                   \
     }
 
 #define OF_TYPE(NAME, TYPE)                                                                                          \
-    SKYLINE(skyline_##NAME##_1, TYPE, 1, true, false)                                                                \
-    SKYLINE(skyline_##NAME##_2, TYPE, 2, true, false)                                                                \
-    SKYLINE(skyline_##NAME##_4, TYPE, 4, true, false)                                                                \
-    SKYLINE(skyline_##NAME##_8, TYPE, 8, true, false)                                                                \
-    SKYLINE(skyline_##NAME##_edited_1, TYPE, 1, true, true)                                                          \
-    SKYLINE(skyline_##NAME##_edited_4, TYPE, 4, true, true)                                                          \
-    SKYLINE(skyline_##NAME##_any, TYPE, 2, false, true)                                                              \
-    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME(const __grid_constant__ Step step) {    \
-        draw_row<TYPE>(step);                                                                                         \
+    SKYLINE(skyline_##NAME##_1, TYPE, 1, true, MAXIMA, 8)                                                            \
+    SKYLINE(skyline_##NAME##_2, TYPE, 2, true, MAXIMA, 8)                                                            \
+    SKYLINE(skyline_##NAME##_4, TYPE, 4, true, MAXIMA, 6)                                                            \
+    SKYLINE(skyline_##NAME##_8, TYPE, 8, true, MAXIMA, 4)                                                            \
+    SKYLINE(skyline_##NAME##_summed_1, TYPE, 1, true, MASKS_AND_SUMS, 6)                                             \
+    SKYLINE(skyline_##NAME##_summed_4, TYPE, 4, true, MASKS_AND_SUMS, 4)                                             \
+    SKYLINE(skyline_##NAME##_summed_8, TYPE, 8, true, MASKS_AND_SUMS, 4)                                             \
+    SKYLINE(skyline_##NAME##_edited_1, TYPE, 1, true, EVERYTHING, 2)                                                 \
+    SKYLINE(skyline_##NAME##_edited_4, TYPE, 4, true, EVERYTHING, 2)                                                 \
+    SKYLINE(skyline_##NAME##_any, TYPE, 2, false, EVERYTHING, 2)                                                     \
+    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_bare(const __grid_constant__ Step step) { \
+        draw_row<TYPE, true>(step);                                                                                   \
     }                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(REPORT_THREADS) report_##NAME(const __grid_constant__ Step step) {   \
+    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 1) draw_##NAME(const __grid_constant__ Step step) {    \
+        draw_row<TYPE, false>(step);                                                                                  \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 3) report_##NAME(const __grid_constant__ Step step) {   \
         sum_report<TYPE>(step);                                                                                       \
     }
 

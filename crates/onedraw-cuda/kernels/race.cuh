@@ -3,8 +3,8 @@
 
 #include "draw.cuh"
 
-template <typename T>
-__device__ __noinline__ Finalist Draw<T>::scored(Key key) const {
+template <typename T, bool BARE>
+__device__ __noinline__ Finalist Draw<T, BARE>::scored(Key key) const {
     const uint32_t token = uint32_t(key), block = token / BLOCK;
     const float x = logit_of(key);
     uint32_t bits[3];
@@ -18,137 +18,134 @@ __device__ __noinline__ Finalist Draw<T>::scored(Key key) const {
     return {(double(x) - double(x_max)) * row.inverse - ln(time), token, x};
 }
 
-template <typename T>
-__device__ __noinline__ Finalist Draw<T>::race(Key before) {
-    // What the loop needs, in registers: shared memory would be read again after every write to it.
-    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = blocks, tokens = vocabulary, id_before = uint32_t(before);
-    const float reach = logit_of(before), top = x_max, factor = inverse, bottom = lowest, ceiling = above;
+template <typename T, bool BARE>
+__device__ __forceinline__ void Draw<T, BARE>::open(uint32_t block) {
+    const uint32_t lane = threadIdx.x & 31, tokens = vocabulary, token = block * BLOCK + 4 * (lane & 15);
     const T* const row_logits = logits;
-    const Adjustment own_adjustment = adjustment;
-    const Place own_place = place;
-    const bool bare = is_bare;
-    const Noise own_noise = noise();
-    const bool is_aligned = reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0;
-    float *const bounds = reinterpret_cast<float*>(work), *const tallest = highest, *const gains = lucks;
-    uint16_t* const list_of_blocks = opened;
+    const bool is_there = block < room;
+    float4 x = make_float4(negative_infinity(), negative_infinity(), negative_infinity(), negative_infinity());
+    if (is_there) {
+        if (reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0 && token + 4 <= tokens) {
+            x = four(row_logits + token);
+        } else {
+            if (token < tokens) x.x = one(row_logits + token);
+            if (token + 1 < tokens) x.y = one(row_logits + token + 1);
+            if (token + 2 < tokens) x.z = one(row_logits + token + 2);
+            if (token + 3 < tokens) x.w = one(row_logits + token + 3);
+        }
+    }
+    const uint4 bits = words(noise(), TOKEN, token / 4);
+    const float luck = is_there ? lucks()[block] : 0.0f, top = x_max, factor = float(row.inverse), bottom = lowest, ceiling = above;
+    const uint32_t first = __float_as_uint(luck) & LANE_BITS, id_before = uint32_t(before), place_before = uint32_t(before >> 32);
+    if (!BARE && !is_bare && is_there && token < tokens) adjustment.apply(x, token, place);
+    const float minimum = power_of(luck * -1.44269504f);
+    // Without a branch: all four are under way together.
+    const auto score = [&](float x, uint32_t i, uint32_t bits) {
+        // By places, not by logits: -0 has one of its own, right after that of +0, where no token stands.
+        const uint32_t own_place = descending(x);
+        const bool runs = (x > negative_infinity()) & (x >= bottom) & (x < ceiling) & ((own_place < place_before) | ((own_place == place_before) & (token + i < id_before)));
+        const float later = minimum + rough_exponential(bits), time = 4 * (lane & 15) + i == first ? minimum : later;
+        const float score = (x - top) * factor - rough_ln(time);
+        return runs ? score : negative_infinity();
+    };
+    const float s0 = score(x.x, 0, bits.x), s1 = score(x.y, 1, bits.y), s2 = score(x.z, 2, bits.z), s3 = score(x.w, 3, bits.w);
+    const float own = fmaxf(fmaxf(s0, s1), fmaxf(s2, s3)), best_here = largest_of_warp(own);
+    if (!(best_here > negative_infinity())) return;
+    const int known = *reinterpret_cast<volatile int*>(&lead), here = order_of(best_here - MARGIN);
+    if (lane == 0 && here > known) atomicMax(&lead, here);
+    const float bar = number_of(max(known, here)) - MARGIN;
+    if (!(own > negative_infinity() && own >= bar)) return;
+    const auto keep = [&](float s, float x, uint32_t i) {
+        if (s > negative_infinity() && s >= bar) {
+            const uint32_t place = atomicAdd(&count, 1);
+            if (place < CANDIDATES) {
+                candidates[place] = key_of(x, token + i);
+                rough_scores[place] = s;
+            }
+        }
+    };
+    keep(s0, x.x, 0);
+    keep(s1, x.y, 1);
+    keep(s2, x.z, 2);
+    keep(s3, x.w, 3);
+}
+
+template <typename T, bool BARE>
+__device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
+    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = room, quads = all / 4;
+    const float reach = fmaxf(logit_of(end), lowest), top = x_max, factor = float(row.inverse);
+    float* const bounds = reinterpret_cast<float*>(work());
     __syncthreads();
     if (threadIdx.x == 0) {
-        lead = negative_infinity();
+        lead = order_of(negative_infinity());
         count = 0;
-        listed_blocks = 0;
+        before = end;
     }
-    // The highest bound of each half warp's blocks is opened first: then the lead is nearly the final one.
     float high = negative_infinity();
     uint32_t block = all;
 #pragma unroll 1
-    for (uint32_t start = threadIdx.x; start < all; start += EACH * DRAW_THREADS) {
-#pragma unroll
-        for (uint32_t j = 0; j < EACH; j++) {
-            const uint32_t i = start + j * DRAW_THREADS;
-            if (i >= all) continue;
-            const float bound = tallest[i] >= reach ? (tallest[i] - top) * factor + gains[i] : negative_infinity();
-            bounds[i] = bound;
-            if (bound > high) {
-                high = bound;
-                block = i;
-            }
-        }
+    for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
+        const float4 tallest = reinterpret_cast<const float4*>(highest())[quad], gains = reinterpret_cast<const float4*>(lucks())[quad];
+        const auto bound_of = [&](float x, float gain, uint32_t i) {
+            const float sum = (x - top) * factor + gain, bound = (x >= reach) & (x > negative_infinity()) ? sum : negative_infinity();
+            block = bound > high ? 4 * quad + i : block;
+            high = fmaxf(high, bound);
+            return bound;
+        };
+        const float x = bound_of(tallest.x, gains.x, 0), y = bound_of(tallest.y, gains.y, 1), z = bound_of(tallest.z, gains.z, 2), w = bound_of(tallest.w, gains.w, 3);
+        reinterpret_cast<float4*>(bounds)[quad] = make_float4(x, y, z, w);
     }
-    float half = high;
-#pragma unroll
-    for (int offset = 8; offset > 0; offset >>= 1) half = fmaxf(half, __shfl_xor_sync(ALL, half, offset));
-    const uint32_t holders = __ballot_sync(ALL, high == half && high > negative_infinity()) >> (lane & 16) & 0xffff;
-    const uint32_t theirs = __shfl_sync(ALL, block, (lane & 16) + (holders ? __ffs(holders) - 1 : 0));
-    block = holders ? theirs : all;
+    // The best bound of each warp, with its block.
+    const float best_bound = largest_of_warp(high);
+    const uint32_t holders = __ballot_sync(ALL, high == best_bound);
+    block = __shfl_sync(ALL, block, __ffs(holders) - 1);
+    // These are opened first: then the lead is nearly the final one. After them whatever could still win, as many at a time as the list holds.
+    constexpr uint32_t LONGEST = 2 * LISTED;
+    uint32_t* const opened = reinterpret_cast<uint32_t*>(keys);
+    if (lane == 0) {
+        opened[warp] = block;
+        if (block < all) bounds[block] = negative_infinity();
+    }
     __syncthreads();
-    uint32_t rest = 0, next = 2 * warp;
-    bool is_first = true;
+    uint32_t left = WARPS;
+    bool is_more = true;
 #pragma unroll 1
     while (true) {
-        if (!is_first) {
-            if (next >= rest) break;
-            block = next + (lane >> 4) < rest ? list_of_blocks[next + (lane >> 4)] : all;
-            next += 2 * WARPS;
-            // The lead may have grown since.
-            if (block < all && bounds[block] + MARGIN < lead) block = all;
-            if (!__any_sync(ALL, block < all)) continue;
-        }
-        const uint32_t token = block * BLOCK + 4 * (lane & 15);
-        float4 x = make_float4(negative_infinity(), negative_infinity(), negative_infinity(), negative_infinity());
-        if (block < all) {
-            if (is_aligned && token + 4 <= tokens) {
-                x = four(row_logits + token);
-            } else {
-                if (token < tokens) x.x = widened(row_logits[token]);
-                if (token + 1 < tokens) x.y = widened(row_logits[token + 1]);
-                if (token + 2 < tokens) x.z = widened(row_logits[token + 2]);
-                if (token + 3 < tokens) x.w = widened(row_logits[token + 3]);
-            }
-        }
-        if (!bare && block < all && token < tokens) own_adjustment.apply(x, token, own_place);
-        const uint4 bits = words(own_noise, TOKEN, token / 4);
-        const float luck = block < all ? gains[block] : 0.0f;
-        const uint32_t first = __float_as_uint(luck) & LANE_BITS;
-        const float minimum = __expf(-luck);
-        const auto score = [&](float x, uint32_t i, uint32_t bits) {
-            const bool runs = x > negative_infinity() && x >= bottom && x < ceiling && (x > reach || (x == reach && token + i < id_before));
-            const float time = 4 * (lane & 15) + i == first ? minimum : minimum + rough_exponential(bits);
-            return runs ? (x - top) * factor - __logf(time) : negative_infinity();
-        };
-        const float s0 = score(x.x, 0, bits.x), s1 = score(x.y, 1, bits.y), s2 = score(x.z, 2, bits.z), s3 = score(x.w, 3, bits.w);
-        float best = fmaxf(fmaxf(s0, s1), fmaxf(s2, s3));
-        const float own_best = best;
-#pragma unroll
-        for (int offset = 16; offset > 0; offset >>= 1) best = fmaxf(best, __shfl_xor_sync(ALL, best, offset));
-        // Whoever writes last may write less: then less is pruned, and nothing wrongly.
-        const float known = lead, bar = fmaxf(best - MARGIN, known) - MARGIN;
-        if (lane == 0 && best - MARGIN > known) lead = best - MARGIN;
-        if (own_best > negative_infinity() && own_best >= bar) {
-            const auto keep = [&](float s, float x, uint32_t i) {
-                if (s > negative_infinity() && s >= bar) {
-                    const uint32_t place = atomicAdd(&count, 1);
-                    if (place < CANDIDATES) {
-                        candidates[place] = key_of(x, token + i);
-                        rough_scores[place] = s;
-                    }
-                }
-            };
-            keep(s0, x.x, 0);
-            keep(s1, x.y, 1);
-            keep(s2, x.z, 2);
-            keep(s3, x.w, 3);
-        }
-        if (is_first) {
-            is_first = false;
-            if ((lane & 15) == 0 && block < all) bounds[block] = negative_infinity();
-            __syncthreads();
-            // Then whatever could still win, all half warps at a time.
-            const float low = lead - MARGIN;
 #pragma unroll 1
-            for (uint32_t start = threadIdx.x & ~31u; start < all; start += EACH * DRAW_THREADS) {
-                float bound[EACH];
-#pragma unroll
-                for (uint32_t i = 0; i < EACH; i++) {
-                    const uint32_t own = start + i * DRAW_THREADS + lane;
-                    bound[i] = own < all ? bounds[own] : negative_infinity();
-                }
-#pragma unroll
-                for (uint32_t i = 0; i < EACH; i++) {
-                    if (bound[i] > negative_infinity() && bound[i] >= low) list_of_blocks[atomicAdd(&listed_blocks, 1)] = uint16_t(start + i * DRAW_THREADS + lane);
-                }
-            }
-            __syncthreads();
-            rest = listed_blocks;
+        for (uint32_t i = 2 * warp; i < left; i += 2 * WARPS) {
+            block = i + (lane >> 4) < left ? opened[i + (lane >> 4)] : all;
+            if (__any_sync(ALL, block < all)) open(block);
         }
+        __syncthreads();
+        if (!is_more) break;
+        if (threadIdx.x == 0) others = 0;
+        const float low = number_of(lead) - MARGIN;
+        __syncthreads();
+#pragma unroll 1
+        for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
+            const float4 bound = reinterpret_cast<const float4*>(bounds)[quad];
+            if (!(largest(bound) >= low && largest(bound) > negative_infinity())) continue;
+            const auto add = [&](float bound, uint32_t i) {
+                if (!(bound >= low && bound > negative_infinity())) return;
+                const uint32_t place = atomicAdd(&others, 1);
+                if (place >= LONGEST) return;
+                opened[place] = 4 * quad + i;
+                bounds[4 * quad + i] = negative_infinity();
+            };
+            add(bound.x, 0);
+            add(bound.y, 1);
+            add(bound.z, 2);
+            add(bound.w, 3);
+        }
+        __syncthreads();
+        left = min(others, LONGEST);
+        is_more = others > LONGEST;
     }
-    __syncthreads();
     const uint32_t found = count;
     if (found <= 32) {
         // Most were ahead for a moment only: hardly ever does f32 leave two to tell apart.
         const float own_score = lane < found ? rough_scores[lane] : negative_infinity();
-        float highest_score = own_score;
-#pragma unroll
-        for (int offset = 16; offset > 0; offset >>= 1) highest_score = fmaxf(highest_score, __shfl_xor_sync(ALL, highest_score, offset));
+        const float highest_score = largest_of_warp(own_score);
         const uint32_t close = __ballot_sync(ALL, lane < found && own_score + 2 * MARGIN >= highest_score);
         if (__popc(close) == 1) {
             const Key winner = candidates[__ffs(close) - 1];
@@ -166,7 +163,7 @@ __device__ __noinline__ Finalist Draw<T>::race(Key before) {
     // Too many that are too near: all that run are scored.
     Finalist own = nobody();
     over(collect(reach), [&](float x, uint32_t token) {
-        if (!(x > negative_infinity()) || !passes(x) || key_of(x, token) >= before) return;
+        if (!(x > negative_infinity()) || !passes(x) || key_of(x, token) >= end) return;
         const Finalist other = scored(key_of(x, token));
         if (other.score > own.score || (other.score == own.score && other.token < own.token)) own = other;
     });

@@ -32,17 +32,24 @@ enum LogprobsMode : uint32_t { RAW_LOGPROBS = 0, RAW_LOGITS = 1, PROCESSED_LOGPR
 
 // One sequence: its parameters, and where it stands. A draw moves it on by itself.
 struct Sequence {
-    uint64_t seed;
+    // What the first pass looks at, in one line of the cache. 32 tokens a word, lowest bit first: the tokens that the list allows, null: all; those that
+    // an edit may change, null: none.
+    const uint32_t* allowed;
+    uint32_t* touched;
+    // The scale that the sums of blocks are taken at: that of the first TOP_P stage; 0: none.
+    float sum_scale;
+    // Entries to report, the drawn token among them; 0: none.
+    uint32_t logprobs;
+    uint32_t logprobs_mode;
     // The number of output tokens.
     uint32_t position;
+    uint64_t seed;
     uint32_t sequence, round;
-    // Whether the first token of what is left is taken.
-    uint32_t is_greedy;
     // 1 / T of the race, and log2(e) / T as f32.
     double inverse;
     float scale;
-    // The scale that the sums of blocks are taken at: that of the first TOP_P stage; 0: none.
-    float sum_scale;
+    // Whether the first token of what is left is taken.
+    uint32_t is_greedy;
     uint32_t stages;
     // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and only the token is asked for.
     uint32_t is_plain;
@@ -60,13 +67,6 @@ struct Sequence {
     // Tokens that the ring holds: token number i of the text lies at i % ring. 0: nobody asks.
     uint32_t ring;
     uint32_t min_tokens, ends, biases, words;
-    // Entries to report, the drawn token among them; 0: none.
-    uint32_t logprobs;
-    uint32_t logprobs_mode;
-    uint32_t reserved[2];
-    // 32 tokens a word, lowest bit first: the tokens that the list allows, null: all; those that an edit may change, null: none.
-    const uint32_t* allowed;
-    uint32_t* touched;
     // For each token, how often the window has it: x in the prompt, y in the output. Null without penalties.
     uint2* counts;
     uint32_t* history;
@@ -78,7 +78,7 @@ struct Sequence {
     const uint32_t* bad_words;
 };
 
-static_assert(sizeof(Stage) == 40 && sizeof(Sequence) == 544, "src/record.rs");
+static_assert(sizeof(Stage) == 40 && sizeof(Sequence) == 536, "src/record.rs");
 
 // One row of a step.
 struct Task {
@@ -120,16 +120,6 @@ struct Entry {
     double value;
 };
 
-// What the first pass says of a block of 64 tokens.
-struct Peak {
-    // The largest logit; -inf if nothing is alive.
-    float highest;
-    // -ln of the block's smallest exponential, in f32: what its largest logit may gain by noise. The last six bits are the lane that has the exponential.
-    float luck;
-};
-
-constexpr uint32_t LANE_BITS = 63;
-
 // All that a step reads and writes, the one argument of its kernels. Row i of the logits belongs to tasks[i].
 struct Step {
     Sequence* sequences;
@@ -138,16 +128,25 @@ struct Step {
     // In logits.
     int64_t stride;
     uint32_t rows, vocabulary;
-    // Blocks a row.
+    // Blocks a row, rounded up to a multiple of four.
     uint32_t pitch;
     // Entries a row.
     uint32_t width;
     // Whether drawn tokens are appended to their sequences.
     uint32_t advances;
-    uint32_t reserved;
-    Peak* peaks;
-    // Masses of blocks, for TOP_P.
+    // Blocks that a warp of the first pass takes together.
+    uint32_t group;
+    // The first blocks of threads of each row in the first pass throw the dice instead of reading.
+    uint32_t dice;
+    // Whether any row has TOP_P.
+    uint32_t is_summed;
+    // The largest logit of each block; -inf if nothing is alive.
+    float* peaks;
+    // For TOP_P: the mass of each block, in units of what a logit weighs that is the group's reference; a row of references begins at every pitch.
     float* sums;
+    float* references;
+    // What noise may add to each block: -ln of its smallest exponential, in f32. The last six bits are the lane that has the exponential.
+    float* lucks;
     // The largest logit of each block before any edit, for raw logprobs.
     float* raw_tops;
     // For each row the lowest bad id, or 0xffffffff.

@@ -3,14 +3,14 @@
 
 #include "draw.cuh"
 
-template <typename T>
-__device__ __noinline__ void Draw<T>::report(const Step& step, uint32_t token, Key last) {
+template <typename T, bool BARE>
+__device__ __noinline__ void Draw<T, BARE>::report(const Step& step, uint32_t token, Key last) {
     Report& report = step.reports[blockIdx.x];
     Entry* const entries = step.entries + uint64_t(blockIdx.x) * step.width;
     const bool raw = row.logprobs_mode <= RAW_LOGITS;
     if (raw) {
         __syncthreads();
-        const float top = load<false>(step.raw_tops + uint64_t(blockIdx.x) * step.pitch);
+        const float top = load(step.raw_tops + uint64_t(blockIdx.x) * step.pitch, step.pitch);
         __syncthreads();
         if (threadIdx.x == 0) {
             is_bare = true;
@@ -39,7 +39,7 @@ __device__ __noinline__ void Draw<T>::report(const Step& step, uint32_t token, K
             __syncthreads();
             over(reached, [&](float x, uint32_t id) {
                 const Key key = key_of(x, id);
-                if (key <= worst && x < above && x > negative_infinity()) keys[atomicAdd(&count, 1)] = key;
+                append_key(key <= worst && x < above && x > negative_infinity(), key);
             });
             __syncthreads();
             listed = count;
@@ -70,6 +70,7 @@ __device__ __forceinline__ void sum_report(const Step& step) {
     const uint32_t number = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5, vocabulary = step.vocabulary;
     const Task task = step.tasks[number];
     Sequence& sequence = step.sequences[task.slot];
+    wait_for_the_one_before();
     if (sequence.logprobs == 0 || step.results[number].status != DRAWN) return;
     Report& report = step.reports[number];
     const Softmax softmax = {report.x_max, report.scale};

@@ -1,5 +1,7 @@
 //! Many sequences on a device, each with its own parameters, seed and history.
 
+mod drawn;
+mod position;
 mod step;
 
 use onedraw::{ParamError, RowError, SamplingParams};
@@ -11,10 +13,11 @@ use crate::matrix::Mask;
 use crate::memory::{Array, Inbox, Pinned};
 use crate::record::chain::{Masks, Record};
 use crate::record::tables::Tables;
-use crate::record::{Entry, Outcome, Peak, Report, Sequence, Step, Task};
+use crate::record::{Entry, Outcome, Report, Sequence, Step, Task};
 use crate::slots::{SequenceId, Slots};
 use crate::stream::Stream;
 
+pub use drawn::Drawn;
 pub use step::Form;
 
 /// How much a batch has room for. All of it is allocated at once, so that a step allocates nothing.
@@ -92,8 +95,10 @@ struct Member {
 struct Arrays {
     /// One a slot, and one more for rows that nobody has.
     sequences: Array<Sequence>,
-    peaks: Array<Peak>,
+    peaks: Array<f32>,
     sums: Array<f32>,
+    references: Array<f32>,
+    lucks: Array<f32>,
     raw_tops: Array<f32>,
     bad: Array<u32>,
     results: Array<Outcome>,
@@ -110,6 +115,8 @@ impl Arrays {
             sequences: Array::filled(context, capacity.sequences + 1, 0)?,
             peaks: Array::filled(context, blocks, 0)?,
             sums: Array::filled(context, blocks, 0)?,
+            references: Array::filled(context, blocks, 0)?,
+            lucks: Array::filled(context, blocks, 0)?,
             raw_tops: Array::filled(context, blocks, 0)?,
             bad: Array::filled(context, rows, 0xff)?,
             results: Array::filled(context, rows, 0)?,

@@ -17,8 +17,9 @@ use crate::stream::Stream;
 const NEEDED: u32 = 13_000;
 /// The oldest compute capability that the kernels are built for.
 const OLDEST: (i32, i32) = (8, 0);
-/// The first pass of each type: by its steps, where a sequence edits tokens, and where rows are not aligned.
-pub(crate) const SKYLINES: [&str; 7] = ["1", "2", "4", "8", "edited_1", "edited_4", "any"];
+/// The first pass of each type: by its steps, where there are masks or masses to sum, where a sequence edits tokens, and where rows are not aligned.
+pub(crate) const SKYLINES: [&str; 10] =
+    ["1", "2", "4", "8", "summed_1", "summed_4", "summed_8", "edited_1", "edited_4", "any"];
 
 /// The driver reads the headers in it where they lie.
 #[repr(C, align(16))]
@@ -37,6 +38,8 @@ struct Loaded {
     uploads: Arc<CudaStream>,
     module: CUmodule,
     kernels: Kernels,
+    /// Whether a kernel may begin before the one before it has ended: from compute capability 9.0 on.
+    begins_early: bool,
     /// Dynamic shared memory that a draw may have.
     draw_memory: usize,
 }
@@ -46,6 +49,7 @@ struct Loaded {
 struct Kernels {
     skyline: [[CUfunction; SKYLINES.len()]; 3],
     draw: [CUfunction; 3],
+    draw_bare: [CUfunction; 3],
     report: [CUfunction; 3],
     append: CUfunction,
 }
@@ -70,6 +74,7 @@ pub(crate) enum Kernel {
     /// With the place of its form in [`SKYLINES`].
     Skyline(Dtype, usize),
     Draw(Dtype),
+    DrawBare(Dtype),
     Report(Dtype),
     Append,
 }
@@ -101,7 +106,8 @@ impl Device {
             unsafe { result::module::load_data(IMAGE.0.as_ptr().cast()) }.map_err(CudaError::launch)?;
         let kernels = Kernels::find(module)?;
         let draw_memory = kernels.allow_memory(&context)?;
-        Ok(Self(Arc::new(Loaded { context, uploads, module, kernels, draw_memory })))
+        let begins_early = major >= 9;
+        Ok(Self(Arc::new(Loaded { context, uploads, module, kernels, begins_early, draw_memory })))
     }
 
     /// Its number.
@@ -156,19 +162,39 @@ impl Device {
         grid: Grid,
         step: &Step,
     ) -> Result<(), CudaError> {
-        let Kernels { skyline, draw, report, append } = &self.0.kernels;
+        let Kernels { skyline, draw, draw_bare, report, append } = &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
             Kernel::Draw(dtype) => draw[dtype as usize],
+            Kernel::DrawBare(dtype) => draw_bare[dtype as usize],
             Kernel::Report(dtype) => report[dtype as usize],
             Kernel::Append => *append,
         };
         self.0.context.bind_to_thread().map_err(CudaError::launch)?;
         let mut step = *step;
         let mut arguments = [(&raw mut step).cast()];
-        let (blocks, threads) = ((grid.blocks.0, grid.blocks.1, 1), (grid.threads, 1, 1));
+        // Such a kernel waits by itself for the one before it, and until then does what needs nothing of it.
+        let mut early = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: Default::default(),
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let is_early = self.0.begins_early && matches!(kernel, Kernel::Draw(_) | Kernel::DrawBare(_) | Kernel::Report(_));
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid.blocks.0,
+            gridDimY: grid.blocks.1,
+            gridDimZ: 1,
+            blockDimX: grid.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: grid.memory,
+            hStream: stream.raw(),
+            attrs: &raw mut early,
+            numAttrs: is_early.into(),
+        };
         // SAFETY: the function takes one step, which the driver copies before it returns. The rest is the caller's.
-        unsafe { result::launch_kernel(function, blocks, threads, grid.memory, stream.raw(), &mut arguments) }
+        unsafe { sys::cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), std::ptr::null_mut()) }
+            .result()
             .map_err(CudaError::launch)
     }
 }
@@ -181,8 +207,8 @@ impl Kernels {
             // SAFETY: the module was loaded and is not unloaded yet.
             unsafe { result::module::get_function(module, text) }.map_err(|error| missing(&error))
         };
-        let of_types = |name: &str| -> Result<[CUfunction; 3], CudaError> {
-            let [a, b, c] = Dtype::ALL.map(|dtype| find(format!("{name}_{}", dtype.name())));
+        let of_types = |name: &str, form: &str| -> Result<[CUfunction; 3], CudaError> {
+            let [a, b, c] = Dtype::ALL.map(|dtype| find(format!("{name}_{}{form}", dtype.name())));
             Ok([a?, b?, c?])
         };
         let mut skyline = [[std::ptr::null_mut(); SKYLINES.len()]; 3];
@@ -193,8 +219,9 @@ impl Kernels {
         }
         Ok(Self {
             skyline,
-            draw: of_types("draw")?,
-            report: of_types("report")?,
+            draw: of_types("draw", "")?,
+            draw_bare: of_types("draw", "_bare")?,
+            report: of_types("report", "")?,
             append: find("append".into())?,
         })
     }
@@ -204,7 +231,7 @@ impl Kernels {
         let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let most = context.attribute(most).map_err(CudaError::launch)?;
         let mut least = i32::MAX;
-        for draw in self.draw {
+        for &draw in self.draw.iter().chain(&self.draw_bare) {
             let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
             let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: a function of the module that was just loaded.

@@ -7,14 +7,18 @@ use crate::batch::Form;
 
 /// Rows stand along a side of the grid that has no more places.
 pub(crate) const MAX_ROWS: usize = 65_535;
-/// Threads of a block of the row kernels.
+/// Threads of a block that reads rows.
 const THREADS: u32 = 256;
+/// Threads of a block that draws a row.
+const DRAW_THREADS: u32 = 512;
 /// Tokens that a block of `report` sums.
 const REPORTED: usize = 8192;
 /// Rows that a block of `append` takes.
 const APPENDED: usize = 64;
-/// Shared memory of a draw: so many bytes a block of tokens, and so many more.
-const DRAW_MEMORY: (usize, usize) = (14, 16);
+/// Shared memory of a draw: so many bytes a block of tokens, of which there is room for a multiple of so many.
+const DRAW_MEMORY: (usize, usize) = (16, 2048);
+/// Blocks of tokens whose noise a block of threads makes.
+const NOISE: usize = 4 * THREADS as usize;
 
 /// Blocks of threads, the threads of one, and its dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,25 +28,39 @@ pub(crate) struct Grid {
     pub memory: u32,
 }
 
-/// Blocks of tokens of a row.
+/// Blocks of tokens of a row, rounded up to a multiple of four: they are read four at a time.
 pub(crate) fn pitch(vocabulary: usize) -> usize {
-    vocabulary.div_ceil(BLOCK)
+    vocabulary.div_ceil(BLOCK).next_multiple_of(4)
 }
 
 /// The most logits of a row where a draw may have so much shared memory.
 pub(crate) fn max_vocabulary(memory: usize) -> usize {
-    let (each, more) = DRAW_MEMORY;
-    (memory.saturating_sub(more) / each * BLOCK).min(MAX_VOCABULARY)
+    let (each, multiple) = DRAW_MEMORY;
+    (memory / (each * multiple) * multiple * BLOCK).min(MAX_VOCABULARY)
 }
 
-/// The first pass: which form of the kernel, as its place in [`SKYLINES`](crate::device::SKYLINES), and its grid. Rows are aligned if each begins at a
-/// multiple of 16 bytes. The more there is to read, the more steps a thread takes.
-pub(crate) fn skyline(form: Form, vocabulary: usize, is_aligned: bool) -> (usize, Grid) {
-    let blocks = pitch(vocabulary);
+/// The first pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Skyline {
+    /// Which form of the kernel, as its place in [`SKYLINES`](crate::device::SKYLINES).
+    pub place: usize,
+    /// Blocks of tokens that a warp takes together.
+    pub group: u32,
+    /// Blocks of threads of each row that make noise instead of reading.
+    pub dice: u32,
+    pub grid: Grid,
+}
+
+/// Rows are aligned if each begins at a multiple of 16 bytes. The more there is to read, the more steps a thread takes.
+pub(crate) fn skyline(form: Form, vocabulary: usize, is_aligned: bool) -> Skyline {
+    let blocks = vocabulary.div_ceil(BLOCK);
     let (place, steps) = match form.rows * blocks {
-        _ if !is_aligned => (6, 2),
-        0..=16_384 if form.has_edits => (4, 1),
-        _ if form.has_edits => (5, 4),
+        _ if !is_aligned => (9, 2),
+        0..=16_384 if form.has_edits => (7, 1),
+        _ if form.has_edits => (8, 4),
+        0..=16_384 if form.has_masks || form.has_sums => (4, 1),
+        16_385..=131_072 if form.has_masks || form.has_sums => (5, 4),
+        _ if form.has_masks || form.has_sums => (6, 8),
         0..=4096 => (0, 1),
         4097..=16_384 => (1, 2),
         16_385..=131_072 => (2, 4),
@@ -50,15 +68,17 @@ pub(crate) fn skyline(form: Form, vocabulary: usize, is_aligned: bool) -> (usize
     };
     // A warp takes two blocks of tokens a step.
     let each = THREADS as usize / 32 * 2 * steps;
-    let grid = Grid { blocks: (blocks.div_ceil(each) as u32, form.rows as u32), threads: THREADS, memory: 0 };
-    (place, grid)
+    let dice = if form.has_noise { pitch(vocabulary).div_ceil(NOISE) } else { 0 };
+    let reading = blocks.div_ceil(each);
+    let grid = Grid { blocks: ((dice + reading) as u32, form.rows as u32), threads: THREADS, memory: 0 };
+    Skyline { place, group: 2 * steps as u32, dice: dice as u32, grid }
 }
 
 /// The second pass: one block of threads a row.
 pub(crate) fn draw(rows: usize, vocabulary: usize) -> Grid {
-    let (each, more) = DRAW_MEMORY;
-    let memory = (each * pitch(vocabulary) + more) as u32;
-    Grid { blocks: (rows as u32, 1), threads: THREADS, memory }
+    let (each, multiple) = DRAW_MEMORY;
+    let memory = (each * pitch(vocabulary).next_multiple_of(multiple)) as u32;
+    Grid { blocks: (rows as u32, 1), threads: DRAW_THREADS, memory }
 }
 
 /// Logprobs.
@@ -78,33 +98,50 @@ mod tests {
 
     #[test]
     fn more_to_read_makes_longer_threads() {
-        let of = |rows, vocabulary, has_edits, is_aligned| {
-            let form = Form { rows, has_edits, has_reports: false };
-            let (place, grid) = skyline(form, vocabulary, is_aligned);
-            (SKYLINES[place], grid.blocks)
+        let of = |rows, vocabulary, form: Form, is_aligned| {
+            let skyline = skyline(Form { rows, ..form }, vocabulary, is_aligned);
+            (SKYLINES[skyline.place], skyline.group, skyline.grid.blocks)
         };
-        assert_eq!(of(1, 1, false, true), ("1", (1, 1)));
-        assert_eq!(of(1, 128_256, false, true), ("1", (126, 1)), "2004 blocks, 16 each");
-        assert_eq!(of(2, 131_072, false, true), ("1", (128, 2)), "4096");
-        assert_eq!(of(8, 128_256, false, true), ("2", (63, 8)));
-        assert_eq!(of(64, 128_256, false, true), ("4", (32, 64)));
-        assert_eq!(of(256, 128_256, false, true), ("8", (16, 256)));
-        assert_eq!(of(8, 128_256, true, true), ("edited_1", (126, 8)));
-        assert_eq!(of(9, 128_256, true, true), ("edited_4", (32, 9)));
-        assert_eq!(of(256, 128_256, false, false), ("any", (63, 256)));
-        assert_eq!(of(1, 128_256, true, false), ("any", (63, 1)));
+        let plain = Form::default();
+        assert_eq!(of(1, 1, plain, true), ("1", 2, (1, 1)));
+        assert_eq!(of(1, 128_256, plain, true), ("1", 2, (126, 1)), "2004 blocks, 16 each");
+        assert_eq!(of(2, 131_072, plain, true), ("1", 2, (128, 2)), "4096");
+        assert_eq!(of(8, 128_256, plain, true), ("2", 4, (63, 8)));
+        assert_eq!(of(64, 128_256, plain, true), ("4", 8, (32, 64)));
+        assert_eq!(of(256, 128_256, plain, true), ("8", 16, (16, 256)));
+        assert_eq!(of(256, 128_256, plain, false), ("any", 4, (63, 256)));
+        let edits = Form { has_edits: true, has_sums: true, ..plain };
+        assert_eq!(of(8, 128_256, edits, true), ("edited_1", 2, (126, 8)));
+        assert_eq!(of(9, 128_256, edits, true), ("edited_4", 8, (32, 9)));
+        assert_eq!(of(1, 128_256, edits, false), ("any", 4, (63, 1)));
+        for asks in [Form { has_sums: true, ..plain }, Form { has_masks: true, ..plain }] {
+            assert_eq!(of(1, 128_256, asks, true), ("summed_1", 2, (126, 1)));
+            assert_eq!(of(64, 128_256, asks, true), ("summed_4", 8, (32, 64)));
+            assert_eq!(of(256, 128_256, asks, true), ("summed_8", 16, (16, 256)));
+        }
+    }
+
+    #[test]
+    fn noise_has_threads_of_its_own() {
+        let form = Form { rows: 3, has_noise: true, ..Form::default() };
+        let of = |vocabulary| (skyline(form, vocabulary, true).dice, skyline(form, vocabulary, true).grid.blocks);
+        assert_eq!(of(64), (1, (2, 3)));
+        assert_eq!(of(65_536), (1, (1 + 64, 3)), "1024 blocks of tokens");
+        assert_eq!(of(65_537), (2, (2 + 65, 3)));
     }
 
     #[test]
     fn grids_cover_rows_and_vocabulary() {
-        assert_eq!(draw(3, 128_256), Grid { blocks: (3, 1), threads: 256, memory: 14 * 2004 + 16 });
+        assert_eq!((pitch(1), pitch(256), pitch(257)), (4, 4, 8));
+        assert_eq!(draw(3, 128_256), Grid { blocks: (3, 1), threads: 512, memory: 16 * 2048 });
+        assert_eq!(draw(1, 131_073).memory, 16 * 4096);
         assert_eq!(report(3, 8193).blocks, (2, 3));
         assert_eq!((append(64).blocks, append(65).blocks), ((1, 1), (2, 1)));
     }
 
     #[test]
     fn memory_limits_the_vocabulary() {
-        for vocabulary in [64, 128_256, 262_144] {
+        for vocabulary in [131_072, 262_144] {
             let memory = draw(1, vocabulary).memory as usize;
             assert_eq!(max_vocabulary(memory), vocabulary);
             assert!(max_vocabulary(memory - 1) < vocabulary);

@@ -23,6 +23,7 @@
 //! [`Batch::results`] waits and reads. What the device cannot draw yet is [`CudaError::Unsupported`]; [`check`] says so without a device.
 
 mod batch;
+mod copied;
 mod device;
 mod error;
 mod launch;
@@ -33,7 +34,8 @@ mod results;
 mod slots;
 mod stream;
 
-pub use batch::{Batch, Capacity, Form, Turn};
+pub use batch::{Batch, Capacity, Drawn, Form, Turn};
+pub use copied::Copied;
 pub use device::Device;
 pub use error::CudaError;
 pub use matrix::{Dtype, Logit, Mask, Matrix};

@@ -52,14 +52,18 @@ pub(crate) struct Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Sequence {
-    pub seed: u64,
+    pub allowed: u64,
+    pub touched: u64,
+    pub sum_scale: f32,
+    pub logprobs: u32,
+    pub logprobs_mode: u32,
     pub position: u32,
+    pub seed: u64,
     pub sequence: u32,
     pub round: u32,
-    pub is_greedy: u32,
     pub inverse: f64,
     pub scale: f32,
-    pub sum_scale: f32,
+    pub is_greedy: u32,
     pub stages: u32,
     pub is_plain: u32,
     pub stage: [Stage; STAGES],
@@ -76,11 +80,6 @@ pub(crate) struct Sequence {
     pub ends: u32,
     pub biases: u32,
     pub words: u32,
-    pub logprobs: u32,
-    pub logprobs_mode: u32,
-    pub reserved: [u32; 2],
-    pub allowed: u64,
-    pub touched: u64,
     pub counts: u64,
     pub history: u64,
     pub end_ids: u64,
@@ -142,14 +141,6 @@ pub(crate) struct Entry {
     pub value: f64,
 }
 
-/// What the first pass says of a block of tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Peak {
-    pub highest: f32,
-    pub luck: f32,
-}
-
 /// The one argument of all kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -163,9 +154,13 @@ pub(crate) struct Step {
     pub pitch: u32,
     pub width: u32,
     pub advances: u32,
-    pub reserved: u32,
+    pub group: u32,
+    pub dice: u32,
+    pub is_summed: u32,
     pub peaks: u64,
     pub sums: u64,
+    pub references: u64,
+    pub lucks: u64,
     pub raw_tops: u64,
     pub bad: u64,
     pub results: u64,
@@ -176,11 +171,10 @@ pub(crate) struct Step {
 // As kernels/record.cuh has them; the derives above refuse hidden padding.
 const _: () = {
     assert!(size_of::<Stage>() == 40);
-    assert!(size_of::<Sequence>() == 544);
+    assert!(size_of::<Sequence>() == 536);
     assert!(size_of::<Task>() == 24);
     assert!(size_of::<Outcome>() == 8);
     assert!(size_of::<Report>() == 72);
     assert!(size_of::<Entry>() == 16);
-    assert!(size_of::<Peak>() == 8);
-    assert!(size_of::<Step>() == 112);
+    assert!(size_of::<Step>() == 136);
 };

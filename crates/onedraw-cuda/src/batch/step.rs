@@ -20,6 +20,14 @@ pub struct Form {
     pub rows: usize,
     /// Whether a sequence edits single tokens, or reports logprobs of the row as it came.
     pub has_edits: bool,
+    /// Whether a row has a mask.
+    pub has_masks: bool,
+    /// Whether a sequence needs the masses of blocks, for top-p.
+    pub has_sums: bool,
+    /// Whether a sequence draws: none does where all are greedy.
+    pub has_noise: bool,
+    /// Whether a sequence has other stages than min-p, top-k and top-p.
+    pub has_others: bool,
     /// Whether a sequence reports logprobs.
     pub has_reports: bool,
 }
@@ -28,7 +36,18 @@ impl Form {
     fn add(&mut self, sequence: &Sequence) {
         let is_raw = LogprobsMode::ALL.get(sequence.logprobs_mode as usize).is_some_and(|mode| mode.is_raw());
         self.has_reports |= sequence.logprobs > 0;
+        self.has_masks |= sequence.allowed != 0;
+        self.has_sums |= sequence.sum_scale != 0.0;
+        self.has_noise |= sequence.is_greedy == 0;
+        self.has_others |= sequence.is_plain == 0;
         self.has_edits |= sequence.touched != 0 || (sequence.logprobs > 0 && is_raw);
+    }
+}
+
+impl Form {
+    /// Whether only tokens are asked for, of rows as they came, by stages that need no second look.
+    fn is_bare(&self) -> bool {
+        !(self.has_edits || self.has_masks || self.has_reports || self.has_others)
     }
 }
 
@@ -70,6 +89,7 @@ impl Batch {
             if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get(id)) {
                 task.slot = turn.sequence.slot();
                 task.mask = turn.mask.map_or(0, |mask| mask.address);
+                form.has_masks |= turn.mask.is_some();
                 form.add(&member.record);
             }
             tasks.push(task);
@@ -133,14 +153,15 @@ impl Batch {
         if form.rows == 0 {
             return Ok(());
         }
-        let (step, dtype) = (self.step(matrix), matrix.dtype);
-        let (place, grid) = launch::skyline(form, vocabulary, matrix.is_aligned());
+        let skyline = launch::skyline(form, vocabulary, matrix.is_aligned());
+        let (step, dtype) = (self.step(matrix, &skyline), matrix.dtype);
         let draw = launch::draw(form.rows, vocabulary);
         let report = launch::report(form.rows, vocabulary);
         // SAFETY: the arrays have room for that many rows, tasks name slots of the array, and the matrix is the caller's promise.
         unsafe {
-            self.device.launch(stream, Kernel::Skyline(dtype, place), grid, &step)?;
-            self.device.launch(stream, Kernel::Draw(dtype), draw, &step)?;
+            self.device.launch(stream, Kernel::Skyline(dtype, skyline.place), skyline.grid, &step)?;
+            let kernel = if form.is_bare() { Kernel::DrawBare(dtype) } else { Kernel::Draw(dtype) };
+            self.device.launch(stream, kernel, draw, &step)?;
             if form.has_reports {
                 self.device.launch(stream, Kernel::Report(dtype), report, &step)?;
             }
@@ -148,7 +169,7 @@ impl Batch {
         Ok(())
     }
 
-    fn step(&self, matrix: &Matrix<'_>) -> Step {
+    fn step(&self, matrix: &Matrix<'_>, skyline: &launch::Skyline) -> Step {
         Step {
             sequences: self.arrays.sequences.address(),
             tasks: self.tasks.address(),
@@ -159,9 +180,13 @@ impl Batch {
             pitch: launch::pitch(matrix.vocabulary) as u32,
             width: self.capacity.width() as u32,
             advances: 1,
-            reserved: 0,
+            group: skyline.group,
+            dice: skyline.dice,
+            is_summed: self.form.has_sums.into(),
             peaks: self.arrays.peaks.address(),
             sums: self.arrays.sums.address(),
+            references: self.arrays.references.address(),
+            lucks: self.arrays.lucks.address(),
             raw_tops: self.arrays.raw_tops.address(),
             bad: self.arrays.bad.address(),
             results: self.arrays.results.address(),

@@ -206,9 +206,11 @@ impl Chain {
         sequence.scale = self.temperature.softmax(0.0).scale;
         sequence.stages = self.stages.len() as u32;
         sequence.stage[..self.stages.len()].copy_from_slice(&self.stages);
-        let nucleus = self.stages.iter().find(|stage| stage.kind == StageKind::TopP as u32);
-        sequence.sum_scale = nucleus.map_or(0.0, |stage| stage.scale);
-        sequence.is_plain = (self.is_plain() && asks_only_the_row(params)).into();
+        let is_plain = self.is_plain() && asks_only_the_row(params);
+        sequence.is_plain = is_plain.into();
+        // After another truncation top-p sees another mass than the row's, which is summed then.
+        let nucleus = self.stages.first().filter(|stage| stage.kind == StageKind::TopP as u32);
+        sequence.sum_scale = nucleus.filter(|_| is_plain && !self.is_greedy).map_or(0.0, |stage| stage.scale);
         sequence.edits = self.edits.len() as u32;
         for (place, edit) in sequence.edit.iter_mut().zip(&self.edits) {
             *place = *edit as u32;

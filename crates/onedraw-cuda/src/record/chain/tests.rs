@@ -68,7 +68,7 @@ fn truncations_have_the_numbers_of_the_temperature_in_force() {
         assert_eq!((stage.inverse, stage.scale), (2.0, doubled));
     }
     let sequence = record.sequence;
-    assert_eq!((sequence.inverse, sequence.scale, sequence.sum_scale), (2.0, doubled, doubled));
+    assert_eq!((sequence.inverse, sequence.scale, sequence.sum_scale), (2.0, doubled, 0.0));
     assert_eq!(sequence.is_plain, 0);
 }
 
@@ -84,9 +84,22 @@ fn a_temperature_counts_from_where_it_stands() {
         [1.0, inverse, inverse * inverse]
     );
     assert_eq!(stages[2].scale, (std::f64::consts::LOG2_E / (0.3 * 0.3)) as f32);
-    assert_eq!(record.sequence.sum_scale, std::f32::consts::LOG2_E, "the first top-p's");
+    assert_eq!(record.sequence.sum_scale, 0.0, "the second top-p asks for another mass");
     assert_eq!(record.sequence.inverse, inverse * inverse);
     assert_eq!(record.sequence.is_plain, 0, "top-p stands twice");
+}
+
+#[test]
+fn masses_are_summed_where_top_p_sees_the_whole_row() {
+    let params = SamplingParams { temperature: 0.5, top_p: 0.5, top_k: 3, ..Default::default() };
+    let of = |order: &str, temperature| {
+        record(ordered(order, SamplingParams { temperature, ..params.clone() })).sequence.sum_scale
+    };
+    let doubled = (2.0 * std::f64::consts::LOG2_E) as f32;
+    assert_eq!(of("temperature,top_p,top_k", 0.5), doubled);
+    assert_eq!(of("top_p,temperature,top_k", 0.5), std::f32::consts::LOG2_E);
+    assert_eq!(of("temperature,top_k,top_p", 0.5), 0.0);
+    assert_eq!(of("temperature,top_p,top_k", 0.0), 0.0, "nothing is drawn");
 }
 
 #[test]
