@@ -11,7 +11,7 @@ pub(crate) fn check_kernel(kernel: Kernel) -> Result<()> {
     let supported = Kernel::ALL.iter().filter(|kernel| kernel.is_supported()).map(|kernel| kernel.name());
     let supported = supported.collect::<Vec<_>>().join(", ");
     match kernel {
-        Kernel::Cuda => bail!("--kernel: this build has no CUDA; supported here are {supported}"),
+        Kernel::Cuda => bail!("--kernel: cuda is for `onedraw sample` alone; supported here are {supported}"),
         other => bail!("--kernel: this CPU has no {}; supported here are {supported}", other.name()),
     }
 }

@@ -1,6 +1,7 @@
 //! Rows of logits in memory, in the dtype they came in.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 use half::{bf16, f16};
 use onedraw::Row;
@@ -63,7 +64,16 @@ impl Matrix {
     /// If there is no such row.
     pub fn row(&self, row: usize) -> Row<'_> {
         assert!(row < self.rows, "row {row} of {}", self.rows);
-        let range = row * self.vocabulary..(row + 1) * self.vocabulary;
+        self.rows_of(row..row + 1)
+    }
+
+    /// The logits of some rows, one row after the other.
+    ///
+    /// # Panics
+    ///
+    /// If there are no such rows.
+    pub(crate) fn rows_of(&self, rows: Range<usize>) -> Row<'_> {
+        let range = rows.start * self.vocabulary..rows.end * self.vocabulary;
         match &self.values {
             Values::F32(values) => Row::F32(&values[range]),
             Values::F16(values) => Row::F16(&values[range]),

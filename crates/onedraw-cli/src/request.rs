@@ -78,7 +78,7 @@ impl Requests {
     }
 
     /// Every different request, with the row it is named after.
-    fn all(&self) -> impl Iterator<Item = (Option<usize>, &Request)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<usize>, &Request)> {
         let (alike, each) = match self {
             Self::Alike(request) => (Some((None, request.as_ref())), [].as_slice()),
             Self::Each(requests) => (None, requests.as_slice()),

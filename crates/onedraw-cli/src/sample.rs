@@ -1,5 +1,7 @@
 //! `onedraw sample`: tokens from a file of logits.
 
+mod device;
+
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::PathBuf;
@@ -69,7 +71,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(..=1024))]
     threads: u16,
-    /// Instruction set: auto, scalar, sse, avx2, avx512, neon or cuda. Changes no token
+    /// Instruction set: auto, scalar, sse, avx2, avx512 or neon; cuda: the first GPU. Changes no token
     #[arg(long, value_name = "KERNEL", default_value = "auto")]
     kernel: Kernel,
     /// Split each row over so many ranks, as if the vocabulary were sharded. Changes no token
@@ -83,54 +85,44 @@ pub struct Arguments {
 
 /// Draws from every row and gives the exit code. Nothing is written before all arguments have been checked.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
-    check_kernel(arguments.kernel)?;
+    let on_device = arguments.kernel == Kernel::Cuda;
+    if !on_device {
+        check_kernel(arguments.kernel)?;
+    }
     let overrides = Overrides {
         logprobs: arguments.logprobs,
         logprobs_mode: arguments.logprobs_mode.clone(),
         order: arguments.order.clone(),
     };
     let requests = Requests::parse(arguments.params.as_deref(), &overrides)?;
+    let device = on_device.then(|| device::open(arguments, &requests)).transpose()?;
     let matrix = logits::load(&arguments.logits)?;
     requests.check(matrix.rows(), matrix.vocabulary(), arguments.draws)?;
     let mut printer = Printer::new(out, arguments.format, requests.has_sequences());
-    let batch = batch(arguments, matrix.rows() == 1 && !requests.has_sequences());
-    Job { arguments, requests: &requests, matrix: &matrix, batch }.run(&mut printer)
+    let asked = Asked { arguments, requests: &requests, matrix: &matrix };
+    match device {
+        Some(device) => device::run(asked, &device, &mut printer),
+        None => Job { asked, batch: batch(asked) }.run(&mut printer),
+    }
 }
 
-fn batch(arguments: &Arguments, is_one_sequence: bool) -> Batch {
-    let Arguments { threads, shards, kernel, .. } = arguments;
+fn batch(asked: Asked<'_>) -> Batch {
+    let Arguments { threads, shards, kernel, .. } = asked.arguments;
+    let is_one_sequence = asked.matrix.rows() == 1 && !asked.requests.has_sequences();
     // Threads share sequences; for a single one, starting them would take longer than the draw.
     let threads = if is_one_sequence { 1 } else { usize::from(*threads) };
     Batch::new().threads(threads).shards(*shards as usize).kernel(*kernel)
 }
 
-struct Job<'a> {
+/// What is asked for, checked.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
     arguments: &'a Arguments,
     requests: &'a Requests,
     matrix: &'a Matrix,
-    /// Empty between one group of rows and the next.
-    batch: Batch,
 }
 
-impl<'a> Job<'a> {
-    fn run(mut self, printer: &mut Printer<impl Write>) -> Result<u8> {
-        let mut all_good = true;
-        let mut start = 0;
-        while start < self.matrix.rows() {
-            let rows = self.next_rows(start);
-            start = rows.end;
-            all_good &= if self.arguments.distribution {
-                self.print_distributions(rows, printer)?
-            } else if self.arguments.explain {
-                self.print_explanations(rows, printer)?
-            } else {
-                self.print_draws(rows, printer)?
-            };
-            printer.flush()?;
-        }
-        Ok(if all_good { DONE } else { ROW_FAILED })
-    }
-
+impl Asked<'_> {
     /// The rows to do together from `start` on: at least one, and no more than memory should hold.
     fn next_rows(&self, start: usize) -> Range<usize> {
         let mut numbers = 0_u64;
@@ -160,48 +152,19 @@ impl<'a> Job<'a> {
         draws.saturating_mul(of_a_draw)
     }
 
-    /// Says whether every row had a distribution.
-    fn print_distributions(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
-        let steps = self.one_step_a_row(rows.clone())?;
-        let results = self.batch.distributions(&steps);
-        self.remove(&steps);
-        print_each(rows, &results, printer, Printer::distribution)
-    }
-
-    /// Says whether every row could be explained.
-    fn print_explanations(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
-        let steps = self.one_step_a_row(rows.clone())?;
-        let results = self.batch.explanations(&steps, TOKENS_NAMED);
-        self.remove(&steps);
-        print_each(rows, &results, printer, Printer::explanation)
-    }
-
-    /// The next step of each row's first sequence.
-    fn one_step_a_row(&mut self, rows: Range<usize>) -> Result<Vec<Step<'a>>> {
-        let mut steps = Vec::new();
-        for row in rows {
-            let params = SamplingParams { n: 1, ..self.requests.of(row).params.clone() };
-            steps.push(Step::new(self.batch.add(params)?, self.matrix.row(row)));
-        }
-        Ok(steps)
-    }
-
-    /// Says whether every row had its draws.
-    fn print_draws(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
-        let mut steps = Vec::new();
-        // Each row has one step a sequence, the rows' steps one after the other.
-        let mut steps_of = Vec::new();
-        for row in rows.clone() {
-            let first = steps.len();
-            let sequences = self.batch.add_all(self.requests.of(row).params.clone())?;
-            steps.extend(sequences.into_iter().map(|sequence| Step::new(sequence, self.matrix.row(row))));
-            steps_of.push(first..steps.len());
-        }
+    /// Prints the draws of the rows, which `peek` makes for all of them: `results_of` says which of its results are a row's. Says whether every row had its draws.
+    fn print_draws(
+        &self,
+        rows: Range<usize>,
+        results_of: &[Range<usize>],
+        mut peek: impl FnMut(u32) -> Result<Vec<Result<Sampled, RowError>>>,
+        printer: &mut Printer<impl Write>,
+    ) -> Result<bool> {
         let mut all_good = true;
         if rows.len() == 1 {
             // Nothing has to wait for another row, so any number of draws needs the memory of one.
             for draw in 0..self.arguments.draws {
-                let results = self.batch.peek(&steps, draw);
+                let results = peek(draw)?;
                 all_good = self.print_row(rows.start, [(draw, results.as_slice())], printer)?;
                 if !all_good {
                     break;
@@ -209,20 +172,13 @@ impl<'a> Job<'a> {
             }
         } else {
             let draws = 0..self.arguments.draws;
-            let results: Vec<_> = draws.map(|draw| (draw, self.batch.peek(&steps, draw))).collect();
-            for (row, range) in rows.zip(steps_of) {
+            let results = draws.map(|draw| Ok((draw, peek(draw)?))).collect::<Result<Vec<_>>>()?;
+            for (row, range) in rows.zip(results_of) {
                 let of_the_row = results.iter().map(|(draw, results)| (*draw, &results[range.clone()]));
                 all_good &= self.print_row(row, of_the_row, printer)?;
             }
         }
-        self.remove(&steps);
         Ok(all_good)
-    }
-
-    fn remove(&mut self, steps: &[Step<'_>]) {
-        for step in steps {
-            self.batch.remove(step.sequence);
-        }
     }
 
     /// Prints the draws of one row up to its first error, and says whether there was none.
@@ -245,6 +201,83 @@ impl<'a> Job<'a> {
             }
         }
         Ok(true)
+    }
+}
+
+struct Job<'a> {
+    asked: Asked<'a>,
+    /// Empty between one group of rows and the next.
+    batch: Batch,
+}
+
+impl<'a> Job<'a> {
+    fn run(mut self, printer: &mut Printer<impl Write>) -> Result<u8> {
+        let mut all_good = true;
+        let mut start = 0;
+        while start < self.asked.matrix.rows() {
+            let rows = self.asked.next_rows(start);
+            start = rows.end;
+            all_good &= if self.asked.arguments.distribution {
+                self.print_distributions(rows, printer)?
+            } else if self.asked.arguments.explain {
+                self.print_explanations(rows, printer)?
+            } else {
+                self.print_draws(rows, printer)?
+            };
+            printer.flush()?;
+        }
+        Ok(if all_good { DONE } else { ROW_FAILED })
+    }
+
+    /// Says whether every row had a distribution.
+    fn print_distributions(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
+        let steps = self.one_step_a_row(rows.clone())?;
+        let results = self.batch.distributions(&steps);
+        self.remove(&steps);
+        print_each(rows, &results, printer, Printer::distribution)
+    }
+
+    /// Says whether every row could be explained.
+    fn print_explanations(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
+        let steps = self.one_step_a_row(rows.clone())?;
+        let results = self.batch.explanations(&steps, TOKENS_NAMED);
+        self.remove(&steps);
+        print_each(rows, &results, printer, Printer::explanation)
+    }
+
+    /// The next step of each row's first sequence.
+    fn one_step_a_row(&mut self, rows: Range<usize>) -> Result<Vec<Step<'a>>> {
+        let mut steps = Vec::new();
+        for row in rows {
+            let params = SamplingParams { n: 1, ..self.asked.requests.of(row).params.clone() };
+            steps.push(Step::new(self.batch.add(params)?, self.asked.matrix.row(row)));
+        }
+        Ok(steps)
+    }
+
+    /// Says whether every row had its draws.
+    fn print_draws(&mut self, rows: Range<usize>, printer: &mut Printer<impl Write>) -> Result<bool> {
+        let mut steps = Vec::new();
+        // Each row has one step a sequence, the rows' steps one after the other.
+        let mut steps_of = Vec::new();
+        for row in rows.clone() {
+            let first = steps.len();
+            let sequences = self.batch.add_all(self.asked.requests.of(row).params.clone())?;
+            steps.extend(
+                sequences.into_iter().map(|sequence| Step::new(sequence, self.asked.matrix.row(row))),
+            );
+            steps_of.push(first..steps.len());
+        }
+        let (asked, batch) = (self.asked, &mut self.batch);
+        let all_good = asked.print_draws(rows, &steps_of, |draw| Ok(batch.peek(&steps, draw)), printer)?;
+        self.remove(&steps);
+        Ok(all_good)
+    }
+
+    fn remove(&mut self, steps: &[Step<'_>]) {
+        for step in steps {
+            self.batch.remove(step.sequence);
+        }
     }
 }
 

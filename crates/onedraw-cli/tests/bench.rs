@@ -78,7 +78,7 @@ fn bad_arguments() {
         (&["--vocabulary", "0"], "invalid value '0' for '--vocabulary <N>'"),
         (&["--vocabulary", "2000000"], "invalid value '2000000' for '--vocabulary <N>'"),
         (&["--kernel", "mmx"], "invalid value 'mmx' for '--kernel <KERNEL>'"),
-        (&["--kernel", "cuda"], "--kernel: this build has no CUDA"),
+        (&["--kernel", "cuda"], "--kernel: cuda is for `onedraw sample` alone; supported here are auto"),
         (&["--format", "xml"], "invalid value 'xml' for '--format <FORMAT>'"),
     ] {
         let run = onedraw(&[&["bench"], arguments].concat());

@@ -175,7 +175,6 @@ fn bad_arguments() {
         (["--threads", "100000"], "invalid value '100000' for '--threads <N>'"),
         (["--shards", "0"], "invalid value '0' for '--shards <N>'"),
         (["--kernel", "mmx"], "invalid value 'mmx' for '--kernel <KERNEL>'"),
-        (["--kernel", "cuda"], "--kernel: this build has no CUDA; supported here are auto, scalar"),
         (["--format", "xml"], "invalid value 'xml' for '--format <FORMAT>' [possible values: json, table]"),
     ] {
         let message = sample(&flags);

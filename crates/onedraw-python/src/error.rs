@@ -1,10 +1,11 @@
-//! Errors as Python sees them: subclasses of `ValueError` with the library's words.
+//! Errors as Python sees them: subclasses of `ValueError` with the library's words, and one of `RuntimeError` for devices.
 
 use onedraw::{ConstraintError, ParamError, RowError};
+use onedraw_cuda::CudaError;
 use onedraw_grammar::GrammarError;
 use onedraw_lm::{GenerateError, ModelError};
 use pyo3::create_exception;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -53,6 +54,12 @@ pub mod exceptions {
         OnedrawError,
         "A model that cannot be read, or not do what is asked."
     );
+    create_exception!(
+        onedraw,
+        CudaError,
+        PyRuntimeError,
+        "What cannot be drawn on a CUDA device, and why: no driver, no room, parameters that only the CPU knows."
+    );
 }
 
 /// Whatever can go wrong on the way.
@@ -64,6 +71,7 @@ pub enum Error {
     Grammar(GrammarError),
     Constraint(ConstraintError),
     Model(ModelError),
+    Cuda(CudaError),
     Python(PyErr),
 }
 
@@ -86,6 +94,16 @@ from! {
     ConstraintError => Constraint,
     ModelError => Model,
     PyErr => Python,
+}
+
+impl From<CudaError> for Error {
+    fn from(error: CudaError) -> Self {
+        match error {
+            CudaError::Params(error) => Self::Param(error),
+            CudaError::Row(error) => Self::Row(error),
+            other => Self::Cuda(other),
+        }
+    }
 }
 
 impl From<GenerateError> for Error {
@@ -121,6 +139,7 @@ impl From<Error> for PyErr {
             Error::Tensor(message) => python::TensorError::new_err(message),
             Error::Constraint(error) => python::ConstraintError::new_err(error.to_string()),
             Error::Model(error) => python::ModelError::new_err(error.to_string()),
+            Error::Cuda(error) => python::CudaError::new_err(error.to_string()),
             Error::Python(error) => error,
         }
     }

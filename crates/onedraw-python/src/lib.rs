@@ -1,11 +1,12 @@
 //! The Python package `onedraw`, as far as it is compiled: `onedraw._onedraw`. What is written in Python is beside it, in `python/onedraw`.
 //!
 //! A class here holds one of the library and says what it says: parameters come as keyword arguments (`params`, read by `value`), logits where they lie
-//! (`tensor`), errors go out as exceptions (`error`), and the interpreter is released while anything is computed (`guarded`).
+//! (`tensor`; on a CUDA device `cuda`), errors go out as exceptions (`error`), and the interpreter is released while anything is computed (`guarded`).
 
 mod batch;
 mod beam;
 mod contrast;
+mod cuda;
 mod display;
 mod error;
 mod explanation;
@@ -75,6 +76,7 @@ fn _onedraw(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<text::Generated>()?;
     module.add_class::<text::Event>()?;
     module.add_class::<text::RequestId>()?;
+    cuda::add_to(module)?;
     module.add("OnedrawError", py.get_type::<exceptions::OnedrawError>())?;
     module.add("ParamError", py.get_type::<exceptions::ParamError>())?;
     module.add("TensorError", py.get_type::<exceptions::TensorError>())?;
@@ -83,5 +85,6 @@ fn _onedraw(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("GrammarError", py.get_type::<exceptions::GrammarError>())?;
     module.add("ConstraintError", py.get_type::<exceptions::ConstraintError>())?;
     module.add("ModelError", py.get_type::<exceptions::ModelError>())?;
+    module.add("CudaError", py.get_type::<exceptions::CudaError>())?;
     Ok(())
 }

@@ -43,6 +43,12 @@ pub fn read(mask: Option<&Bound<'_, PyAny>>, vocabulary: usize) -> Result<Option
 
 /// Masks of several rows: None, or a list with an entry a row, each a mask or None.
 pub fn read_each(masks: Option<&Bound<'_, PyAny>>, rows: &[Row<'_>]) -> Result<Vec<Option<Vec<u32>>>> {
+    let masks = list(masks, rows.len())?;
+    masks.iter().zip(rows).map(|(mask, row)| read(Some(mask), row.len())).collect()
+}
+
+/// The masks of so many rows as they come; none if there are none.
+pub fn list<'py>(masks: Option<&Bound<'py, PyAny>>, rows: usize) -> Result<Vec<Bound<'py, PyAny>>> {
     let Some(masks) = masks.filter(|masks| !masks.is_none()) else { return Ok(Vec::new()) };
     let list = masks.try_iter().map_err(|_| {
         PyTypeError::new_err(format!(
@@ -51,12 +57,11 @@ pub fn read_each(masks: Option<&Bound<'_, PyAny>>, rows: &[Row<'_>]) -> Result<V
         ))
     })?;
     let masks = list.collect::<PyResult<Vec<_>>>()?;
-    if masks.len() != rows.len() {
+    if masks.len() != rows {
         return Err(Error::Tensor(format!(
-            "there are {} masks for {} rows; give one a row, or None",
-            masks.len(),
-            rows.len()
+            "there are {} masks for {rows} rows; give one a row, or None",
+            masks.len()
         )));
     }
-    masks.iter().zip(rows).map(|(mask, row)| read(Some(mask), row.len())).collect()
+    Ok(masks)
 }

@@ -6,12 +6,13 @@ use onedraw::{Batch, ParamError, RowError, SamplingParams as Params, SequenceId,
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::{Result, row_error, rows_error};
+use crate::cuda::stream::Handle;
+use crate::error::{Error, Result, row_error, rows_error};
 use crate::explanation::Explanation;
 use crate::guarded::released;
 use crate::result::{Distribution, Sampled, Samples};
 use crate::tensor::Logits;
-use crate::{mask, params};
+use crate::{cuda, mask, params, tensor};
 
 thread_local! {
     /// Each thread's memory. A stage written in Python may draw, too, in the middle of a draw: then there is none here, and it takes a new one.
@@ -78,8 +79,8 @@ fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<
 
 /// Draws a token: a `Sampled` for one row of logits, `Samples` for rows or where `n` is above 1.
 ///
-/// `logits` is a NumPy array or any tensor with `__dlpack__` on the CPU, float32, float16 or bfloat16, [V] or [B, V], read where it lies; or a list of
-/// numbers. `params` are `SamplingParams`, a dict, a preset's name, or a list of one a row; keyword arguments go before them. `mask` is a grammar's: a mask, or for
+/// `logits` is a NumPy array or any tensor with `__dlpack__`, float32, float16 or bfloat16, [V] or [B, V], read where it lies; or a list of numbers. A tensor on
+/// a CUDA device is drawn there, on `stream` (by default the library's current one; see `onedraw.cuda`). `params` are `SamplingParams`, a dict, a preset's name, or a list of one a row; keyword arguments go before them. `mask` is a grammar's: a mask, or for
 /// rows a list of them. Rows that cannot be sampled raise `RowsError`, which carries the results of the others.
 ///
 /// >>> import onedraw, numpy as np
@@ -89,14 +90,25 @@ fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<
 /// >>> onedraw.sample(logits, "deterministic", logprobs=0, seed=0)
 /// Sampled(token=2, logprob=-0.2293, probability=0.7951, rank=1, seed=0, position=0)
 #[pyfunction]
-#[pyo3(signature = (logits, params=None, *, mask=None, **parameters))]
+#[pyo3(signature = (logits, params=None, *, mask=None, stream=None, **parameters))]
 pub fn sample<'py>(
     logits: &Bound<'py, PyAny>,
     params: Option<&Bound<'py, PyAny>>,
     mask: Option<&Bound<'py, PyAny>>,
+    stream: Option<&Bound<'py, PyAny>>,
     parameters: Option<&Bound<'py, PyDict>>,
 ) -> Result<Bound<'py, PyAny>> {
     let py = logits.py();
+    if let Some((request, ordinal)) = tensor::on_cuda(logits)? {
+        let device = cuda::device::open(py, ordinal)?;
+        let stream = Handle::of(stream, logits, ordinal)?;
+        let tensor = cuda::tensor::Tensor::read(request, logits, stream)?;
+        let params = params::read_each(py, params, parameters, tensor.rows())?;
+        return cuda::once::sample(py, &device, stream, &tensor, &params, mask);
+    }
+    if stream.is_some_and(|stream| !stream.is_none()) {
+        return Err(Error::Tensor("a stream is for logits on a CUDA device; these are elsewhere".into()));
+    }
     let logits = Logits::read(logits)?;
     let params = params::read_each(py, params, parameters, logits.len())?;
     let is_one = logits.is_row && params.iter().all(|params| params.n == 1);
@@ -153,7 +165,8 @@ pub fn explain<'py>(
     })
 }
 
-fn one<T>(mut results: Vec<std::result::Result<T, RowError>>) -> Result<T> {
+/// The one result there is.
+pub fn one<T>(mut results: Vec<std::result::Result<T, RowError>>) -> Result<T> {
     match results.pop() {
         Some(result) => Ok(result.map_err(|error| row_error(&error))?),
         None => Err(RowError::EmptyRow.into()),

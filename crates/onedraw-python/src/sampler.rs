@@ -66,6 +66,10 @@ pub fn kernel(name: &str) -> Result<Kernel> {
     let kernel: Kernel = name.parse()?;
     match kernel.is_supported() {
         true => Ok(kernel),
+        false if kernel == Kernel::Cuda => {
+            let message = "cuda is no instruction set of this machine: onedraw.cuda.Batch draws on a device";
+            Err(ParamError::new("kernel", message).into())
+        }
         false => {
             Err(ParamError::new("kernel", format!("this machine or this build cannot run {name}")).into())
         }

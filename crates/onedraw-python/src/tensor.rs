@@ -36,15 +36,15 @@ enum Owner {
     Numbers { _numbers: Arc<Vec<f32>> },
 }
 
-/// Where rows lie.
+/// Where rows lie, on the CPU or on a device.
 #[derive(Clone, Copy)]
-struct View {
-    first: *const u8,
-    element: Element,
-    rows: usize,
-    vocabulary: usize,
+pub struct View {
+    pub first: *const u8,
+    pub element: Element,
+    pub rows: usize,
+    pub vocabulary: usize,
     /// Bytes from one row to the next; may be negative, or 0.
-    stride: isize,
+    pub stride: isize,
 }
 
 // SAFETY: a view only reads, and its owner, which outlives it, keeps the memory.
@@ -54,14 +54,15 @@ unsafe impl Sync for View {}
 
 /// The types of logits.
 #[derive(Clone, Copy)]
-enum Element {
+pub enum Element {
     F32,
     F16,
     Bf16,
 }
 
 impl Element {
-    fn size(self) -> isize {
+    /// Bytes of a logit.
+    pub fn size(self) -> isize {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
@@ -193,55 +194,14 @@ impl Tensor {
     }
 
     fn of_dlpack(object: &Bound<'_, PyAny>) -> Result<Self> {
-        // Some libraries send the way through their own code along, after the first line.
-        let unreadable = |error: PyErr| {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or_default();
-            Error::Tensor(format!(
-                "the tensor cannot be read through DLPack: {line}; a dense tensor on the CPU can: .detach(), .to_dense(), .cpu()"
-            ))
-        };
         let request = ImportRequest::new(object.as_borrowed()).map_err(unreadable)?;
         if let Ok(device) = request.device() {
             on_cpu(device.device_type, device.device_id)?;
         }
         let tensor = request.import(None, None).map_err(unreadable)?;
-        let invalid = |error: dlpark::tensor::Error| {
-            Error::Tensor(format!("the tensor cannot be read through DLPack: {error}"))
-        };
-        let described = tensor.validate().map_err(invalid)?;
-        on_cpu(described.device().device_type, described.device().device_id)?;
-        let element = match described.dtype() {
-            DLDataType::F32 => Element::F32,
-            DLDataType::F16 => Element::F16,
-            DLDataType::BF16 => Element::Bf16,
-            _ => {
-                let name = object
-                    .getattr("dtype")
-                    .map_or_else(|_| "another type".to_owned(), |dtype| dtype.to_string());
-                return Err(wrong_dtype(name.trim_start_matches("torch.")));
-            }
-        };
-        let size = element.size();
-        let shape: Vec<usize> =
-            described.shape().iter().map(|&length| usize::try_from(length).unwrap_or(0)).collect();
-        let strides: Vec<isize> = described
-            .strides_or_compact()
-            .map_err(invalid)?
-            .iter()
-            .map(|&stride| isize::try_from(stride).unwrap_or(0) * size)
-            .collect();
-        // SAFETY: the tensor is on the CPU and was validated, so its offset stays within its memory.
-        let first = unsafe { described.offset_bytes_ptr() }.map_err(invalid)?;
-        // Where there is nothing to read, there may be no address either.
-        let is_empty = shape.contains(&0);
-        if !is_empty && first.align_offset(size as usize) != 0 {
-            return Err(Error::Tensor(
-                "the logits do not lie at addresses that can be read; copy the tensor".into(),
-            ));
-        }
-        let view = View::new(first, element, &shape, &strides, "logits.contiguous()")?;
-        let is_row = shape.len() == 1;
+        let device = tensor.validate().map_err(invalid)?.device();
+        on_cpu(device.device_type, device.device_id)?;
+        let (view, is_row) = described(object, &tensor)?;
         Ok(Self { view, is_row, _owner: Owner::Dlpack { _tensor: tensor } })
     }
 
@@ -317,11 +277,67 @@ impl View {
     }
 }
 
+/// What a tensor of any device says of itself, and whether it is one row.
+pub fn described(object: &Bound<'_, PyAny>, tensor: &ImportedDlpack) -> Result<(View, bool)> {
+    let described = tensor.validate().map_err(invalid)?;
+    let element = match described.dtype() {
+        DLDataType::F32 => Element::F32,
+        DLDataType::F16 => Element::F16,
+        DLDataType::BF16 => Element::Bf16,
+        _ => {
+            let name =
+                object.getattr("dtype").map_or_else(|_| "another type".to_owned(), |dtype| dtype.to_string());
+            return Err(wrong_dtype(name.trim_start_matches("torch.")));
+        }
+    };
+    let size = element.size();
+    let shape: Vec<usize> =
+        described.shape().iter().map(|&length| usize::try_from(length).unwrap_or(0)).collect();
+    let strides = described.strides_or_compact().map_err(invalid)?;
+    let strides: Vec<isize> =
+        strides.iter().map(|&stride| isize::try_from(stride).unwrap_or(0) * size).collect();
+    // SAFETY: the tensor was validated, so its offset stays within its memory.
+    let first = unsafe { described.offset_bytes_ptr() }.map_err(invalid)?;
+    // Where there is nothing to read, there may be no address either.
+    let is_empty = shape.contains(&0);
+    if !is_empty && first.align_offset(size as usize) != 0 {
+        return Err(Error::Tensor(
+            "the logits do not lie at addresses that can be read; copy the tensor".into(),
+        ));
+    }
+    let view = View::new(first, element, &shape, &strides, "logits.contiguous()")?;
+    Ok((view, shape.len() == 1))
+}
+
+/// The way to a tensor on a CUDA device, and the device's number; `None` for whatever is elsewhere.
+pub fn on_cuda<'py>(object: &Bound<'py, PyAny>) -> Result<Option<(ImportRequest<'py>, usize)>> {
+    if object.is_instance_of::<PyUntypedArray>() || !object.hasattr("__dlpack_device__")? {
+        return Ok(None);
+    }
+    let request = ImportRequest::new(object.as_borrowed()).map_err(unreadable)?;
+    let Ok(device) = request.device() else { return Ok(None) };
+    let is_cuda = matches!(device.device_type, DLDeviceType::CUDA | DLDeviceType::CUDAMANAGED);
+    Ok(usize::try_from(device.device_id).ok().filter(|_| is_cuda).map(|ordinal| (request, ordinal)))
+}
+
+/// Some libraries send the way through their own code along, after the first line.
+pub fn unreadable(error: PyErr) -> Error {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    Error::Tensor(format!(
+        "the tensor cannot be read through DLPack: {line}; a dense tensor on the CPU can: .detach(), .to_dense(), .cpu()"
+    ))
+}
+
+fn invalid(error: dlpark::tensor::Error) -> Error {
+    Error::Tensor(format!("the tensor cannot be read through DLPack: {error}"))
+}
+
 fn on_cpu(kind: DLDeviceType, id: i32) -> Result<()> {
     match kind {
         DLDeviceType::CPU | DLDeviceType::CUDAHOST => Ok(()),
         DLDeviceType::CUDA => Err(Error::Tensor(format!(
-            "the logits are on the CUDA device {id}, and this build of onedraw has no CUDA backend; move them with .cpu()"
+            "the logits are on the CUDA device {id}: onedraw.cuda.Batch draws there, and onedraw.sample from one tensor; for anything else move them with .cpu()"
         ))),
         other => Err(Error::Tensor(format!(
             "the logits are on a device (DLPack's type {}) that onedraw does not read; move them to the CPU",

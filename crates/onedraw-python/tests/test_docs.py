@@ -74,6 +74,11 @@ def test_everything_public_is_documented() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_give_what_they_say(name: str) -> None:
+    if f"{name}.".startswith("onedraw.cuda.") and "torch" in TEXTS[name]:
+        if why_not := onedraw.cuda.why_not():
+            pytest.skip(why_not)
+        if not pytest.importorskip("torch").cuda.is_available():
+            pytest.skip("this PyTorch has no CUDA")
     # As doctest does it, an example has the names of its module.
     module = next(module for module in reversed(list(modules())) if f"{name}.".startswith(f"{module.__name__}."))
     test = doctest.DocTest(EXAMPLES[name], dict(vars(module)), name, None, None, TEXTS[name])

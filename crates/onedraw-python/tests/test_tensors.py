@@ -137,7 +137,6 @@ def test_numbers_in_a_list() -> None:
         (np.zeros(8, "f4")[::-1], "do not lie one after the other (-4 bytes apart, not 4)"),
         (np.frombuffer(bytes(17), "u1")[1:].view("f4"), "the logits do not lie at addresses that can be read; copy them with .copy()"),
         (Capsule(np.zeros(8, "f4")[::2]), "do not lie one after the other (8 bytes apart, not 4); make them so with logits.contiguous()"),
-        (Capsule(np.zeros(4, "f4"), (2, 0)), "the logits are on the CUDA device 0, and this build of onedraw has no CUDA backend; move them with .cpu()"),
         (Capsule(np.zeros(4, "f4"), (8, 0)), "the logits are on a device (DLPack's type 8) that onedraw does not read; move them to the CPU"),
         (Capsule(np.zeros(4)), "logits are float32, float16 or bfloat16, not another type"),
         ("logits", "logits are a NumPy array, a tensor with __dlpack__ or a list of numbers, not an object of the type str"),

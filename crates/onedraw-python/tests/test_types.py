@@ -18,17 +18,18 @@ import onedraw
 CRATE = Path(__file__).resolve().parents[1]
 PACKAGE = CRATE / "python" / "onedraw"
 
-# Stubtest leaves a class that is written in another stub to that stub's own turn, for which it needs a module at run time: without this one it would say
-# nothing of any class in `_decoding.pyi`. The names are those that `_onedraw.pyi` takes from there.
+# Stubtest leaves a class that is written in another stub to that stub's own turn, for which it needs a module at run time: without these it would say
+# nothing of any class in `_decoding.pyi` and `_cuda.pyi`. The names are those that `_onedraw.pyi` takes from there.
 STUBTEST = """
 import ast, sys, types
 import onedraw._onedraw
 from mypy import stubtest
 
 tree = ast.parse(open(sys.argv.pop(1), encoding="utf-8").read())
-(taken,) = (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "_decoding")
-decoding = sys.modules["onedraw._decoding"] = types.ModuleType("onedraw._decoding")
-vars(decoding).update((name.name, getattr(onedraw._onedraw, name.name)) for name in taken.names)
+for stub in ("_decoding", "_cuda"):
+    (taken,) = (node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == stub)
+    module = sys.modules[f"onedraw.{stub}"] = types.ModuleType(f"onedraw.{stub}")
+    vars(module).update((name.name, getattr(onedraw._onedraw, name.name)) for name in taken.names)
 sys.exit(stubtest.main())
 """
 
@@ -54,6 +55,8 @@ onedraw.sample(row).token  # union-attr
 onedraw.sample([row]).token  # attr-defined
 onedraw.Batch().sample(3, row)  # call-overload
 onedraw.Batch().add(unknown=1)  # call-arg
+onedraw.cuda.Batch("large")  # arg-type
+onedraw.cuda.Batch(8).launch(row, stream="fast")  # arg-type
 onedraw.Edit("edit", lambda view: "no")  # arg-type, return-value
 onedraw.Draft.chain("abc")  # arg-type
 onedraw.Generator(verify="maybe")  # arg-type
@@ -74,7 +77,7 @@ def run(*arguments: str | Path, cache: Path) -> subprocess.CompletedProcess[str]
 def stubtest(package: Path, settings: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     """Holds the types of a package against the compiled module."""
     options = ("--concise", "--mypy-config-file", settings)
-    return run("-c", STUBTEST, package / "_onedraw.pyi", "onedraw._onedraw", "onedraw._decoding", *options, cache=cache)
+    return run("-c", STUBTEST, package / "_onedraw.pyi", "onedraw._onedraw", "onedraw._decoding", "onedraw._cuda", *options, cache=cache)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +91,7 @@ def test_the_types_are_those_of_the_compiled_module(cache: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_types_that_are_not_are_found_in_both_files(cache: Path, tmp_path: Path) -> None:
+def test_types_that_are_not_are_found_in_every_file(cache: Path, tmp_path: Path) -> None:
     package = tmp_path / "onedraw"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
     settings = tmp_path / "mypy.ini"
@@ -97,6 +100,7 @@ def test_types_that_are_not_are_found_in_both_files(cache: Path, tmp_path: Path)
         ("_onedraw.pyi", "def dense(self, vocabulary: int)", "def dense(self, size: int)"),
         ("_decoding.pyi", "def held_back(self)", "def withheld(self)"),
         ("_decoding.pyi", "def is_special(self, token: Token)", "def is_special(self)"),
+        ("_cuda.pyi", "def seed(self, sequence: CudaSequenceId)", "def seed(self)"),
     ]
     for name, right, wrong in changes:
         text = (package / name).read_text(encoding="utf-8")
@@ -105,6 +109,7 @@ def test_types_that_are_not_are_found_in_both_files(cache: Path, tmp_path: Path)
     ran = stubtest(package, settings, cache)
     found = {line.split(" ", 1)[0].removeprefix("onedraw.") for line in ran.stdout.splitlines()}
     expected = {"_onedraw.Distribution.dense", "_decoding.StopMatcher.held_back", "_decoding.StopMatcher.withheld", "_decoding.Tokenizer.is_special"}
+    expected |= {"_cuda.CudaBatch.seed"}
     assert found == expected, ran.stdout + ran.stderr
 
 

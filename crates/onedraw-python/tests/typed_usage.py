@@ -224,6 +224,20 @@ def texts() -> None:
     assert_type(generator.logits("Once").shape, tuple[int, int])
 
 
+def devices() -> None:
+    assert_type(onedraw.cuda.is_available(), bool)
+    if onedraw.cuda.why_not() is not None:
+        return
+    batch = onedraw.cuda.Batch(vocabulary=50, sequences=2, rows=2, logprobs=1)
+    first = batch.add("precise", seed=1)
+    assert_type(first, onedraw.cuda.SequenceId)
+    batch.prepare([first, *batch.add_all(n=1)], masks=[None, np.ones(50, dtype=np.bool_)], stream=0)
+    batch.accept(first, 3)
+    assert_type(batch.position(first), int)
+    assert_type(batch.tokens, onedraw.cuda.DeviceArray)
+    assert_type(batch.tokens.shape, tuple[int])
+
+
 def errors() -> None:
     try:
         onedraw.SamplingParams(top_p=1.5)
@@ -241,7 +255,7 @@ def errors() -> None:
 
 
 def main() -> None:
-    for part in (single_calls, parameters, stages, samplers, batches, decode_loops, texts, errors):
+    for part in (single_calls, parameters, stages, samplers, batches, decode_loops, texts, devices, errors):
         part()
 
 

@@ -68,6 +68,12 @@ pub fn any_params(random: &mut SplitMix64, vocabulary: usize) -> SamplingParams 
     params
 }
 
+/// The same with min-p, top-k and top-p alone, and nothing to report.
+pub fn plain(params: &SamplingParams) -> SamplingParams {
+    let SamplingParams { temperature, top_k, top_p, min_p, seed, .. } = *params;
+    SamplingParams { temperature, top_k, top_p, min_p, seed, ..Default::default() }
+}
+
 pub fn set_truncations(params: &mut SamplingParams, random: &mut SplitMix64, vocabulary: usize) {
     let often = |random: &mut SplitMix64| by_chance(random, 0.4);
     let rarely = |random: &mut SplitMix64| by_chance(random, 0.1);

@@ -1,5 +1,7 @@
 //! Random sequences and rows, and a batch on the device beside one on the CPU.
 #![allow(unsafe_code)]
+// Each test file uses its part.
+#![allow(dead_code)]
 
 pub mod cases;
 pub mod twins;
@@ -75,6 +77,15 @@ impl Rows {
             Self::F32(rows) => Row::from(&rows[i][..]),
             Self::F16(rows) => Row::from(&rows[i][..]),
             Self::BF16(rows) => Row::from(&rows[i][..]),
+        }
+    }
+
+    /// Some of them, in this order.
+    pub fn pick(&self, order: &[usize]) -> Self {
+        match self {
+            Self::F32(rows) => Self::F32(order.iter().map(|&i| rows[i].clone()).collect()),
+            Self::F16(rows) => Self::F16(order.iter().map(|&i| rows[i].clone()).collect()),
+            Self::BF16(rows) => Self::BF16(order.iter().map(|&i| rows[i].clone()).collect()),
         }
     }
 

@@ -22,6 +22,11 @@ impl Twins {
         Self { device: device.clone(), gpu, cpu: onedraw::Batch::new() }
     }
 
+    /// Rows of the CPU on all its cores.
+    pub fn on_all_cores(self) -> Self {
+        Self { cpu: self.cpu.threads(0), ..self }
+    }
+
     /// The seed must be set: each side would draw its own.
     pub fn add(&mut self, params: &SamplingParams) -> Pair {
         let gpu = self.gpu.add(params).unwrap_or_else(|error| panic!("{error}: {params:?}"));

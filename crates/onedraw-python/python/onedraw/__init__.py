@@ -11,12 +11,12 @@ Sampled(token=2, seed=42, position=0)
 
 Where to look: `sample`, `distribution` and `explain` for single calls, `Sampler` for one sequence with its history, `Batch` for many; `SamplingParams` and `presets`
 for what can be asked; `Edit` and `Truncation` for stages of your own; `StopMatcher`, `Grammar`, `BeamSearch` and `Draft` for decode loops; `Generator` for texts of a
-model. `onedraw.transformers` draws for models of Hugging Face's library, `onedraw.plot` paints distributions; both need extras.
+model. `onedraw.cuda` draws on CUDA devices. `onedraw.transformers` draws for models of Hugging Face's library, `onedraw.plot` paints distributions; both need extras.
 """
 
 from collections.abc import Sequence as _Sequence
 
-from . import presets
+from . import cuda, presets
 from ._onedraw import (
     Batch,
     Beam,
@@ -24,6 +24,7 @@ from ._onedraw import (
     Candidate,
     ConstraintError,
     Contrast,
+    CudaError,
     Distribution,
     Draft,
     Edit,
@@ -77,6 +78,7 @@ __all__ = [
     "Candidate",
     "ConstraintError",
     "Contrast",
+    "CudaError",
     "Distribution",
     "Draft",
     "Edit",
@@ -117,6 +119,7 @@ __all__ = [
     "View",
     "Vocabulary",
     "__version__",
+    "cuda",
     "distribution",
     "explain",
     "order",

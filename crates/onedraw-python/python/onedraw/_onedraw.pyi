@@ -1,4 +1,4 @@
-"""From logits to a token: the compiled part of onedraw. What decode loops need and the models' texts are in `_decoding`."""
+"""From logits to a token: the compiled part of onedraw. What decode loops need and the models' texts are in `_decoding`, devices in `_cuda`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, SupportsIndex, final, overload
@@ -7,22 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, Unpack
 
+from ._cuda import CudaArray, CudaBatch, CudaSequenceId, cuda_is_available, cuda_why_not
 from ._decoding import (
     Beam, BeamSearch, Contrast, Draft, Event, Expansion, Generated, Generator, Grammar, Guess, Hypothesis, Matcher,
     Progress, RequestId, Rewind, Runner, StopMatcher, Stream, Tokenizer, Utf8Stream, Verdict, Vocabulary,
 )
 from ._types import (
-    Change, EachParams, Kernel, Logits, LogprobsMode, Mask, Masks, Parameters, Params, PenaltyScope, Row, Source, Stage,
-    Token, Tokens, Verify,
+    Change, CudaMask, CudaMasks, CudaStream, EachParams, Kernel, Logits, LogprobsMode, Mask, Masks, Parameters, Params,
+    PenaltyScope, Row, Source, Stage, Token, Tokens, Verify,
 )
 
 __all__ = [
-    "__version__", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "Distribution",
-    "distribution", "Draft", "Edit", "Event", "Expansion", "explain", "Explanation", "Generated", "Generator",
-    "Grammar", "GrammarError", "Guess", "Hypothesis", "Matcher", "ModelError", "OnedrawError", "order", "ParamError",
-    "PRESETS", "Progress", "Report", "RequestId", "Rewind", "RowError", "RowsError", "Runner", "sample", "Sampled",
-    "Sampler", "Samples", "SamplingParams", "SequenceId", "StageEffect", "StopMatcher", "Stream", "TensorError",
-    "Tokenizer", "TokenLogprob", "Truncation", "Utf8Stream", "Verdict", "View", "Vocabulary",
+    "__version__", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "CudaArray", "CudaBatch",
+    "CudaError", "CudaSequenceId", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit",
+    "Event", "Expansion", "explain", "Explanation", "Generated", "Generator", "Grammar", "GrammarError", "Guess",
+    "Hypothesis", "Matcher", "ModelError", "OnedrawError", "order", "ParamError", "PRESETS", "Progress", "Report",
+    "RequestId", "Rewind", "RowError", "RowsError", "Runner", "sample", "Sampled", "Sampler", "Samples",
+    "SamplingParams", "SequenceId", "StageEffect", "StopMatcher", "Stream", "TensorError", "Tokenizer", "TokenLogprob",
+    "Truncation", "Utf8Stream", "Verdict", "View", "Vocabulary",
 ]
 
 __version__: str
@@ -59,12 +61,20 @@ class ConstraintError(OnedrawError):
 class ModelError(OnedrawError):
     """A model that cannot be read, or not do what is asked."""
 
+class CudaError(RuntimeError):
+    """What cannot be drawn on a CUDA device, and why: no driver, no room, parameters that only the CPU knows."""
+
 @overload
 def sample(logits: Sequence[Row], params: EachParams = None, *, mask: Masks | None = None, **parameters: Unpack[Parameters]) -> Samples:
-    """Draws a token: a `Sampled` for one row of logits, `Samples` for rows or where `n` is above 1."""
+    """Draws a token: a `Sampled` for one row of logits, `Samples` for rows or where `n` is above 1. On a CUDA device it draws there, on `stream`."""
 @overload
 def sample(
-    logits: Logits, params: EachParams = None, *, mask: Mask | Masks | None = None, **parameters: Unpack[Parameters]
+    logits: Logits,
+    params: EachParams = None,
+    *,
+    mask: CudaMask | CudaMasks | None = None,
+    stream: CudaStream | None = None,
+    **parameters: Unpack[Parameters],
 ) -> Sampled | Samples: ...
 @overload
 def distribution(

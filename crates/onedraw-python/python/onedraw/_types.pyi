@@ -10,15 +10,34 @@ from numpy.typing import NDArray
 from ._onedraw import Edit, SamplingParams, Truncation
 
 class SupportsDLPack(Protocol):
-    """A tensor of PyTorch, JAX and others, on the CPU."""
+    """A tensor of PyTorch, JAX and others."""
     # Libraries differ in what it takes.
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class HasCudaStream(Protocol):
+    """A stream of PyTorch."""
+    @property
+    def cuda_stream(self) -> int: ...
+
+class HasPointer(Protocol):
+    """A stream of CuPy."""
+    @property
+    def ptr(self) -> int: ...
+
+class SupportsCudaStream(Protocol):
+    """A stream of any library that follows the protocol."""
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+
+CudaStream: TypeAlias = int | HasCudaStream | HasPointer | SupportsCudaStream
 
 # Arrays have `__dlpack__` too, so one of another dtype passes here and raises `TensorError` when it is read.
 Row: TypeAlias = NDArray[np.float32] | NDArray[np.float16] | SupportsDLPack | Sequence[float]
 Logits: TypeAlias = Row | Sequence[Row]
 Mask: TypeAlias = NDArray[np.uint32] | NDArray[np.int32] | NDArray[np.bool_] | Sequence[bool]
 Masks: TypeAlias = Iterable[Mask | None]
+# On a device a mask is int32 words.
+CudaMask: TypeAlias = Mask | SupportsDLPack
+CudaMasks: TypeAlias = Iterable[CudaMask | None] | SupportsDLPack
 
 Int: TypeAlias = int | np.integer[Any]
 Float: TypeAlias = float | np.floating[Any] | np.integer[Any]

@@ -1,0 +1,25 @@
+"""Draws on CUDA devices: logits stay where the model wrote them, and so do the drawn tokens. One seed, one draw: it is the one of the CPU.
+
+`onedraw.sample` takes a tensor on a device as it takes any other. `Batch` holds sequences there, with their histories; its `sample` is made of `prepare`, `launch` and
+`results`, of which `launch` waits for nobody and may stand in a CUDA graph. The package builds and runs without CUDA: `why_not` says what is missing.
+
+>>> import onedraw.cuda, torch
+>>> batch = onedraw.cuda.Batch(vocabulary=4)
+>>> logits = torch.tensor([[1.5, 0.2, 3.1, -4.0]], device="cuda")
+>>> batch.prepare([batch.add(temperature=0.8, top_p=0.9, seed=42)])
+>>> batch.launch(logits)
+>>> torch.from_dlpack(batch.tokens).tolist()
+[2]
+>>> batch.results()
+Samples(1 rows, tokens=[2])
+
+What the device cannot draw yet is a `CudaError` that names it; draw such rows on the CPU.
+"""
+
+from ._onedraw import CudaArray as DeviceArray
+from ._onedraw import CudaBatch as Batch
+from ._onedraw import CudaSequenceId as SequenceId
+from ._onedraw import cuda_is_available as is_available
+from ._onedraw import cuda_why_not as why_not
+
+__all__ = ["Batch", "DeviceArray", "SequenceId", "is_available", "why_not"]

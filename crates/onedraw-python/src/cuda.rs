@@ -1,0 +1,40 @@
+//! Draws on CUDA devices: the compiled part of `onedraw.cuda`. Logits, masks and drawn tokens stay there.
+
+mod array;
+mod batch;
+pub mod device;
+mod draws;
+mod mask;
+pub mod once;
+pub mod stream;
+pub mod tensor;
+
+use pyo3::prelude::*;
+
+/// Whether a device can draw. `why_not` says what is missing.
+///
+/// >>> import onedraw.cuda
+/// >>> isinstance(onedraw.cuda.is_available(), bool)
+/// True
+#[pyfunction]
+#[pyo3(name = "is_available", signature = (device=0))]
+fn is_available(py: Python<'_>, device: usize) -> bool {
+    device::open(py, device).is_ok()
+}
+
+/// Why a device cannot draw: no driver, no such device, one that is too old; None if it can.
+#[pyfunction]
+#[pyo3(name = "why_not", signature = (device=0))]
+fn why_not(py: Python<'_>, device: usize) -> Option<String> {
+    device::open(py, device).err().map(|error| PyErr::from(error).value(py).to_string())
+}
+
+/// The names have a prefix here and none in `onedraw.cuda`: there is a `Batch` on the CPU, too.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("CudaBatch", py.get_type::<batch::Batch>())?;
+    module.add("CudaSequenceId", py.get_type::<batch::SequenceId>())?;
+    module.add("CudaArray", py.get_type::<array::DeviceArray>())?;
+    module.add("cuda_is_available", wrap_pyfunction!(is_available, module)?)?;
+    module.add("cuda_why_not", wrap_pyfunction!(why_not, module)?)
+}

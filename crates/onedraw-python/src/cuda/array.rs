@@ -1,0 +1,153 @@
+//! Numbers that a draw left on its device, for whoever goes on with them there.
+#![allow(unsafe_code)] // Another library gets an address.
+
+use std::ptr::without_provenance_mut;
+
+use dlpark::allocation::fixed::Allocation;
+use dlpark::ffi::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned};
+use dlpark::python::producer::{CudaStreamRequest, DlpackExporter, ExportRequest, export_dlpack};
+use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
+use onedraw_cuda::Drawn;
+use onedraw_cuda::cudarc::driver::sys::{CUevent_flags, CUevent_wait_flags};
+use onedraw_cuda::cudarc::driver::{DriverError, result};
+use pyo3::exceptions::{PyBufferError, PyRuntimeError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::batch::Batch;
+use super::device::Current;
+use super::stream::Handle;
+
+/// Tokens or statuses of a step in device memory, int32, one a row. PyTorch (`torch.as_tensor`, `torch.from_dlpack`), CuPy (`cupy.asarray`) and others read it
+/// where it lies, once the stream has come past the launch. It is the batch's own memory: the next launch writes over it.
+#[pyclass(name = "DeviceArray", module = "onedraw.cuda", frozen)]
+pub struct DeviceArray {
+    /// Keeps the memory.
+    batch: Py<Batch>,
+    drawn: Drawn,
+    /// Bytes from an entry's beginning.
+    offset: usize,
+    ordinal: usize,
+    /// On which it is written.
+    stream: Handle,
+}
+
+impl DeviceArray {
+    /// What lies so many bytes after the beginning of each entry.
+    pub fn new(batch: Py<Batch>, drawn: Drawn, offset: usize, ordinal: usize, stream: Handle) -> Self {
+        Self { batch, drawn, offset, ordinal, stream }
+    }
+
+    fn address(&self) -> u64 {
+        if self.drawn.rows == 0 { 0 } else { self.drawn.address + self.offset as u64 }
+    }
+
+    fn managed<M: ManagedTensorBase>(&self, py: Python<'_>) -> PyResult<Managed<M>> {
+        let mut allocation =
+            Allocation::<M, 1>::allocate().map_err(|error| PyBufferError::new_err(error.to_string()))?;
+        *allocation.shape_mut() = [self.drawn.rows as i64];
+        *allocation.strides_mut() = [(Drawn::STRIDE / size_of::<i32>()) as i64];
+        let mut tensor = allocation.initialize(Box::new(self.batch.clone_ref(py)));
+        tensor
+            .set_data(without_provenance_mut(self.address() as usize))
+            .set_device(self.device())
+            .set_dtype(DLDataType::I32);
+        // SAFETY: so many entries lie there, and the batch in the context keeps them. Shape and strides are in the allocation.
+        Ok(unsafe { tensor.finish() })
+    }
+}
+
+#[pymethods]
+impl DeviceArray {
+    /// How many there are, as a tuple of one.
+    #[getter]
+    fn shape(&self) -> (usize,) {
+        (self.drawn.rows,)
+    }
+
+    /// The number of the device.
+    #[getter(device)]
+    fn ordinal(&self) -> usize {
+        self.ordinal
+    }
+
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let interface = PyDict::new(py);
+        interface.set_item("shape", (self.drawn.rows,))?;
+        interface.set_item("typestr", "<i4")?;
+        // Whoever writes there writes over what a draw left, and harms nobody else; some libraries take no other.
+        interface.set_item("data", (self.address(), false))?;
+        interface.set_item("strides", (Drawn::STRIDE,))?;
+        interface.set_item("stream", self.stream.number())?;
+        interface.set_item("version", 3)?;
+        Ok(interface)
+    }
+
+    fn __dlpack_device__(&self) -> (u32, i32) {
+        self.device().into()
+    }
+
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(u32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        export_dlpack(self, py, ExportRequest::parse(stream, max_version, dl_device, copy)?)
+    }
+
+    fn __len__(&self) -> usize {
+        self.drawn.rows
+    }
+
+    fn __repr__(&self) -> String {
+        format!("DeviceArray({} int32 on the CUDA device {})", self.drawn.rows, self.ordinal)
+    }
+}
+
+impl DlpackExporter for DeviceArray {
+    fn device(&self) -> DLDevice {
+        DLDevice::cuda(self.ordinal as i32)
+    }
+
+    fn flags(&self) -> DlpackFlags {
+        DlpackFlags::empty()
+    }
+
+    /// The reader's stream waits for ours.
+    fn prepare_export(&self, _: Python<'_>, request: &ExportRequest<'_>) -> PyResult<()> {
+        let reader = match request.cuda_stream()? {
+            CudaStreamRequest::NoSync => return Ok(()),
+            CudaStreamRequest::Omitted | CudaStreamRequest::LegacyDefault => Handle::default(),
+            CudaStreamRequest::PerThreadDefault => Handle::from_number(2),
+            CudaStreamRequest::Pointer(handle) => Handle::from_number(handle),
+        };
+        if reader == self.stream {
+            return Ok(());
+        }
+        let _current = Current::keep();
+        let failed = |error: DriverError| PyRuntimeError::new_err(error.to_string());
+        self.batch.get().bind().map_err(failed)?;
+        let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed)?;
+        // SAFETY: both streams are their owners', who keep them; the event was made above and goes once both know it.
+        unsafe {
+            let waits = result::event::record(event, self.stream.raw()).and_then(|()| {
+                result::stream::wait_event(reader.raw(), event, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
+            });
+            let _ = result::event::destroy(event);
+            waits.map_err(failed)
+        }
+    }
+
+    fn export_legacy(&self, py: Python<'_>) -> PyResult<Managed<DLManagedTensor>> {
+        self.managed(py)
+    }
+
+    fn export_versioned(&self, py: Python<'_>) -> PyResult<Managed<DLManagedTensorVersioned>> {
+        self.managed(py)
+    }
+}

@@ -1,0 +1,77 @@
+//! Logits on a device, where they lie: any DLPack tensor.
+#![allow(unsafe_code)] // A tensor of another library is an address, a type and strides.
+
+use dlpark::python::{ImportRequest, ImportedDlpack};
+use onedraw_cuda::{CudaError, Device, Dtype, Matrix};
+use pyo3::prelude::*;
+
+use super::stream::Handle;
+use crate::error::Result;
+use crate::tensor::{Element, View, described, unreadable};
+
+/// A row, or rows of one length and type, on a device.
+pub struct Tensor {
+    view: View,
+    /// Whether it came as one row rather than as a matrix of one.
+    pub is_row: bool,
+    /// Keeps the memory where it is.
+    _owner: ImportedDlpack,
+}
+
+impl Tensor {
+    /// Takes a tensor that is ready on the stream.
+    pub fn read(request: ImportRequest<'_>, object: &Bound<'_, PyAny>, stream: Handle) -> Result<Self> {
+        let tensor = request.import(Some(&stream), None).map_err(unreadable)?;
+        let (view, is_row) = described(object, &tensor)?;
+        Ok(Self { view, is_row, _owner: tensor })
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.view.rows
+    }
+
+    /// Logits of a row.
+    pub fn vocabulary(&self) -> usize {
+        self.view.vocabulary
+    }
+
+    /// So many rows from `first` on, which must be rows of the tensor.
+    pub fn matrix(
+        &self,
+        device: &Device,
+        first: usize,
+        rows: usize,
+    ) -> std::result::Result<Matrix<'_>, CudaError> {
+        self.view(device, first, rows, self.view.stride)
+    }
+
+    /// One row, so many times.
+    pub fn repeated(
+        &self,
+        device: &Device,
+        row: usize,
+        times: usize,
+    ) -> std::result::Result<Matrix<'_>, CudaError> {
+        self.view(device, row, times, 0)
+    }
+
+    fn view(
+        &self,
+        device: &Device,
+        first: usize,
+        rows: usize,
+        stride: isize,
+    ) -> std::result::Result<Matrix<'_>, CudaError> {
+        let View { first: start, element, vocabulary, stride: own, .. } = self.view;
+        let address = start.wrapping_offset(own.wrapping_mul(first as isize)).addr() as u64;
+        let dtype = match element {
+            Element::F32 => Dtype::F32,
+            Element::F16 => Dtype::F16,
+            Element::Bf16 => Dtype::BF16,
+        };
+        let stride = (stride / element.size()) as i64;
+        // SAFETY: shape and strides are those of the owner, which says that such rows lie there and keeps them as long as this is borrowed.
+        unsafe { Matrix::new(device, address, dtype, rows, vocabulary, stride) }
+    }
+}
