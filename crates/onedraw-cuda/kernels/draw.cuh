@@ -56,7 +56,8 @@ struct Draw {
     uint32_t vocabulary;
     // Blocks that there is room for; those past the vocabulary hold nothing.
     uint32_t room;
-    float x_max;
+    // The largest logit, and that of what is left.
+    float summit, x_max;
     // What is left lies below `above` and not below `lowest`.
     float above, lowest;
     // Whether there are no masks and no edits, or nobody asks after them.
@@ -170,6 +171,15 @@ struct Draw {
                           __reduce_add_sync(ALL, is_one ? tallies[turn][2][lane & (WARPS - 1)] : 0));
     }
 
+    // Three counts in fields of ten bits, no more than a thousand a warp: fewer sums for the same. As `tallied` otherwise.
+    __device__ __forceinline__ uint3 counted(uint32_t own, uint32_t turn) {
+        const uint32_t lane = threadIdx.x & 31, of_warp = __reduce_add_sync(ALL, own);
+        if (lane == 0) tallies[turn][0][threadIdx.x >> 5] = of_warp;
+        __syncthreads();
+        const uint32_t theirs = lane < WARPS ? tallies[turn][0][lane] : 0, two = __reduce_add_sync(ALL, (theirs & 1023) | (theirs >> 10 & 1023) << 16);
+        return make_uint3(two & 0xffff, two >> 16, __reduce_add_sync(ALL, theirs >> 20));
+    }
+
     // ---- over blocks ----
 
     // Lists the blocks for whose number in an array `reaches` is true; how many.
@@ -281,6 +291,11 @@ struct Draw {
     // ---- what is reported: report.cuh ----
 
     __device__ __noinline__ void report(const Step& step, uint32_t token, Key last);
+
+    // ---- verification: verify.cuh ----
+
+    // What is drawn from: the probability of every token, those that go being 0.
+    __device__ __noinline__ void write_law(double* law, Key last);
 
     // ---- the race: race.cuh ----
 
@@ -417,7 +432,7 @@ struct Draw {
             // For the next step.
             *bad = 0xffffffffu;
             place = {&row, task.mask, task.path, task.depth};
-            x_max = top;
+            summit = x_max = top;
             above = __uint_as_float(0x7f800000u);
             lowest = negative_infinity();
         }
@@ -442,12 +457,17 @@ struct Draw {
             // Typical may take the first token away; every other truncation keeps it.
             if (!row.is_plain) last = cut();
             token = leader().token;
-        } else if (row.is_plain) {
-            token = truncated(step.group);
+        } else if (row.is_plain && step.laws == nullptr) {
+            token = step.is_chosen ? 0 : truncated(step.group);
         } else {
             last = cut();
-            token = race(last + 1).token;
+            token = step.is_chosen || step.laws != nullptr ? leader().token : race(last + 1).token;
         }
+        if (step.laws != nullptr) {
+            write_law(step.laws + uint64_t(number) * vocabulary, row.is_greedy ? key_of(x_max, token) : last);
+            return {token, DRAWN};
+        }
+        if (step.is_chosen) token = step.results[number].token;
         if (row.logprobs > 0) report(step, token, last);
         return {token, DRAWN};
     }
@@ -533,6 +553,7 @@ struct Draw {
 #include "nucleus.cuh"
 #include "race.cuh"
 #include "report.cuh"
+#include "verify.cuh"
 
 template <typename T, bool BARE>
 __device__ __forceinline__ void draw_row(const Step& step) {

@@ -16,12 +16,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::depth_of(uint32_t k) {
 #pragma unroll 1
     for (uint32_t width = 64; width > 0; width /= 4, turn ^= 1) {
         const float near = depth_ends(low + width - 1), middle = depth_ends(low + 2 * width - 1), far = depth_ends(low + 3 * width - 1);
-        uint3 own = {};
-        const auto add = [&](float distance) {
-            own.x += distance < near;
-            own.y += distance < middle;
-            own.z += distance < far;
-        };
+        uint32_t own = 0;
+        const auto add = [&](float distance) { own += (distance < near ? 1 : 0) + (distance < middle ? 1 << 10 : 0) + (distance < far ? 1 << 20 : 0); };
         add(distance.x);
         add(distance.y);
         add(distance.z);
@@ -34,7 +30,7 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::depth_of(uint32_t k) {
             add(top - more.z);
             add(top - more.w);
         }
-        const uint3 sums = tallied(own, turn);
+        const uint3 sums = counted(own, turn);
         const uint32_t first = sums.x, second = sums.y, third = sums.z;
         // A depth that holds enough and little more ends it.
         if (first >= k && first <= enough) return low + width - 1;
@@ -107,8 +103,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::gather(float distance) {
 
 template <typename T, bool BARE>
 __device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed, uint32_t k, const Stage* nucleus, float bottom_before, float bottom) {
-    // Four threads a key, two or one.
-    const uint32_t shift = listed <= DRAW_THREADS / 4 ? 2 : listed <= DRAW_THREADS / 2 ? 1 : 0, each = 1u << shift;
+    // Eight threads a key, four, two or one.
+    const uint32_t shift = listed <= DRAW_THREADS / 8 ? 3 : listed <= DRAW_THREADS / 4 ? 2 : listed <= DRAW_THREADS / 2 ? 1 : 0, each = 1u << shift;
     const uint32_t lane = threadIdx.x & 31, i = threadIdx.x >> shift, part = threadIdx.x & (each - 1);
     uint64_t* const weights = keys + LISTED / 2;
     const Key own = i < listed ? keys[i] : ~0ull;

@@ -1,8 +1,9 @@
 // The kernels by name, each with a `Step` as its argument: skyline_<type>_<steps>, skyline_<type>_summed_<steps> where a
 // sequence has a mask or TOP_P, skyline_<type>_edited_<steps> where one edits single tokens or asks for raw logprobs, skyline_<type>_any for rows that are not aligned, draw_<type>, draw_<type>_bare where no
 // row has masks, edits or other stages than MIN_P, TOP_K and TOP_P,
-// report_<type> where logprobs are asked for, and append.
+// report_<type> where logprobs are asked for, judge for drafts, and append. ask_<type> has an `Ask` as its argument.
 #include "draw.cuh"
+#include "question.cuh"
 #include "skyline.cuh"
 
 #define SKYLINE(NAME, TYPE, STEPS, ALIGNED, ASKED, BLOCKS)                                                           \
@@ -29,11 +30,19 @@
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 3) report_##NAME(const __grid_constant__ Step step) {   \
         sum_report<TYPE>(step);                                                                                       \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(ASK_THREADS, 1) ask_##NAME(const __grid_constant__ Ask ask) {          \
+        answer<TYPE>(ask);                                                                                            \
     }
 
 OF_TYPE(f32, float)
 OF_TYPE(f16, __half)
 OF_TYPE(bf16, __nv_bfloat16)
+
+// Judges drafts by the laws of their rows.
+extern "C" __global__ void __launch_bounds__(JUDGE_THREADS, 1) judge(const __grid_constant__ Step step) {
+    judge_draft(step);
+}
 
 // Appends the tokens of `results` to their sequences.
 extern "C" __global__ void append(const __grid_constant__ Step step) {

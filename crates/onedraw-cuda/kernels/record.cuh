@@ -120,6 +120,27 @@ struct Entry {
     double value;
 };
 
+// A draft that is judged. Row 0 of its rows stands after the text, row i + 1 after node i.
+struct Trial {
+    // Of the nodes: each one's token, and the row that it is a guess of.
+    const uint32_t *tokens, *parents;
+    // For each row the law that its guesses were drawn from, as a number a token, which the judge may change; null: they were given.
+    double* const* drawn;
+    // Memory for a number a row.
+    double* shares;
+    uint32_t slot;
+    // Its first row in the step.
+    uint32_t first;
+    uint32_t nodes;
+    // Whether the draft is a chain that is judged as a whole.
+    uint32_t is_block;
+    // Of such a chain: how many guesses hold.
+    uint32_t length;
+    uint32_t reserved;
+};
+
+static_assert(sizeof(Trial) == 56, "src/record.rs");
+
 // All that a step reads and writes, the one argument of its kernels. Row i of the logits belongs to tasks[i].
 struct Step {
     Sequence* sequences;
@@ -154,4 +175,12 @@ struct Step {
     Result* results;
     Report* reports;
     Entry* entries;
+    // What the rows' tokens are drawn from, a probability a token, for verification; null: tokens are drawn.
+    double* laws;
+    Trial* trials;
+    // Whether `results` says which tokens are taken: they are only reported.
+    uint32_t is_chosen;
+    uint32_t reserved;
 };
+
+static_assert(sizeof(Step) == 160, "src/record.rs");

@@ -8,9 +8,11 @@ __device__ __noinline__ void Draw<T, BARE>::report(const Step& step, uint32_t to
     Report& report = step.reports[blockIdx.x];
     Entry* const entries = step.entries + uint64_t(blockIdx.x) * step.width;
     const bool raw = row.logprobs_mode <= RAW_LOGITS;
+    // Where nothing was masked or edited, what is known of the blocks is that of the row as it came.
     if (raw) {
+        float top = summit;
         __syncthreads();
-        const float top = load(step.raw_tops + uint64_t(blockIdx.x) * step.pitch, step.pitch);
+        if (!is_bare) top = load(step.raw_tops + uint64_t(blockIdx.x) * step.pitch, step.pitch);
         __syncthreads();
         if (threadIdx.x == 0) {
             is_bare = true;
@@ -84,27 +86,49 @@ __device__ __forceinline__ void sum_report(const Step& step) {
     const float low = negative_infinity();
     uint64_t mass = 0;
     uint32_t before = 0;
-    constexpr uint32_t STRETCH = 4 * REPORT_THREADS;
+    constexpr uint32_t STRETCH = 4 * REPORT_THREADS, STRETCHES = REPORTED / STRETCH;
+    const auto read = [&](uint32_t token) {
+        if (is_aligned && token + 4 <= vocabulary) return four(logits + token);
+        return make_float4(token < vocabulary ? widened(logits[token]) : low, token + 1 < vocabulary ? widened(logits[token + 1]) : low,
+                           token + 2 < vocabulary ? widened(logits[token + 2]) : low, token + 3 < vocabulary ? widened(logits[token + 3]) : low);
+    };
+    const uint32_t first = blockIdx.x * REPORTED + 4 * threadIdx.x;
+    float4 x[STRETCHES];
 #pragma unroll
-    for (uint32_t i = 0; i < REPORTED / STRETCH; i++) {
-        const uint32_t token = blockIdx.x * REPORTED + i * STRETCH + 4 * threadIdx.x;
-        float4 x;
-        if (is_aligned && token + 4 <= vocabulary) {
-            x = four(logits + token);
-        } else {
-            x = make_float4(token < vocabulary ? widened(logits[token]) : low, token + 1 < vocabulary ? widened(logits[token + 1]) : low,
-                            token + 2 < vocabulary ? widened(logits[token + 2]) : low, token + 3 < vocabulary ? widened(logits[token + 3]) : low);
+    for (uint32_t i = 0; i < STRETCHES; i++) x[i] = read(first + i * STRETCH);
+    if (is_raw) {
+        // All that is alive counts, and what is not weighs nothing.
+        const float drawn_logit = logit_of(drawn);
+        const uint32_t drawn_id = uint32_t(drawn);
+#pragma unroll
+        for (uint32_t i = 0; i < STRETCHES; i++) {
+            const uint32_t token = first + i * STRETCH;
+            const auto add = [&](float x, uint32_t id) {
+                mass += weight(softmax, x);
+                before += (x > drawn_logit) | ((x == drawn_logit) & (id < drawn_id));
+            };
+            add(x[i].x, token);
+            add(x[i].y, token + 1);
+            add(x[i].z, token + 2);
+            add(x[i].w, token + 3);
         }
-        if (token < vocabulary) adjustment.apply(x, token, place);
-        const auto add = [&](float x, uint32_t id) {
-            const Key key = key_of(x, id);
-            if (key <= last && x >= lowest && x < above) mass += weight(softmax, x);
-            before += key < drawn && x < above;
-        };
-        add(x.x, token);
-        add(x.y, token + 1);
-        add(x.z, token + 2);
-        add(x.w, token + 3);
+    } else {
+#pragma unroll 1
+        for (uint32_t i = 0; i < STRETCHES; i++) {
+            const uint32_t token = first + i * STRETCH;
+            // Read again: to choose among the registers would move them to memory.
+            float4 y = read(token);
+            if (token < vocabulary) adjustment.apply(y, token, place);
+            const auto add = [&](float x, uint32_t id) {
+                const Key key = key_of(x, id);
+                if (key <= last && x >= lowest && x < above) mass += weight(softmax, x);
+                before += key < drawn && x < above;
+            };
+            add(y.x, token);
+            add(y.y, token + 1);
+            add(y.z, token + 2);
+            add(y.w, token + 3);
+        }
     }
 #pragma unroll
     for (int offset = 16; offset > 0; offset >>= 1) mass += __shfl_xor_sync(ALL, mass, offset);

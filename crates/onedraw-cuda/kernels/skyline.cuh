@@ -108,7 +108,7 @@ __device__ __forceinline__ void skyline(const Step& step) {
         place = {&sequence, task.mask, task.path, task.depth};
         adjustment = {task.mask, sequence.allowed, sequence.touched};
         scale = sequence.sum_scale;
-        is_raw = ASKED == EVERYTHING && sequence.logprobs > 0 && sequence.logprobs_mode <= RAW_LOGITS;
+        is_raw = ASKED == EVERYTHING && sequence.logprobs > 0 && sequence.logprobs_mode <= RAW_LOGITS && (task.mask != nullptr || sequence.allowed != nullptr || sequence.touched != nullptr);
     }
     // A NaN is not below the limit, nor is +inf.
     bool is_sound = true;

@@ -3,6 +3,7 @@
 mod drawn;
 mod position;
 mod step;
+mod verify;
 
 use onedraw::{ParamError, RowError, SamplingParams};
 
@@ -19,6 +20,7 @@ use crate::stream::Stream;
 
 pub use drawn::Drawn;
 pub use step::Form;
+pub use verify::DraftTurn;
 
 /// How much a batch has room for. All of it is allocated at once, so that a step allocates nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,6 +52,8 @@ struct Kernels {
     draw_bare: [CUfunction; 3],
     report: [CUfunction; 3],
     append: CUfunction,
+    judge: CUfunction,
+    ask: [CUfunction; 3],
 }
 
 // SAFETY: handles of the driver, which any thread may use once the context is bound to it. Nothing changes them.
@@ -77,6 +79,7 @@ pub(crate) enum Kernel {
     DrawBare(Dtype),
     Report(Dtype),
     Append,
+    Judge,
 }
 
 impl Device {
@@ -150,6 +153,11 @@ impl Device {
         }
     }
 
+    /// The kernel that answers questions about a part of a row.
+    pub(crate) fn ask(&self, dtype: Dtype) -> CUfunction {
+        self.0.kernels.ask[dtype as usize]
+    }
+
     /// Launches a kernel and goes on.
     ///
     /// # Safety
@@ -162,13 +170,14 @@ impl Device {
         grid: Grid,
         step: &Step,
     ) -> Result<(), CudaError> {
-        let Kernels { skyline, draw, draw_bare, report, append } = &self.0.kernels;
+        let Kernels { skyline, draw, draw_bare, report, append, judge, ask: _ } = &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
             Kernel::Draw(dtype) => draw[dtype as usize],
             Kernel::DrawBare(dtype) => draw_bare[dtype as usize],
             Kernel::Report(dtype) => report[dtype as usize],
             Kernel::Append => *append,
+            Kernel::Judge => *judge,
         };
         self.0.context.bind_to_thread().map_err(CudaError::launch)?;
         let mut step = *step;
@@ -223,6 +232,8 @@ impl Kernels {
             draw_bare: of_types("draw", "_bare")?,
             report: of_types("report", "")?,
             append: find("append".into())?,
+            judge: find("judge".into())?,
+            ask: of_types("ask", "")?,
         })
     }
 

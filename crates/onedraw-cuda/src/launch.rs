@@ -91,6 +91,11 @@ pub(crate) fn append(rows: usize) -> Grid {
     Grid { blocks: (rows.div_ceil(APPENDED) as u32, 1), threads: APPENDED as u32, memory: 0 }
 }
 
+/// Drafts: one block of threads each.
+pub(crate) fn judge(drafts: usize) -> Grid {
+    Grid { blocks: (drafts as u32, 1), threads: DRAW_THREADS, memory: 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -141,6 +141,22 @@ pub(crate) struct Entry {
     pub value: f64,
 }
 
+/// A draft that is judged by laws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Trial {
+    pub tokens: u64,
+    pub parents: u64,
+    pub drawn: u64,
+    pub shares: u64,
+    pub slot: u32,
+    pub first: u32,
+    pub nodes: u32,
+    pub is_block: u32,
+    pub length: u32,
+    pub reserved: u32,
+}
+
 /// The one argument of all kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -166,6 +182,10 @@ pub(crate) struct Step {
     pub results: u64,
     pub reports: u64,
     pub entries: u64,
+    pub laws: u64,
+    pub trials: u64,
+    pub is_chosen: u32,
+    pub reserved: u32,
 }
 
 // As kernels/record.cuh has them; the derives above refuse hidden padding.
@@ -176,5 +196,6 @@ const _: () = {
     assert!(size_of::<Outcome>() == 8);
     assert!(size_of::<Report>() == 72);
     assert!(size_of::<Entry>() == 16);
-    assert!(size_of::<Step>() == 136);
+    assert!(size_of::<Trial>() == 56);
+    assert!(size_of::<Step>() == 160);
 };

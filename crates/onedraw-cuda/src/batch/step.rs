@@ -18,7 +18,7 @@ use crate::stream::Stream;
 pub struct Form {
     /// Its rows.
     pub rows: usize,
-    /// Whether a sequence edits single tokens, or reports logprobs of the row as it came.
+    /// Whether a sequence edits single tokens, or reports logprobs of a row as it came before a mask.
     pub has_edits: bool,
     /// Whether a row has a mask.
     pub has_masks: bool,
@@ -33,20 +33,21 @@ pub struct Form {
 }
 
 impl Form {
-    fn add(&mut self, sequence: &Sequence) {
+    pub(super) fn add(&mut self, sequence: &Sequence, has_mask: bool) {
         let is_raw = LogprobsMode::ALL.get(sequence.logprobs_mode as usize).is_some_and(|mode| mode.is_raw());
+        let is_masked = has_mask || sequence.allowed != 0;
         self.has_reports |= sequence.logprobs > 0;
-        self.has_masks |= sequence.allowed != 0;
+        self.has_masks |= is_masked;
         self.has_sums |= sequence.sum_scale != 0.0;
         self.has_noise |= sequence.is_greedy == 0;
         self.has_others |= sequence.is_plain == 0;
-        self.has_edits |= sequence.touched != 0 || (sequence.logprobs > 0 && is_raw);
+        self.has_edits |= sequence.touched != 0 || (sequence.logprobs > 0 && is_raw && is_masked);
     }
 }
 
 impl Form {
     /// Whether only tokens are asked for, of rows as they came, by stages that need no second look.
-    fn is_bare(&self) -> bool {
+    pub(super) fn is_bare(&self) -> bool {
         !(self.has_edits || self.has_masks || self.has_reports || self.has_others)
     }
 }
@@ -89,8 +90,7 @@ impl Batch {
             if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get(id)) {
                 task.slot = turn.sequence.slot();
                 task.mask = turn.mask.map_or(0, |mask| mask.address);
-                form.has_masks |= turn.mask.is_some();
-                form.add(&member.record);
+                form.add(&member.record, turn.mask.is_some());
             }
             tasks.push(task);
             rows.push(row);
@@ -141,15 +141,7 @@ impl Batch {
         matrix: &Matrix<'_>,
     ) -> Result<(), CudaError> {
         let (stream, form, vocabulary) = (stream.into(), self.form, self.capacity.vocabulary);
-        if matrix.ordinal != self.device.ordinal() {
-            return Err(CudaError::NotOnDevice { address: matrix.address });
-        }
-        if matrix.vocabulary != vocabulary {
-            return Err(CudaError::Vocabulary { given: matrix.vocabulary, needed: vocabulary });
-        }
-        if matrix.rows != form.rows {
-            return Err(CudaError::Rows { rows: matrix.rows, turns: form.rows });
-        }
+        self.check_matrix(matrix, form.rows)?;
         if form.rows == 0 {
             return Ok(());
         }
@@ -169,7 +161,7 @@ impl Batch {
         Ok(())
     }
 
-    fn step(&self, matrix: &Matrix<'_>, skyline: &launch::Skyline) -> Step {
+    pub(super) fn step(&self, matrix: &Matrix<'_>, skyline: &launch::Skyline) -> Step {
         Step {
             sequences: self.arrays.sequences.address(),
             tasks: self.tasks.address(),
@@ -192,7 +184,26 @@ impl Batch {
             results: self.arrays.results.address(),
             reports: self.arrays.reports.address(),
             entries: self.arrays.entries.address(),
+            laws: 0,
+            trials: 0,
+            is_chosen: 0,
+            reserved: 0,
         }
+    }
+
+    /// Whether a matrix is so many rows of the batch's vocabulary, on its device.
+    pub(super) fn check_matrix(&self, matrix: &Matrix<'_>, rows: usize) -> Result<(), CudaError> {
+        let vocabulary = self.capacity.vocabulary;
+        if matrix.ordinal != self.device.ordinal() {
+            return Err(CudaError::NotOnDevice { address: matrix.address });
+        }
+        if matrix.vocabulary != vocabulary {
+            return Err(CudaError::Vocabulary { given: matrix.vocabulary, needed: vocabulary });
+        }
+        if matrix.rows != rows {
+            return Err(CudaError::Rows { rows: matrix.rows, turns: rows });
+        }
+        Ok(())
     }
 
     /// Waits for the stream, and reads what the last launch drew for the prepared turns. Once a launch: positions are counted here.
@@ -200,21 +211,14 @@ impl Batch {
         &mut self,
         stream: impl Into<Stream<'a>>,
     ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        let (stream, width) = (stream.into(), self.capacity.width());
         let rows = self.rows.len();
-        self.outcomes.read(stream, &self.arrays.results, rows)?;
-        if self.form.has_reports {
-            self.reports.resize(rows, Default::default());
-            self.entries.resize(rows * width, Default::default());
-            self.arrays.reports.read(stream, 0, &mut self.reports)?;
-            self.arrays.entries.read(stream, 0, &mut self.entries)?;
-        }
+        self.read_answers(stream.into(), rows)?;
         let mut results = Vec::with_capacity(rows);
         for i in 0..rows {
             let result = match &self.rows[i] {
                 Err(error) => Err(error.clone()),
                 Ok(id) => match self.members.get(*id) {
-                    Some(member) => self.answer(member, i)?,
+                    Some(member) => self.answer(member, 0, i)?,
                     None => Err(RowError::UnknownSequence),
                 },
             };
@@ -226,12 +230,29 @@ impl Batch {
         Ok(results)
     }
 
-    /// Row `i`, as its sequence asked for it.
-    fn answer(&self, member: &Member, i: usize) -> Result<Result<Sampled, RowError>, CudaError> {
+    /// Waits for the stream, and reads what it says of the first rows.
+    pub(super) fn read_answers(&mut self, stream: Stream<'_>, rows: usize) -> Result<(), CudaError> {
+        self.outcomes.read(stream, &self.arrays.results, rows)?;
+        if self.form.has_reports {
+            self.reports.resize(rows, Default::default());
+            self.entries.resize(rows * self.capacity.width(), Default::default());
+            self.arrays.reports.read(stream, 0, &mut self.reports)?;
+            self.arrays.entries.read(stream, 0, &mut self.entries)?;
+        }
+        Ok(())
+    }
+
+    /// Row `i`, as its sequence asked for it, `ahead` tokens after where the sequence stands.
+    pub(super) fn answer(
+        &self,
+        member: &Member,
+        ahead: usize,
+        i: usize,
+    ) -> Result<Result<Sampled, RowError>, CudaError> {
         let width = self.capacity.width();
         let outcome = self.outcomes.get(i).copied().unwrap_or(Outcome { token: 0, status: u32::MAX });
         let entries = self.entries.get(i * width..(i + 1) * width);
         let report = self.reports.get(i).filter(|_| self.form.has_reports).zip(entries);
-        sampled(&member.record, member.position, outcome, report)
+        sampled(&member.record, member.position.wrapping_add(ahead as u32), outcome, report)
     }
 }

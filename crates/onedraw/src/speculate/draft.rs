@@ -40,8 +40,9 @@ impl Draft {
         nodes
     }
 
-    /// Whether every guess has a law that it can come from, for rows of that many logits.
-    pub(super) fn check_laws(&self, vocabulary: usize) -> Result<(), RowError> {
+    /// Whether every guess has a law that it can come from, for rows of that many logits, as [`Verify::Rejection`](super::Verify::Rejection) and
+    /// [`Verify::Block`](super::Verify::Block) need it.
+    pub fn check_laws(&self, vocabulary: usize) -> Result<(), RowError> {
         let (laws, needed) = (self.laws.len(), self.tree.len() + 1);
         match laws {
             0 if needed == 1 => return Ok(()),

@@ -4,6 +4,7 @@ use crate::error::ParamError;
 use crate::float_mode::Standard;
 use crate::logprobs::Distribution;
 use crate::math::ln;
+use crate::noise::BLOCK;
 
 /// Where the guesses after one node come from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -138,8 +139,11 @@ impl Probabilities {
     }
 }
 
+/// The sum over ascending tokens: block by block of 64 ids, each summed in the order of the ids, and then their sums in the order of the blocks. Part
+/// of the definition, because sums of floats depend on their order; a device adds the blocks side by side.
 fn total(pairs: &[(u32, f64)]) -> f64 {
-    pairs.iter().fold(0.0, |sum, (_, weight)| sum + weight)
+    let blocks = pairs.chunk_by(|a, b| a.0 / BLOCK as u32 == b.0 / BLOCK as u32);
+    blocks.fold(0.0, |sum, block| sum + block.iter().fold(0.0, |sum, (_, weight)| sum + weight))
 }
 
 #[cfg(test)]

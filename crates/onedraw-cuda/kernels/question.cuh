@@ -1,0 +1,259 @@
+// What one part of a row says to the questions of a draw over a split vocabulary (crates/onedraw/src/question.rs).
+//
+// Every token of the part is looked at once, whatever is asked. Blocks of threads write what they found side by side, and the host
+// puts it together: sums of integers and maxima, which do not care about order.
+#pragma once
+
+#include "edit.cuh"
+
+constexpr uint32_t ASK_THREADS = 256;
+// Sums of a histogram, at most.
+constexpr uint32_t BINS = 2048;
+// Words that a block of threads writes.
+constexpr uint32_t ANSWERED = 4;
+
+// In order of the words that each is answered with; the host adds these up over blocks, or takes the largest.
+enum Asking : uint32_t {
+    // Largest: the first key alive, inverted; the lowest bad id, twice and one more if it is NaN, inverted.
+    SUMMIT = 0,
+    // Largest: how many edits it takes until a token is gone; 0 if it never was there.
+    EMPTIED = 1,
+    // Largest pair: the score in an order of integers, and the id inverted above the bits of the logit.
+    RACE = 2,
+    // Sum: tokens before `last`.
+    COUNT_BEFORE = 3,
+    // Sums: the mass before `last`, and all of it.
+    WEIGH = 4,
+    // Sum: the mass up to `last`.
+    TOTAL = 5,
+    // Sums: mass, surprise and number of the tokens up to `last`.
+    SPREAD = 6,
+    // Largest: the last key up to `last`.
+    LAST = 7,
+    // Sums up to `last`: tokens, distances, and the squares of these in halves of 40 bits, the upper one first.
+    DEVIATIONS = 8,
+    // Bins: masses by distance from a centre, up to `last`.
+    DISTANCES = 9,
+    // Bins: tokens by weight.
+    SKETCH = 10,
+    // Sum: the mass of the inner stretch up to `last`. Keys: the rest of the outer one.
+    BAND = 11,
+    // Keys: those up to `last`.
+    KEPT = 12,
+    // Bins: tokens by key, and masses by key.
+    COUNTS = 13,
+    MASSES = 14,
+    // Largest: the logit's bits, of the only token of the part.
+    LOGIT = 15,
+};
+
+// Laid out as src/rank/asking.rs has it.
+struct Ask {
+    // The part, and the sequence whose edits lie over it; their tables are those of the whole vocabulary.
+    const void* logits;
+    const Sequence* sequence;
+    // A grammar's mask of the whole vocabulary; null: none.
+    const uint32_t* mask;
+    // ANSWERED words a block of threads.
+    uint64_t* answers;
+    // Zeros that are added to, `bin_count` of them.
+    unsigned long long* bins;
+    // Keys that were found, 0 before; those that have room are written.
+    uint32_t* listed;
+    Key* keys;
+    // The tokens up to this one are gone; 0: none.
+    Key head;
+    // The lowest key of the bins, or the lowest distance.
+    Key first;
+    Key last;
+    // 1 / T, or what distances are multiplied by.
+    double factor;
+    double mean;
+    float x_max, scale;
+    float inner_highest, inner_lowest, outer_highest;
+    Asking kind;
+    // The first id and the number of tokens.
+    uint32_t start, length;
+    uint32_t room;
+    uint32_t shift, bin_count;
+    // Whether masks and edits are forgotten.
+    uint32_t is_raw;
+};
+
+static_assert(sizeof(Ask) == 144, "src/rank/asking.rs");
+
+// The order of f64 as that of integers; +0 and -0 are one.
+__device__ __forceinline__ uint64_t order_of_score(double score) {
+    const uint64_t bits = __double_as_longlong(score + 0.0);
+    return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+
+// -ln of a token's exponential: what noise adds to its logit.
+__device__ __noinline__ double luck_of(Noise noise, uint32_t token) {
+    const uint32_t block = token / BLOCK;
+    uint32_t bits[3];
+#pragma unroll
+    for (uint32_t purpose = 0; purpose < 3; purpose++) {
+        const uint32_t place = purpose == TOKEN ? token : block;
+        bits[purpose] = word(words(noise, Purpose(purpose), place / 4), place % 4);
+    }
+    const double minimum = exponential(bits[BLOCK_MINIMUM]) / 64.0;
+    return -ln(bits[BLOCK_LANE] >> 26 == token % BLOCK ? minimum : minimum + exponential(bits[TOKEN]));
+}
+
+// How many edits it takes until a token is gone: 0 if it never was there, one more than there are if it stays.
+__device__ __noinline__ uint32_t edits_survived(Place place, uint32_t token, float x) {
+    const uint32_t edits = place.sequence->edits;
+    uint32_t count = 0;
+#pragma unroll 1
+    while (count <= edits && place.edited(token, x, count) > negative_infinity()) count++;
+    return count;
+}
+
+// The words of one thread, of a warp, of a block.
+struct Words {
+    uint64_t a, b, c, d;
+
+    __device__ __forceinline__ void merge(Asking kind, const Words& other) {
+        if (kind == RACE) {
+            const bool is_better = other.a > a || (other.a == a && other.b > b);
+            a = is_better ? other.a : a;
+            b = is_better ? other.b : b;
+        } else if (kind == SUMMIT || kind == EMPTIED || kind == LAST || kind == LOGIT) {
+            a = other.a > a ? other.a : a;
+            b = other.b > b ? other.b : b;
+        } else {
+            a += other.a;
+            b += other.b;
+            c += other.c;
+            d += other.d;
+        }
+    }
+};
+
+template <typename T>
+__device__ __forceinline__ void answer(const Ask& ask) {
+    __shared__ unsigned long long bins[BINS];
+    __shared__ Words parts[ASK_THREADS / 32];
+    const Sequence& sequence = *ask.sequence;
+    const Place place = {ask.sequence, ask.mask, nullptr, 0};
+    const uint32_t* const touched = sequence.touched;
+    const bool is_bare = ask.is_raw || (ask.mask == nullptr && sequence.allowed == nullptr && touched == nullptr);
+    const Noise noise = {sequence.seed, sequence.position, sequence.sequence, sequence.round};
+    const Softmax softmax = {ask.x_max, ask.scale};
+    const Asking kind = ask.kind;
+    const Key head = ask.head, last = ask.last;
+    const double top = double(ask.x_max);
+    for (uint32_t i = threadIdx.x; i < ask.bin_count; i += ASK_THREADS) bins[i] = 0;
+    __syncthreads();
+    Words own = {0, 0, 0, 0};
+    const auto list = [&](Key key) {
+        const uint32_t place = atomicAdd(ask.listed, 1);
+        if (place < ask.room) ask.keys[place] = key;
+    };
+    const auto count = [&](uint64_t bin, uint64_t amount) {
+        if (bin < ask.bin_count && amount > 0) atomicAdd(&bins[bin], amount);
+    };
+#pragma unroll 1
+    for (uint32_t i = blockIdx.x * ASK_THREADS + threadIdx.x; i < ask.length; i += gridDim.x * ASK_THREADS) {
+        const uint32_t token = ask.start + i;
+        const float raw = one(static_cast<const T*>(ask.logits) + i);
+        if (kind == EMPTIED) {
+            const uint64_t edits = edits_survived(place, token, raw);
+            own.a = edits > own.a ? edits : own.a;
+            continue;
+        }
+        if (kind == SUMMIT && !(raw < __uint_as_float(0x7f800000u))) {
+            // NaN or +inf, masked or not.
+            const uint64_t bad = ~(uint64_t(token) << 1 | (raw != raw));
+            own.b = bad > own.b ? bad : own.b;
+        }
+        float x = is_bare ? raw : Adjustment::adjusted(place, touched, token, raw);
+        const Key key = key_of(x, token);
+        if (key <= head) x = negative_infinity();
+        if (kind == LOGIT) own.a = 1ull << 32 | __float_as_uint(x);
+        if (!(x > negative_infinity())) continue;
+        switch (kind) {
+            case SUMMIT: own.a = ~key > own.a ? ~key : own.a; break;
+            case RACE:
+                if (key < last) {
+                    const double score = (double(x) - top) * ask.factor + luck_of(noise, token);
+                    const Words other = {order_of_score(score), uint64_t(~token) << 32 | __float_as_uint(x), 0, 0};
+                    own.merge(RACE, other);
+                }
+                break;
+            case COUNT_BEFORE: own.a += key < last; break;
+            case WEIGH: {
+                const uint64_t mass = weight(softmax, x);
+                own.a += key < last ? mass : 0;
+                own.b += mass;
+                break;
+            }
+            case TOTAL: own.a += key <= last ? weight(softmax, x) : 0; break;
+            case SPREAD:
+                if (key <= last) {
+                    own.a += weight(softmax, x);
+                    own.b += surprise(softmax, x);
+                    own.c++;
+                }
+                break;
+            case LAST: own.a = key <= last && key > own.a ? key : own.a; break;
+            case DEVIATIONS:
+                if (key <= last) {
+                    // 2^40 at most.
+                    const uint64_t distance = __double2ull_rz((top - double(x)) * ask.factor);
+                    const uint64_t square_high = __umul64hi(distance, distance), square_low = distance * distance;
+                    own.a++;
+                    own.b += distance;
+                    own.c += square_high << 24 | square_low >> 40;
+                    own.d += square_low & ((1ull << 40) - 1);
+                }
+                break;
+            case DISTANCES:
+                if (key <= last) {
+                    const uint32_t distance = __float_as_uint(float(fabs((double(x) - top) * ask.factor - ask.mean)));
+                    count((distance - uint32_t(ask.first)) >> ask.shift, weight(softmax, x));
+                }
+                break;
+            case SKETCH: {
+                const float depth = (softmax.x_max - x) * softmax.scale + 0.5f;
+                if (depth < float(BINS)) count(uint32_t(fmaxf(depth, 0.0f)), 1);
+                break;
+            }
+            case BAND:
+                if (key <= last && x <= ask.outer_highest) {
+                    if (x >= ask.inner_lowest && x <= ask.inner_highest) own.a += weight(softmax, x);
+                    else list(key);
+                }
+                break;
+            case KEPT:
+                if (key <= last) list(key);
+                break;
+            case COUNTS:
+            case MASSES:
+                if (key >= ask.first) count((key - ask.first) >> ask.shift, kind == COUNTS ? 1 : weight(softmax, x));
+                break;
+            default: break;
+        }
+    }
+#pragma unroll 1
+    for (int offset = 16; offset > 0; offset >>= 1) {
+        const Words other = {__shfl_xor_sync(0xffffffffu, own.a, offset), __shfl_xor_sync(0xffffffffu, own.b, offset),
+                             __shfl_xor_sync(0xffffffffu, own.c, offset), __shfl_xor_sync(0xffffffffu, own.d, offset)};
+        own.merge(kind, other);
+    }
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = own;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+#pragma unroll 1
+        for (uint32_t i = 1; i < ASK_THREADS / 32; i++) own.merge(kind, parts[i]);
+        uint64_t* const to = ask.answers + ANSWERED * blockIdx.x;
+        to[0] = own.a;
+        to[1] = own.b;
+        to[2] = own.c;
+        to[3] = own.d;
+    }
+    for (uint32_t i = threadIdx.x; i < ask.bin_count; i += ASK_THREADS) {
+        if (bins[i] > 0) atomicAdd(&ask.bins[i], bins[i]);
+    }
+}
