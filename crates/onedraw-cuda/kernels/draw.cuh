@@ -51,6 +51,7 @@ struct Draw {
     // A copy of the sequence: to look into device memory takes half a microsecond each time.
     Sequence row;
     Place place;
+    uint32_t slot;
     Adjustment adjustment;
     const T* logits;
     uint32_t vocabulary;
@@ -432,6 +433,7 @@ struct Draw {
             // For the next step.
             *bad = 0xffffffffu;
             place = {&row, task.mask, task.path, task.depth};
+            slot = task.slot;
             summit = x_max = top;
             above = __uint_as_float(0x7f800000u);
             lowest = negative_infinity();
@@ -570,6 +572,6 @@ __device__ __forceinline__ void draw_row(const Step& step) {
     if (threadIdx.x == 0) {
         step.results[number] = result;
         // A row with logprobs moves on when these are done.
-        if (step.advances && result.status == DRAWN && draw.row.logprobs == 0) append(step.sequences[step.tasks[number].slot], result.token);
+        if (step.advances && result.status == DRAWN && draw.row.logprobs == 0) append(draw.row, step.sequences + draw.slot, result.token);
     }
 }

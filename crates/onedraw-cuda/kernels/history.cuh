@@ -3,9 +3,9 @@
 
 #include "record.cuh"
 
-// By one thread; nobody else reads the sequence meanwhile.
-__device__ void append(Sequence& sequence, uint32_t token) {
-    const uint32_t index = sequence.prompt + sequence.position;
+// By one thread; nobody else reads the sequence meanwhile. `sequence` may be a copy that is nearer; only what changes is written, to the one on the device.
+__device__ void append(const Sequence& sequence, Sequence* on_device, uint32_t token) {
+    const uint32_t position = sequence.position, index = sequence.prompt + position;
     if (sequence.counts != nullptr) {
         sequence.counts[token].y++;
         sequence.touched[token / 32] |= 1u << token % 32;
@@ -18,5 +18,5 @@ __device__ void append(Sequence& sequence, uint32_t token) {
         }
     }
     if (sequence.ring > 0) sequence.history[index % sequence.ring] = token;
-    sequence.position++;
+    on_device->position = position + 1;
 }

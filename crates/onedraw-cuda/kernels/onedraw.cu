@@ -47,5 +47,8 @@ extern "C" __global__ void __launch_bounds__(JUDGE_THREADS, 1) judge(const __gri
 // Appends the tokens of `results` to their sequences.
 extern "C" __global__ void append(const __grid_constant__ Step step) {
     const uint32_t row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row < step.rows && step.results[row].status == DRAWN) append(step.sequences[step.tasks[row].slot], step.results[row].token);
+    if (row < step.rows && step.results[row].status == DRAWN) {
+        Sequence& sequence = step.sequences[step.tasks[row].slot];
+        append(sequence, &sequence, step.results[row].token);
+    }
 }

@@ -167,5 +167,5 @@ __device__ __forceinline__ void sum_report(const Step& step) {
         }
         entry.value = is_logits ? x * report.inverse : scaled(x) - ln_total;
     }
-    if (threadIdx.x == 0 && step.advances) append(sequence, step.results[number].token);
+    if (threadIdx.x == 0 && step.advances) append(sequence, &sequence, step.results[number].token);
 }

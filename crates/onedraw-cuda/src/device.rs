@@ -188,7 +188,8 @@ impl Device {
             pad: Default::default(),
             value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let is_early = self.0.begins_early && matches!(kernel, Kernel::Draw(_) | Kernel::DrawBare(_) | Kernel::Report(_));
+        let is_early = self.0.begins_early
+            && matches!(kernel, Kernel::Draw(_) | Kernel::DrawBare(_) | Kernel::Report(_));
         let config = sys::CUlaunchConfig {
             gridDimX: grid.blocks.0,
             gridDimY: grid.blocks.1,

@@ -129,7 +129,8 @@ mod tests {
     #[test]
     fn noise_has_threads_of_its_own() {
         let form = Form { rows: 3, has_noise: true, ..Form::default() };
-        let of = |vocabulary| (skyline(form, vocabulary, true).dice, skyline(form, vocabulary, true).grid.blocks);
+        let of =
+            |vocabulary| (skyline(form, vocabulary, true).dice, skyline(form, vocabulary, true).grid.blocks);
         assert_eq!(of(64), (1, (2, 3)));
         assert_eq!(of(65_536), (1, (1 + 64, 3)), "1024 blocks of tokens");
         assert_eq!(of(65_537), (2, (2 + 65, 3)));

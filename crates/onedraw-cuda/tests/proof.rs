@@ -40,11 +40,8 @@ fn golden_draws() {
     let (mut drawn, mut refused) = (0, 0);
     for case in answers.as_array().expect("a list") {
         let params = SamplingParams::from_value(case["params"].clone()).expect("valid parameters");
-        let params = SamplingParams {
-            logprobs: Some(1),
-            logprobs_mode: LogprobsMode::ProcessedLogprobs,
-            ..params
-        };
+        let params =
+            SamplingParams { logprobs: Some(1), logprobs_mode: LogprobsMode::ProcessedLogprobs, ..params };
         if onedraw_cuda::check(&params).is_err() {
             refused += 1;
             continue;
@@ -93,17 +90,24 @@ fn what_other_systems_answered() {
         }
         compared
     };
-    let compared =
-        [compare(conformance::vllm(), 2e-6), compare(conformance::hugging_face(), 2e-6), compare(conformance::llama_cpp(), 2e-6)];
+    let compared = [
+        compare(conformance::vllm(), 2e-6),
+        compare(conformance::hugging_face(), 2e-6),
+        compare(conformance::llama_cpp(), 2e-6),
+    ];
     assert!(compared[0] == 160 && compared[1] > 0 && compared[2] > 0, "{compared:?}");
-    println!("conformance: vLLM {}, Hugging Face {}, llama.cpp {} cases", compared[0], compared[1], compared[2]);
+    println!(
+        "conformance: vLLM {}, Hugging Face {}, llama.cpp {} cases",
+        compared[0], compared[1], compared[2]
+    );
 }
 
 /// `ONEDRAW_CUDA_ROWS` of them, 20,000 unless it is set: all that is said of each row.
 #[test]
 fn random_rows() {
     let Some(device) = device() else { return };
-    let (wanted, random) = (asked("ONEDRAW_CUDA_ROWS", 20_000), &mut SplitMix64::new(asked("ONEDRAW_CUDA_SEED", 7)));
+    let (wanted, random) =
+        (asked("ONEDRAW_CUDA_ROWS", 20_000), &mut SplitMix64::new(asked("ONEDRAW_CUDA_SEED", 7)));
     let mut drawn = 0;
     while drawn < wanted {
         let vocabulary = one_of(random, &VOCABULARIES);
@@ -138,7 +142,8 @@ fn changing_batches() {
     let random = &mut SplitMix64::new(11);
     let (vocabulary, most) = (32_000, 48);
     let mut twins = Twins::new(&device, most, vocabulary).on_all_cores();
-    let rows: Vec<_> = (0..most).map(|i| any_row(random, cases::SHAPES[i % cases::SHAPES.len()], vocabulary)).collect();
+    let rows: Vec<_> =
+        (0..most).map(|i| any_row(random, cases::SHAPES[i % cases::SHAPES.len()], vocabulary)).collect();
     let rows = Rows::new(Dtype::BF16, rows);
     let free = || device.context().mem_get_info().expect("the device's memory").0;
     let (begun, length) = (Instant::now(), Duration::from_secs(asked("ONEDRAW_CUDA_SECONDS", 3)));
@@ -175,5 +180,8 @@ fn changing_batches() {
     let lost = before.map_or(0, |before: usize| before.saturating_sub(free()));
     // A pool of the driver's may hold what sequences of the moment have: a few MB each.
     assert!(lost < 256 << 20, "{lost} bytes are gone");
-    println!("changing batches: {drawn} rows in {steps} steps and {:.0} s, {lost} bytes less free", begun.elapsed().as_secs_f64());
+    println!(
+        "changing batches: {drawn} rows in {steps} steps and {:.0} s, {lost} bytes less free",
+        begun.elapsed().as_secs_f64()
+    );
 }

@@ -48,6 +48,9 @@ impl DeviceArray {
         *allocation.shape_mut() = [self.drawn.rows as i64];
         *allocation.strides_mut() = [(Drawn::STRIDE / size_of::<i32>()) as i64];
         let mut tensor = allocation.initialize(Box::new(self.batch.clone_ref(py)));
+        let (shape, strides) = (tensor.shape_mut().as_mut_ptr(), tensor.strides_mut().as_mut_ptr());
+        let inner = tensor.tensor_mut();
+        (inner.ndim, inner.shape, inner.strides) = (1, shape, strides);
         tensor
             .set_data(without_provenance_mut(self.address() as usize))
             .set_device(self.device())
