@@ -102,6 +102,8 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
     // These are opened first: then the lead is nearly the final one. After them whatever could still win, as many at a time as the list holds.
     constexpr uint32_t LONGEST = 2 * LISTED;
     uint32_t* const opened = reinterpret_cast<uint32_t*>(keys);
+    // Another lane wrote the bound that is taken back here.
+    __syncwarp();
     if (lane == 0) {
         opened[warp] = block;
         if (block < all) bounds[block] = negative_infinity();
