@@ -57,7 +57,6 @@ impl Turn {
 /// What is told a stream happens in the stream's order; whoever uses several orders them.
 #[derive(Debug)]
 pub struct Batch {
-    device: Device,
     capacity: Capacity,
     members: Slots<Member>,
     /// Memory of removed sequences, which a launch under way may still read.
@@ -77,6 +76,8 @@ pub struct Batch {
     outcomes: Pinned<Outcome>,
     reports: Vec<Report>,
     entries: Vec<Entry>,
+    /// After all memory, whose freeing waits for the kernels that it holds.
+    device: Device,
 }
 
 /// What the host knows of a sequence.

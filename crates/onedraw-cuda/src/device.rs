@@ -38,7 +38,7 @@ struct Loaded {
     uploads: Arc<CudaStream>,
     module: CUmodule,
     kernels: Kernels,
-    /// Whether a kernel may begin before the one before it has ended: from compute capability 9.0 on.
+    /// Whether a kernel may begin before the one before it has ended, and waits for it by itself: where the machine code of 9.0 runs. What is made from PTX does not wait.
     begins_early: bool,
     /// Dynamic shared memory that a draw may have.
     draw_memory: usize,
@@ -109,7 +109,7 @@ impl Device {
             unsafe { result::module::load_data(IMAGE.0.as_ptr().cast()) }.map_err(CudaError::launch)?;
         let kernels = Kernels::find(module)?;
         let draw_memory = kernels.allow_memory(&context)?;
-        let begins_early = major >= 9;
+        let begins_early = major == 9;
         Ok(Self(Arc::new(Loaded { context, uploads, module, kernels, begins_early, draw_memory })))
     }
 

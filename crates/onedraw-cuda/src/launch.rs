@@ -1,7 +1,6 @@
 //! How many threads a kernel gets, as the kernels expect it.
 
 use onedraw::noise::BLOCK;
-use onedraw::row::MAX_VOCABULARY;
 
 use crate::batch::Form;
 
@@ -33,10 +32,13 @@ pub(crate) fn pitch(vocabulary: usize) -> usize {
     vocabulary.div_ceil(BLOCK).next_multiple_of(4)
 }
 
+/// Blocks of tokens that a draw can count: fewer than 1,024 a warp.
+const MOST_BLOCKS: usize = 14_336;
+
 /// The most logits of a row where a draw may have so much shared memory.
 pub(crate) fn max_vocabulary(memory: usize) -> usize {
     let (each, multiple) = DRAW_MEMORY;
-    (memory / (each * multiple) * multiple * BLOCK).min(MAX_VOCABULARY)
+    (memory / (each * multiple) * multiple).min(MOST_BLOCKS) * BLOCK
 }
 
 /// The first pass.
@@ -152,6 +154,6 @@ mod tests {
             assert_eq!(max_vocabulary(memory), vocabulary);
             assert!(max_vocabulary(memory - 1) < vocabulary);
         }
-        assert_eq!((max_vocabulary(15), max_vocabulary(1 << 30)), (0, MAX_VOCABULARY));
+        assert_eq!((max_vocabulary(15), max_vocabulary(1 << 30)), (0, 917_504));
     }
 }

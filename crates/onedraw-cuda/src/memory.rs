@@ -215,15 +215,18 @@ impl<T: Pod + Zeroable + PartialEq> Inbox<T> {
         }
         // SAFETY: as above. The last copy has read what is overwritten next.
         unsafe { result::event::synchronize(event) }.map_err(CudaError::memory)?;
+        // Nothing is known to be there until the copy is under way.
+        self.length = 0;
         self.staged[..elements.len()].copy_from_slice(elements);
-        self.length = elements.len();
         let staged: &[u8] = bytemuck::cast_slice(&self.staged[..elements.len()]);
         // SAFETY: inside both allocations. The host's is changed or freed only after the event.
         unsafe {
             result::memcpy_htod_async(self.array.address, staged, stream)
                 .and_then(|()| result::event::record(event, stream))
         }
-        .map_err(CudaError::memory)
+        .map_err(CudaError::memory)?;
+        self.length = elements.len();
+        Ok(())
     }
 }
 

@@ -157,7 +157,7 @@ pub(crate) struct Trial {
     pub reserved: u32,
 }
 
-/// The one argument of all kernels.
+/// The one argument of all kernels of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Step {

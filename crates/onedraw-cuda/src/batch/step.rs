@@ -133,7 +133,7 @@ impl Batch {
     /// # Safety
     ///
     /// The rows and the masks stay memory of the device until the stream has come past the launch, and nobody writes them meanwhile. A graph does not run after the batch is dropped, nor
-    /// with turns of another form.
+    /// with turns of another form, nor after one of its sequences is removed.
     #[allow(unsafe_code)]
     pub unsafe fn launch<'a>(
         &self,
@@ -142,6 +142,11 @@ impl Batch {
     ) -> Result<(), CudaError> {
         let (stream, form, vocabulary) = (stream.into(), self.form, self.capacity.vocabulary);
         self.check_matrix(matrix, form.rows)?;
+        // What a removed sequence had may be another's by now.
+        let is_gone = |id: &SequenceId| self.members.get(*id).is_none();
+        if self.rows.iter().flatten().any(is_gone) {
+            return Err(RowError::UnknownSequence.into());
+        }
         if form.rows == 0 {
             return Ok(());
         }
