@@ -350,8 +350,6 @@ struct Draw {
 
     // ---- the mass before a token: nucleus.cuh ----
 
-    // Bounds of a mass between two sums of f32 powers, over all threads. A weight is rounded down: so many tokens may each have lost one.
-
     // Whether a mass is below a share, in units of 2^-53, of a total.
     __device__ __forceinline__ static bool is_below(uint64_t mass, uint64_t share, uint64_t total) {
         const uint64_t high = mass >> 11, low = mass << 53;
@@ -359,6 +357,7 @@ struct Draw {
         return high < other_high || (high == other_high && low < other_low);
     }
 
+    // Bounds of a mass between two sums of f32 powers, over all threads. A weight is rounded down: so many tokens may each have lost one.
     __device__ __noinline__ Bounds between(float least, float most);
     // The mass of the whole row, by the first pass; and the masses of its blocks, for `mass_before`.
     __device__ __noinline__ Bounds total_mass(uint32_t group, float scale);

@@ -1,7 +1,9 @@
-// The kernels by name, each with a `Step` as its argument: skyline_<type>_<steps>, skyline_<type>_summed_<steps> where a
-// sequence has a mask or TOP_P, skyline_<type>_edited_<steps> where one edits single tokens or asks for raw logprobs, skyline_<type>_any for rows that are not aligned, draw_<type>, draw_<type>_bare where no
-// row has masks, edits or other stages than MIN_P, TOP_K and TOP_P,
-// report_<type> where logprobs are asked for, judge for drafts, and append. ask_<type> has an `Ask` as its argument.
+// The kernels by name. Those of a step have a `Step` as their argument:
+// - skyline_<type>_<steps>; _summed_<steps> where a row has a mask or a sequence TOP_P; _edited_<steps> where one edits single tokens or asks for raw logprobs of a
+//   masked row; _any for rows that are not aligned.
+// - draw_<type>; _bare where no row has masks, edits or other stages than MIN_P, TOP_K and TOP_P, and only tokens are asked for.
+// - report_<type> where logprobs are asked for, judge for drafts, append.
+// ask_<type> has an `Ask`.
 #include "draw.cuh"
 #include "question.cuh"
 #include "skyline.cuh"

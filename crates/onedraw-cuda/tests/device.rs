@@ -1,11 +1,11 @@
 //! Batches on a device beside the CPU: everything that is said of a row is the same. Without a driver the tests are skipped, and say so.
 #![allow(unsafe_code)]
 
-mod common;
+mod beside;
 
-use common::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
-use common::twins::Twins;
-use common::{Lie, MaskPair, Rows, Uploaded, device, rounds};
+use beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use beside::twins::Twins;
+use beside::{Lie, MaskPair, Rows, Uploaded, device, rounds};
 use onedraw::{Row, RowError, SamplingParams, Stage};
 use onedraw_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use onedraw_cuda::{Batch, Capacity, CudaError, Device, Dtype, Matrix, SequenceId, Turn};

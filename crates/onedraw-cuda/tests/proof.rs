@@ -1,13 +1,13 @@
 //! What shows that a device draws the CPU's bits, at a length of one's choice: golden values, what other systems answered, random rows by the million, and
 //! batches that change for minutes. `prove` beside the crate runs it all. Without a driver the tests are skipped, and say so.
 
-mod common;
+mod beside;
 
 use std::time::{Duration, Instant};
 
-use common::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
-use common::twins::Twins;
-use common::{Lie, Rows, Uploaded, device};
+use beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use beside::twins::Twins;
+use beside::{Lie, Rows, Uploaded, device};
 use onedraw::{LogprobsMode, Sampled, SamplingParams, TokenLogprob};
 use onedraw_cuda::{Batch, Capacity, Device, Dtype, Turn};
 use onedraw_testkit::conformance::{self, Case};

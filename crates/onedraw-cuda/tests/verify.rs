@@ -1,11 +1,11 @@
 //! Drafts judged on a device beside the CPU: the verdicts are the same in all they say. Without a driver the tests are skipped, and say so.
 #![allow(unsafe_code)]
 
-mod common;
+mod beside;
 
-use common::cases::{self, any_dtype, any_params, any_row, any_token, by_chance, one_of};
-use common::twins::Pair;
-use common::{Lie, Rows, Uploaded, device, rounds};
+use beside::cases::{self, any_dtype, any_params, any_row, any_token, by_chance, one_of};
+use beside::twins::Pair;
+use beside::{Lie, Rows, Uploaded, device, rounds};
 use onedraw::speculate::{Draft, Law, Probabilities, Typical, Verify};
 use onedraw::{Row, RowError, SamplingParams, Step};
 use onedraw_cuda::{Batch, Capacity, CudaError, Device, DraftTurn, Dtype, SequenceId, Stream};

@@ -43,9 +43,7 @@ impl Form {
         self.has_others |= sequence.is_plain == 0;
         self.has_edits |= sequence.touched != 0 || (sequence.logprobs > 0 && is_raw && is_masked);
     }
-}
 
-impl Form {
     /// Whether only tokens are asked for, of rows as they came, by stages that need no second look.
     pub(super) fn is_bare(&self) -> bool {
         !(self.has_edits || self.has_masks || self.has_reports || self.has_others)
