@@ -87,6 +87,8 @@ fn the_device_prints_what_the_cpu_prints() {
         "prompt_token_ids": [1, 2, 3], "output_token_ids": [5, 6, 5]}"#;
     let words = r#"{"seed": 4, "bad_words_ids": [[7], [5, 6, 8], [1, 5, 6, 9]], "min_tokens": 3, "eos_token_id": 2,
         "prompt_token_ids": [1], "output_token_ids": [5, 6]}"#;
+    let window = r#"{"seed": 3, "n": 2, "presence_penalty": 0.7, "frequency_penalty": 0.4, "penalty_window": 4,
+        "prompt_token_ids": [1, 2, 3, 1], "output_token_ids": [5, 6, 5]}"#;
     for logits in &files {
         for more in [
             &["--params", r#"{"seed": 1}"#][..],
@@ -105,11 +107,25 @@ fn the_device_prints_what_the_cpu_prints() {
             ],
             &["--params", penalties, "--draws", "4", "--logprobs", "2"],
             &["--params", words, "--draws", "5"],
+            &["--params", window, "--draws", "4"],
+            &["--params", window],
             &["--params", r#"{"seed": 6, "logit_bias": {"4": 3.5}, "typical_p": 0.8}"#, "--format", "table"],
         ] {
             same_lines(logits, more);
         }
     }
+}
+
+/// More sequences of one row than a launch has places for.
+#[test]
+fn a_row_may_have_any_number_of_sequences() {
+    if !has_device() {
+        return;
+    }
+    let folder = Folder::new();
+    let logits = folder.npy("x.npy", &[&coarse(20, 1)]);
+    same_lines(&logits, &["--params", r#"{"seed": 1, "n": 65536}"#]);
+    same_lines(&logits, &["--params", r#"{"seed": 1, "n": 1500, "presence_penalty": 1}"#, "--draws", "2"]);
 }
 
 #[test]

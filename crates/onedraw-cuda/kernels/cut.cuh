@@ -226,12 +226,7 @@ __device__ __noinline__ Key Draw<T, BARE>::cut_typical(const Stage& stage, Key l
         over(collect(negative_infinity()), [&](float x, uint32_t) {
             if (x < too_likely) best_left = fmaxf(best_left, x);
         });
-#pragma unroll
-        for (int offset = 16; offset > 0; offset >>= 1) best_left = fmaxf(best_left, __shfl_xor_sync(ALL, best_left, offset));
-        __syncthreads();
-        if ((threadIdx.x & 31) == 0) tops[threadIdx.x >> 5] = best_left;
-        __syncthreads();
-        for (uint32_t i = 0; i < WARPS; i++) best_left = fmaxf(best_left, tops[i]);
+        best_left = largest_of_all(best_left);
         __syncthreads();
         if (threadIdx.x == 0) {
             above = too_likely;
@@ -243,27 +238,30 @@ __device__ __noinline__ Key Draw<T, BARE>::cut_typical(const Stage& stage, Key l
 }
 
 template <typename T, bool BARE>
-__device__ __noinline__ Key Draw<T, BARE>::cut() {
-    Key last = key_end();
+__device__ __noinline__ void Draw<T, BARE>::cut() {
 #pragma unroll 1
     for (uint32_t i = 0; i < row.stages; i++) {
         const Stage& stage = row.stage[i];
-        Key end = last;
+        Key end = 0;
         switch (stage.kind) {
             case MIN_P: end = last_of(lowest_of(stage.number)); break;
             case TOP_K: end = select(0.0f, stage.k - 1, last); break;
-            case TOP_P: {
-                const uint64_t total = census(last, stage.scale).mass;
-                const unsigned __int128 product = (unsigned __int128)stage.share * total + ((1ull << 53) - 1);
-                const uint64_t units = uint64_t(product >> 53);
-                end = select(stage.scale, units > 0 ? units - 1 : 0, last);
-                break;
-            }
+            case TOP_P: end = cut_nucleus(stage); break;
             case TYPICAL: end = cut_typical(stage, last); break;
             case TOP_N_SIGMA: end = cut_sigma(stage, last); break;
             default: end = cut_cutoff(stage, last); break;
         }
-        last = end < last ? end : last;
+        const bool is_earlier = end < last;
+        __syncthreads();
+        if (threadIdx.x == 0 && is_earlier) last = end;
+        __syncthreads();
     }
-    return last;
+}
+
+template <typename T, bool BARE>
+__device__ __noinline__ Key Draw<T, BARE>::cut_nucleus(const Stage& stage) {
+    const uint64_t mass = census(last, stage.scale).mass;
+    const unsigned __int128 product = (unsigned __int128)stage.share * mass + ((1ull << 53) - 1);
+    const uint64_t units = uint64_t(product >> 53);
+    return select(stage.scale, units > 0 ? units - 1 : 0, last);
 }

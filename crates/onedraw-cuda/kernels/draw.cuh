@@ -11,6 +11,7 @@
 
 constexpr uint32_t DRAW_THREADS = 512;
 constexpr uint32_t WARPS = DRAW_THREADS / 32;
+constexpr uint32_t HALVES = 2 * WARPS;
 // What is known of blocks lies in shared memory, four in a vector, and is as long as a multiple of this, so that nobody asks where it ends.
 constexpr uint32_t ROUND_UP = 4 * DRAW_THREADS;
 // Keys that fit the list of the best tokens.
@@ -24,8 +25,11 @@ constexpr float MARGIN = 1.0f / 1024.0f;
 // The sums of f32 powers are within 2^-15 of what they stand for; the rest of the margin is spare.
 constexpr float SUM_ERROR = 1.0f / 16384.0f;
 constexpr uint32_t ALL = 0xffffffffu;
+static_assert(CANDIDATES <= DRAW_THREADS && sizeof(Sequence) / 8 <= DRAW_THREADS, "a thread each");
 // Depths below the best logit are sixteenths of an octave, from 2^-8 on.
 constexpr uint32_t DEPTH_LOWEST = (127 - 8) << 4;
+constexpr uint32_t DEPTHS = 256;
+static_assert(DEPTHS <= DRAW_THREADS, "a thread each");
 
 extern __shared__ float memory[];
 
@@ -33,6 +37,10 @@ struct Finalist {
     double score;
     uint32_t token;
     float logit;
+};
+
+struct bool4 {
+    bool x, y, z, w;
 };
 
 // What a mass is at least, and at most.
@@ -45,10 +53,26 @@ struct Census {
     uint64_t count, mass;
 };
 
+// MIN_P, TOP_K and TOP_P as they stand to each other.
+struct Truncation {
+    // TOP_P, or null.
+    const Stage* nucleus;
+    // What TOP_P sees: the first so many of the order, and no logit that is lower.
+    uint32_t k_before;
+    float bottom_before;
+    // What is left at last, beside TOP_P.
+    uint32_t k;
+    float bottom;
+    // Whether TOP_P needs the exact mass of what it sees: the first pass has no bounds of it.
+    bool is_exact;
+};
+
 // BARE: no row has a mask or an edit, and every one is plain and asks for its token alone.
 template <typename T, bool BARE>
 struct Draw {
-    // A copy of the sequence: to look into device memory takes half a microsecond each time.
+    // Copies of what is asked and of the sequence: to look into device memory takes half a microsecond each time.
+    Step asked;
+    uint32_t number;
     Sequence row;
     Place place;
     uint32_t slot;
@@ -57,12 +81,18 @@ struct Draw {
     uint32_t vocabulary;
     // Blocks that there is room for; those past the vocabulary hold nothing.
     uint32_t room;
-    // The largest logit, and that of what is left.
+    // The largest logit as masks leave the row, and that of what is left.
     float summit, x_max;
     // What is left lies below `above` and not below `lowest`.
     float above, lowest;
     // Whether there are no masks and no edits, or nobody asks after them.
     bool is_bare;
+    // Whether the largest logits of blocks as they came lie where masses would.
+    bool has_raw;
+    // Whether the sums of a raw row were there in time, and all of it is written.
+    bool is_told;
+    // The last token that is kept, and the drawn one.
+    Key last, drawn;
     // What one thread found out for all.
     Key found_key;
     float found_logit;
@@ -72,11 +102,19 @@ struct Draw {
     // The race is among the tokens before this one.
     Key before;
     uint32_t count, others;
-    // What the warps found out, for all; twice, so that one is read while the other is written.
-    alignas(16) uint32_t tallies[2][3][WARPS];
+    // Where TOP_P is asked after: the mass that it sees, 0 at most as long as that is not known.
+    Bounds total;
+    Truncation kept;
+    // Where the first pass wrote the references of the row's groups, and of how many blocks a group is.
+    const float* references;
+    uint32_t pitch, group;
+    // What the warps found out, for all.
+    uint32_t tallies[2][WARPS];
+    // What blocks have at each depth; nothing at first.
+    alignas(16) uint32_t depths[DEPTHS];
     Census parts[WARPS];
     Finalist finalists[WARPS];
-    float tops[WARPS], other_tops[WARPS];
+    float tops[WARPS];
     Key candidates[CANDIDATES];
     float rough_scores[CANDIDATES];
     Key keys[LISTED];
@@ -161,60 +199,89 @@ struct Draw {
         return largest_of_warp(tops[threadIdx.x & (WARPS - 1)]);
     }
 
-    // Three sums over all threads, which each of them gets. Two calls in a row name different `turn`s, 0 and 1.
-    __device__ __forceinline__ uint3 tallied(uint3 own, uint32_t turn) {
+    // Two sums over all threads, which each of them gets.
+    __device__ __forceinline__ uint2 tallied(uint2 own) {
         const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        own = make_uint3(__reduce_add_sync(ALL, own.x), __reduce_add_sync(ALL, own.y), __reduce_add_sync(ALL, own.z));
-        if (lane < 3) tallies[turn][lane][warp] = lane == 0 ? own.x : lane == 1 ? own.y : own.z;
+        own = make_uint2(__reduce_add_sync(ALL, own.x), __reduce_add_sync(ALL, own.y));
+        __syncthreads();
+        if (lane < 2) tallies[lane][warp] = lane == 0 ? own.x : own.y;
         __syncthreads();
         const bool is_one = lane < WARPS;
-        return make_uint3(__reduce_add_sync(ALL, is_one ? tallies[turn][0][lane & (WARPS - 1)] : 0), __reduce_add_sync(ALL, is_one ? tallies[turn][1][lane & (WARPS - 1)] : 0),
-                          __reduce_add_sync(ALL, is_one ? tallies[turn][2][lane & (WARPS - 1)] : 0));
+        return make_uint2(__reduce_add_sync(ALL, is_one ? tallies[0][lane & (WARPS - 1)] : 0), __reduce_add_sync(ALL, is_one ? tallies[1][lane & (WARPS - 1)] : 0));
     }
 
-    // Three counts in fields of ten bits, no more than a thousand a warp: fewer sums for the same. As `tallied` otherwise.
-    __device__ __forceinline__ uint3 counted(uint32_t own, uint32_t turn) {
-        const uint32_t lane = threadIdx.x & 31, of_warp = __reduce_add_sync(ALL, own);
-        if (lane == 0) tallies[turn][0][threadIdx.x >> 5] = of_warp;
+    // The sum over all threads of numbers below 2^45, which each of them gets. Sums of 32 bits are one instruction.
+    __device__ __forceinline__ uint64_t amount(uint64_t own) {
+        constexpr uint32_t HALF = 22;
+        const uint32_t lane = threadIdx.x & 31;
+        own = (uint64_t(__reduce_add_sync(ALL, uint32_t(own >> HALF))) << HALF) + __reduce_add_sync(ALL, uint32_t(own) & ((1u << HALF) - 1));
         __syncthreads();
-        const uint32_t theirs = lane < WARPS ? tallies[turn][0][lane] : 0, two = __reduce_add_sync(ALL, (theirs & 1023) | (theirs >> 10 & 1023) << 16);
-        return make_uint3(two & 0xffff, two >> 16, __reduce_add_sync(ALL, theirs >> 20));
+        if (lane == 0) parts[threadIdx.x >> 5].mass = own;
+        __syncthreads();
+        own = lane < WARPS ? parts[lane].mass : 0;
+        return (uint64_t(__reduce_add_sync(ALL, uint32_t(own >> HALF))) << HALF) + __reduce_add_sync(ALL, uint32_t(own) & ((1u << HALF) - 1));
     }
 
     // ---- over blocks ----
 
-    // Lists the blocks for whose number in an array `reaches` is true; how many.
-    template <typename Reaches>
-    __device__ __forceinline__ uint32_t collect_where(const float* numbers, Reaches reaches) {
-        const uint32_t lane = threadIdx.x & 31, quads = room / 4, lower = (1u << lane) - 1;
-        const float4* const tallest = reinterpret_cast<const float4*>(numbers);
+    // Lists the blocks of which `flags` has a bit set, the four of a vector; how many. Few are, most often: whoever has one takes its place by itself.
+    template <typename Flags>
+    __device__ __forceinline__ uint32_t collect_fours(Flags flags) {
         uint32_t* const listed = work();
         __syncthreads();
         if (threadIdx.x == 0) count = 0;
         __syncthreads();
 #pragma unroll 1
-        for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
-            const float4 top = tallest[quad];
-            const bool x = reaches(top.x), y = reaches(top.y), z = reaches(top.z), w = reaches(top.w);
-            const uint32_t xs = __ballot_sync(ALL, x), ys = __ballot_sync(ALL, y), zs = __ballot_sync(ALL, z), ws = __ballot_sync(ALL, w);
-            if ((xs | ys | zs | ws) == 0) continue;
-            uint32_t place = 0;
-            if (lane == 0) place = atomicAdd(&count, __popc(xs) + __popc(ys) + __popc(zs) + __popc(ws));
-            place = __shfl_sync(ALL, place, 0);
-            if (x) listed[place + __popc(xs & lower)] = 4 * quad;
-            place += __popc(xs);
-            if (y) listed[place + __popc(ys & lower)] = 4 * quad + 1;
-            place += __popc(ys);
-            if (z) listed[place + __popc(zs & lower)] = 4 * quad + 2;
-            place += __popc(zs);
-            if (w) listed[place + __popc(ws & lower)] = 4 * quad + 3;
+        for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) {
+            const uint32_t own = flags(quad);
+            if (own == 0) continue;
+            uint32_t place = atomicAdd(&count, __popc(own));
+#pragma unroll
+            for (uint32_t i = 0; i < 4; i++) {
+                if (own >> i & 1) listed[place++] = 4 * quad + i;
+            }
         }
         __syncthreads();
         return count;
     }
 
+    // Lists the blocks for whose number in an array `reaches` is true; how many.
+    template <typename Reaches>
+    __device__ __forceinline__ uint32_t collect_where(const float* numbers, Reaches reaches) {
+        return collect_fours([=](uint32_t quad) {
+            const float4 four = reinterpret_cast<const float4*>(numbers)[quad];
+            return uint32_t(reaches(four.x)) | uint32_t(reaches(four.y)) << 1 | uint32_t(reaches(four.z)) << 2 | uint32_t(reaches(four.w)) << 3;
+        });
+    }
+
     __device__ __noinline__ uint32_t collect(float reach) {
         return collect_where(highest(), [reach](float top) { return (top >= reach) & (top > negative_infinity()); });
+    }
+
+    // Four tokens of the row as it came; -inf past the vocabulary.
+    __device__ __forceinline__ float4 four_at(const T* row_logits, uint32_t token, uint32_t tokens) const {
+        if (reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0 && token + 4 <= tokens) return four(row_logits + token);
+        const float low = negative_infinity();
+        return make_float4(token < tokens ? one(row_logits + token) : low, token + 1 < tokens ? one(row_logits + token + 1) : low, token + 2 < tokens ? one(row_logits + token + 2) : low,
+                           token + 3 < tokens ? one(row_logits + token + 3) : low);
+    }
+
+    // Goes over the first `listed` blocks of the list, one for each half of a warp and AT_ONCE of them together: `each(x, start)`, where x[i] are four tokens as the row
+    // came of the block at `start + i * HALVES` of the list, if there is one, each lane's after those of the lane before.
+    template <uint32_t AT_ONCE, typename Each>
+    __device__ __forceinline__ void over_fours(uint32_t listed, Each each) {
+        const uint32_t lane = threadIdx.x & 31, tokens = vocabulary;
+        const T* const row_logits = logits;
+#pragma unroll 1
+        for (uint32_t start = threadIdx.x / 16; start - (lane >> 4) < listed; start += AT_ONCE * HALVES) {
+            float4 x[AT_ONCE];
+#pragma unroll
+            for (uint32_t i = 0; i < AT_ONCE; i++) {
+                const uint32_t of = start + i * HALVES;
+                x[i] = four_at(row_logits, of < listed ? work()[of] * BLOCK + 4 * (lane & 15) : tokens, tokens);
+            }
+            each(x, start);
+        }
     }
 
     // Goes over the tokens of the first `listed` blocks of the list, two a lane: `each(x, token)` for every one. The reads of the blocks to come are under way meanwhile.
@@ -245,6 +312,30 @@ struct Draw {
         }
     }
 
+    // Four tokens of the block at a place of the list, as masks and edits leave them.
+    __device__ __forceinline__ void adjust(float4& x, uint32_t of, uint32_t listed) const {
+        const uint32_t token = of < listed ? work()[of] * BLOCK + 4 * (threadIdx.x & 15) : vocabulary;
+        if (token < vocabulary) adjustment.apply(x, token, place, adjustment.word(token));
+    }
+
+    // Goes over the blocks that reach a key: `each(x, is_before)` of four tokens, and which of them come before it.
+    template <typename Each>
+    __device__ __forceinline__ void before_key(Key key, Each each) {
+        constexpr uint32_t AT_ONCE = BARE ? 8 : 4;
+        // Where logits are equal the lower id comes first: a logit as high as the key's is enough there, and elsewhere it takes the next one.
+        const float at_key = logit_of(key), after = logit_of_place(uint32_t(key >> 32) - 1);
+        const uint32_t listed = collect(at_key), id = uint32_t(key);
+        over_fours<AT_ONCE>(listed, [&](float4 (&x)[AT_ONCE], uint32_t start) {
+#pragma unroll
+            for (uint32_t i = 0; i < AT_ONCE; i++) {
+                const uint32_t of = start + i * HALVES, token = (of < listed ? work()[of] : 0) * BLOCK + 4 * (threadIdx.x & 15);
+                if (!BARE && !is_bare) adjust(x[i], of, listed);
+                const auto is_before = [=](float x, uint32_t token) { return x >= (token < id ? at_key : after); };
+                each(x[i], bool4{is_before(x[i].x, token), is_before(x[i].y, token + 1), is_before(x[i].z, token + 2), is_before(x[i].w, token + 3)});
+            }
+        });
+    }
+
     // Appends to the list of keys what some lanes of a warp have, all of which come here; what does not fit is counted only.
     __device__ __forceinline__ void append_key(bool is_in, Key key) {
         const uint32_t in = __ballot_sync(ALL, is_in), lane = threadIdx.x & 31;
@@ -267,6 +358,18 @@ struct Draw {
         return sum(tokens, mass);
     }
 
+    // ---- MIN_P, TOP_K and TOP_P in a race: truncate.cuh ----
+
+    // How the stages of a plain row stand to each other.
+    __device__ __noinline__ Truncation truncation() const;
+
+    // The winner of the race among what all stages keep.
+    __device__ __noinline__ uint32_t truncated();
+    // With the first k tokens listed in their order; 0xffffffff if they do not fit.
+    __device__ __noinline__ uint32_t race_first();
+    // A race of all that may be kept, as often as the winner is not.
+    __device__ __noinline__ uint32_t race_all(float reach);
+
     // ---- the cuts of single stages: cut.cuh ----
 
     // The token in which unit number `unit` of the measure lies, counted in the order from 0, among those up to `last` that pass; the end if there is less.
@@ -286,12 +389,32 @@ struct Draw {
     __device__ __noinline__ Key cut_sigma(const Stage& stage, Key last);
     __device__ __noinline__ Key cut_typical(const Stage& stage, Key last);
 
-    // The last token that all stages keep; `above` and `lowest` say the rest.
-    __device__ __noinline__ Key cut();
+    __device__ __noinline__ Key cut_nucleus(const Stage& stage);
+
+    // Finds the last token that all stages keep; `above` and `lowest` say the rest.
+    __device__ __noinline__ void cut();
 
     // ---- what is reported: report.cuh ----
 
-    __device__ __noinline__ void report(const Step& step, uint32_t token, Key last);
+    __device__ __noinline__ void report(uint32_t token);
+    // Back to the row as it came.
+    __device__ __noinline__ void become_raw();
+    // Lists the best tokens, sorted: so many at least, or all there are.
+    __device__ __noinline__ uint32_t best_listed(uint32_t wanted);
+    // Writes what is said of the listed tokens and of the drawn one, whose place among them is given.
+    __device__ __noinline__ void tell(uint32_t kept_ones, uint32_t at_place, uint32_t rank);
+
+    __device__ __noinline__ uint32_t tokens_before(Key key);
+
+    // ---- edits of single tokens: repair.cuh ----
+
+    // `each(token, x)` for every token that an edit may change and its logit as the row came, a thread each.
+    template <typename Each>
+    __device__ __forceinline__ void over_touched(Each each);
+    // What the first pass found of blocks that an edit may change, made good: their largest logits.
+    __device__ __noinline__ void repair();
+    // And their masses, in units of what the best weighs.
+    __device__ __noinline__ void repair_masses(float scale);
 
     // ---- verification: verify.cuh ----
 
@@ -308,6 +431,9 @@ struct Draw {
     // The winner among the tokens before a key that pass.
     __device__ __noinline__ Finalist race(Key end);
 
+    // The winner among the candidates; where these were too many, among all tokens of the race.
+    __device__ __noinline__ Finalist decided();
+
     // ---- the first tokens of the order, listed: list.cuh ----
 
     // How far below the best a logit is, in steps of a sixteenth of its distance.
@@ -319,7 +445,17 @@ struct Draw {
     // The distance at which a depth ends.
     __device__ __forceinline__ static float depth_ends(uint32_t depth) { return depth >= 255 ? __uint_as_float(0x7f800000u) : __uint_as_float((DEPTH_LOWEST + depth + 1) << 19); }
 
-    // A depth down to which k blocks reach at least, and no more than half as many again if it can be helped.
+    // Empties what blocks have at each depth.
+    __device__ __forceinline__ void clear_depths() {
+        __syncthreads();
+        if (threadIdx.x < DEPTHS) depths[threadIdx.x] = 0;
+        __syncthreads();
+    }
+
+    // The depth down to which there is so much; the last if there is less.
+    __device__ __noinline__ uint32_t depth_with(uint32_t enough);
+
+    // A depth down to which k blocks reach at least, and few more.
     __device__ __noinline__ uint32_t depth_of(uint32_t k);
 
     // Lists the tokens that are nearer to the best logit than so, unsorted; how many there are.
@@ -331,8 +467,9 @@ struct Draw {
         return (x - x_max) * float(row.inverse) - rough_ln((__float_as_uint(luck) & LANE_BITS) == token % BLOCK ? minimum : later);
     }
 
-    // Of few listed tokens, unsorted: the winner among the first k of the order that MIN_P and TOP_P leave.
-    __device__ __noinline__ uint32_t race_few(uint32_t listed, uint32_t k, const Stage* nucleus, float bottom_before, float bottom);
+    // Of few listed tokens, unsorted, with all that come before them: the winner among those that `kept` says.
+    // 0xffffffff if the bounds of the total leave it open.
+    __device__ __noinline__ uint32_t race_few(uint32_t listed);
 
     // Lists at least the first k tokens of the order, or all there are, sorted; how many, or 0 if they do not fit.
     __device__ __noinline__ uint32_t list(uint32_t k);
@@ -357,38 +494,39 @@ struct Draw {
         return high < other_high || (high == other_high && low < other_low);
     }
 
-    // Bounds of a mass between two sums of f32 powers, over all threads. A weight is rounded down: so many tokens may each have lost one.
-    __device__ __noinline__ Bounds between(float least, float most);
-    // The mass of the whole row, by the first pass; and the masses of its blocks, for `mass_before`.
-    __device__ __noinline__ Bounds total_mass(uint32_t group, float scale);
+    // Bounds of a mass that was summed in f32 powers, in units of 2^-32 of the best token's weight. A weight is rounded down: so many tokens may each have lost one.
+    __device__ __forceinline__ Bounds around(uint64_t sum) const {
+        const uint64_t mass = sum << 11, error = (mass >> 14) + vocabulary;
+        // Each thread rounded down.
+        return {mass > error ? mass - error : 0, mass + error + (uint64_t(DRAW_THREADS) << 12)};
+    }
+    __device__ __forceinline__ static uint64_t units(float mass) { return __float2ull_rz(mass * 0x1p32f); }
+    // The mass of the whole row, by the first pass; and the masses of its blocks, for `mass_before`. Nothing at most: the first pass cannot say.
+    __device__ __noinline__ Bounds total_mass(float scale);
     // The same, exact for the blocks that have nearly all of it.
-    __device__ __noinline__ Bounds total_opened(float scale, uint64_t total);
-    // The logit below which nothing can be in the nucleus, from the largest logits of the blocks alone.
-    __device__ __noinline__ float bottom_of_nucleus(const Stage& stage, uint64_t total);
+    __device__ __noinline__ Bounds total_opened(float scale);
+    // How far below the best logit the nucleus can reach, from the largest logits of the blocks alone; +inf if they do not say.
+    __device__ __noinline__ float reach_of_nucleus();
     // The mass before a token: from the largest logits and the masses of the blocks alone.
-    __device__ __noinline__ Bounds mass_before(Key key, float scale, uint64_t total);
+    __device__ __noinline__ Bounds mass_before(Key key, float scale);
     // By opening what reaches the token, in f32.
     __device__ __noinline__ Bounds mass_opened(Key key, float scale);
-    __device__ __noinline__ bool is_in_nucleus(const Stage& stage, Key key, Bounds& total);
+    __device__ __noinline__ bool is_in_nucleus(Key key);
+
+    __device__ __forceinline__ void set_total(Bounds value) {
+        __syncthreads();
+        if (threadIdx.x == 0) total = value;
+        __syncthreads();
+    }
 
     // ---- the draw ----
 
-    // Reads the largest logit of every block into shared memory; the largest of all.
-    __device__ __forceinline__ float load(const float* peaks, uint32_t pitch) {
-        float top = negative_infinity();
-        const uint32_t quads = room / 4, all = (vocabulary + BLOCK - 1) / BLOCK;
+    // The largest logit of every block into shared memory, without being waited for; -inf where there is none.
+    __device__ __forceinline__ void fetch_peaks(float* to, const float* peaks, uint32_t pitch) const {
+        fetch(to, peaks, pitch);
+        const float low = negative_infinity();
 #pragma unroll 1
-        for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
-            float4 peak = make_float4(negative_infinity(), negative_infinity(), negative_infinity(), negative_infinity());
-            if (4 * quad < pitch) peak = reinterpret_cast<const float4*>(peaks)[quad];
-            // The row of peaks ends before a multiple of four does.
-            if (4 * quad + 1 >= all) peak.y = negative_infinity();
-            if (4 * quad + 2 >= all) peak.z = negative_infinity();
-            if (4 * quad + 3 >= all) peak.w = negative_infinity();
-            reinterpret_cast<float4*>(highest())[quad] = peak;
-            top = fmaxf(top, largest(peak));
-        }
-        return largest_of_all(top);
+        for (uint32_t quad = pitch / 4 + threadIdx.x; quad < room / 4; quad += DRAW_THREADS) reinterpret_cast<float4*>(to)[quad] = make_float4(low, low, low, low);
     }
 
     // As many numbers as there are blocks, from device memory into shared memory, without being waited for.
@@ -410,66 +548,78 @@ struct Draw {
     }
 
     // What is wrong with the row, or what it draws.
-    __device__ __forceinline__ Result draw(const Step& step, uint32_t number) {
+    __device__ __forceinline__ Result draw(const Step& step) {
         const Task task = step.tasks[number];
         wait_for_the_one_before();
-        uint32_t* const bad = step.bad + number;
-        const uint32_t bad_token = *bad;
+        // Raw rows are summed meanwhile: that needs the first pass alone.
+        if (!BARE && step.parts) let_the_next_begin();
+        const uint32_t bad_token = __ldcg(step.bad + number), top = __ldcg(step.summits + number * SUMMIT_PITCH);
         // Under way together with the peaks.
         const uint64_t* const record = reinterpret_cast<const uint64_t*>(step.sequences + task.slot);
-        const bool copies = threadIdx.x >= DRAW_THREADS - sizeof(Sequence) / 8;
-        const uint64_t word_of = copies ? record[threadIdx.x - (DRAW_THREADS - sizeof(Sequence) / 8)] : 0;
+        const bool copies = threadIdx.x < sizeof(Sequence) / 8;
+        const uint64_t word_of = copies ? record[threadIdx.x] : 0;
         const uint64_t begin = uint64_t(number) * step.pitch;
+        fetch_peaks(highest(), step.peaks + begin, step.pitch);
         fetch(lucks(), step.lucks + begin, step.pitch);
+        // A row that is edited and reports of what it was needs both.
+        if (!BARE && !step.is_summed && step.parts) fetch_peaks(masses(), step.peaks + begin, step.pitch);
         if (step.is_summed) {
             fetch(masses(), step.sums + begin, step.pitch);
             fetch(reinterpret_cast<float*>(work()), step.references + begin, (step.pitch + step.group - 1) / step.group);
         }
         __pipeline_commit();
-        const float top = load(step.peaks + begin, step.pitch);
-        if (copies) reinterpret_cast<uint64_t*>(&row)[threadIdx.x - (DRAW_THREADS - sizeof(Sequence) / 8)] = word_of;
+        if (copies) reinterpret_cast<uint64_t*>(&row)[threadIdx.x] = word_of;
+        if (!BARE && threadIdx.x < sizeof(Step) / 8) reinterpret_cast<uint64_t*>(&asked)[threadIdx.x] = reinterpret_cast<const uint64_t*>(&step)[threadIdx.x];
+        if (threadIdx.x < DEPTHS) depths[threadIdx.x] = 0;
         if (threadIdx.x == 0) {
-            // For the next step.
-            *bad = 0xffffffffu;
             place = {&row, task.mask, task.path, task.depth};
             slot = task.slot;
-            summit = x_max = top;
+            is_told = false;
+            references = step.references + begin;
+            pitch = step.pitch;
+            group = step.group;
+            total = {};
+            last = key_end();
+            summit = x_max = logit_of_summit(top);
             above = __uint_as_float(0x7f800000u);
             lowest = negative_infinity();
         }
         __pipeline_wait_prior(0);
         __syncthreads();
-        if (!BARE) {
-            if (threadIdx.x == 0) {
-                adjustment = {task.mask, row.allowed, row.touched};
-                is_bare = task.mask == nullptr && row.allowed == nullptr && row.touched == nullptr;
-            }
-            __syncthreads();
-        }
         if (bad_token != 0xffffffffu) {
             const float x = widened(logits[bad_token]);
             return {bad_token, x == x ? INFINITE_LOGIT : NAN_LOGIT};
         }
-        if (!(top > negative_infinity())) return {BARE ? 0xffffffffu : emptied_by(), NOTHING_LEFT};
-        if (BARE) return {row.is_greedy ? leader().token : truncated(step.group), DRAWN};
-        uint32_t token;
-        Key last = key_end();
-        if (row.is_greedy) {
-            // Typical may take the first token away; every other truncation keeps it.
-            if (!row.is_plain) last = cut();
-            token = leader().token;
-        } else if (row.is_plain && step.laws == nullptr) {
-            token = step.is_chosen ? 0 : truncated(step.group);
-        } else {
-            last = cut();
-            token = step.is_chosen || step.laws != nullptr ? leader().token : race(last + 1).token;
+        if (!BARE) {
+            if (threadIdx.x == 0) {
+                adjustment = {task.mask, task.allowed, task.touched};
+                has_raw = !step.is_summed && step.parts && task.mask == nullptr && task.allowed == nullptr;
+                is_bare = task.mask == nullptr && task.allowed == nullptr && task.touched == nullptr;
+            }
+            __syncthreads();
+            if (task.touched != nullptr) {
+                repair();
+                float top = negative_infinity();
+#pragma unroll 1
+                for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) top = fmaxf(top, largest(reinterpret_cast<const float4*>(highest())[quad]));
+                top = largest_of_all(top);
+                if (threadIdx.x == 0) x_max = top;
+                __syncthreads();
+            }
         }
+        if (!(x_max > negative_infinity())) return {BARE ? 0xffffffffu : emptied_by(), NOTHING_LEFT};
+        if (BARE) return {row.is_greedy ? leader().token : truncated(), DRAWN};
+        // Typical may take the first token away; every other truncation keeps it.
+        if (!row.is_plain || (step.laws != nullptr && !row.is_greedy)) cut();
+        uint32_t token = 0;
+        if (row.is_greedy || step.laws != nullptr) token = leader().token;
+        else if (!step.is_chosen) token = row.is_plain ? truncated() : race(last + 1).token;
         if (step.laws != nullptr) {
             write_law(step.laws + uint64_t(number) * vocabulary, row.is_greedy ? key_of(x_max, token) : last);
             return {token, DRAWN};
         }
         if (step.is_chosen) token = step.results[number].token;
-        if (row.logprobs > 0) report(step, token, last);
+        if (row.logprobs > 0) report(token);
         return {token, DRAWN};
     }
 
@@ -488,89 +638,46 @@ struct Draw {
         if (threadIdx.x == 0) lowest = value;
         __syncthreads();
     }
-
-    // The winner of the race among what all stages keep.
-    __device__ __noinline__ uint32_t truncated(uint32_t group) {
-        // Where they stand; who stands before TOP_P leaves it the mass that it sees.
-        const Stage *min_p = nullptr, *top_k = nullptr, *top_p_stage = nullptr;
-#pragma unroll 1
-        for (uint32_t i = 0; i < row.stages; i++) {
-            const Stage* stage = &row.stage[i];
-            if (stage->kind == MIN_P) min_p = stage;
-            else if (stage->kind == TOP_K) top_k = stage;
-            else top_p_stage = stage;
-        }
-        const bool min_p_first = top_p_stage == nullptr || min_p < top_p_stage, top_k_first = top_p_stage == nullptr || top_k < top_p_stage;
-        // The mass that TOP_P finds: exact where others stand before it, else first between two bounds, which must be looked at before the memory is used.
-        const bool is_exact = (top_k != nullptr && top_k_first) || (min_p != nullptr && min_p_first);
-        Bounds total = {};
-        if (top_p_stage != nullptr && !is_exact) total = total_mass(group, top_p_stage->scale);
-        const Key end = key_end();
-        if (top_k != nullptr && top_k->k <= FEW / 2 && (top_k_first || top_p_stage == nullptr)) {
-            const uint32_t k = top_k->k, listed = gather(depth_ends(depth_of(k)));
-            const float bottom = min_p != nullptr ? lowest_of(min_p->number) : negative_infinity();
-            if (listed <= FEW) return race_few(listed, top_k->k, top_p_stage, min_p_first ? bottom : negative_infinity(), bottom);
-        }
-        uint32_t listed = top_k != nullptr && top_k->k <= LISTED / 2 ? list(top_k->k) : 0;
-        if (listed != 0) {
-            listed = min(listed, top_k->k);
-            if (min_p != nullptr && min_p_first) {
-                set_lowest(lowest_of(min_p->number));
-                listed = passing(listed);
-            }
-            if (top_p_stage != nullptr) listed = top_p(*top_p_stage, listed, top_k_first ? 0 : census(end, top_p_stage->scale).mass);
-            if (min_p != nullptr && !min_p_first) {
-                set_lowest(lowest_of(min_p->number));
-                listed = passing(listed);
-            }
-            return race_listed(listed).token;
-        }
-        const Key last = top_k != nullptr ? select(0.0f, top_k->k - 1, end) : end;
-        if (top_p_stage == nullptr) {
-            if (min_p != nullptr) set_lowest(lowest_of(min_p->number));
-            return race(last + 1).token;
-        }
-        if (is_exact) {
-            if (min_p != nullptr && min_p_first) set_lowest(lowest_of(min_p->number));
-            total.least = total.most = census(top_k_first ? last : end, top_p_stage->scale).mass;
-        }
-        float bottom = min_p != nullptr ? lowest_of(min_p->number) : negative_infinity();
-        // Few winners are rejected then.
-        if (!is_exact) bottom = fmaxf(bottom, bottom_of_nucleus(*top_p_stage, total.most));
-        set_lowest(bottom);
-        Key before_this = last + 1;
-#pragma unroll 1
-        while (true) {
-            const Finalist winner = race(before_this);
-            before_this = key_of(winner.logit, winner.token);
-            // What MIN_P removes is behind whatever it keeps, so the mass before a winner is the same with it and without.
-            if (is_in_nucleus(*top_p_stage, before_this, total)) return winner.token;
-        }
-    }
 };
 
 #include "cut.cuh"
 #include "list.cuh"
 #include "nucleus.cuh"
 #include "race.cuh"
+#include "repair.cuh"
 #include "report.cuh"
+#include "truncate.cuh"
 #include "verify.cuh"
 
+// A block of threads has one row after the other, where there are more than blocks of threads.
 template <typename T, bool BARE>
-__device__ __forceinline__ void draw_row(const Step& step) {
+__device__ __forceinline__ void draw_rows(const Step& step) {
     __shared__ Draw<T, BARE> draw;
-    const uint32_t number = blockIdx.x;
     if (threadIdx.x == 0) {
-        draw.logits = static_cast<const T*>(step.logits) + int64_t(number) * step.stride;
+        draw.number = blockIdx.x;
         draw.vocabulary = step.vocabulary;
         draw.room = (step.pitch + ROUND_UP - 1) / ROUND_UP * ROUND_UP;
     }
-    __syncthreads();
-    const Result result = draw.draw(step, number);
-    let_the_next_begin();
-    if (threadIdx.x == 0) {
-        step.results[number] = result;
-        // A row with logprobs moves on when these are done.
-        if (step.advances && result.status == DRAWN && draw.row.logprobs == 0) append(draw.row, step.sequences + draw.slot, result.token);
+#pragma unroll 1
+    while (true) {
+        if (threadIdx.x == 0) draw.logits = static_cast<const T*>(step.logits) + int64_t(draw.number) * step.stride;
+        __syncthreads();
+        const Result result = draw.draw(step);
+        const uint32_t number = draw.number;
+        const bool is_raw = !BARE && step.parts > 0 && draw.row.logprobs > 0 && draw.row.logprobs_mode <= RAW_LOGITS;
+        if (is_raw && !draw.is_told) arrive(step, number, result.status == DRAWN);
+        if (BARE) let_the_next_begin();
+        if (threadIdx.x == 0) {
+            step.results[number] = result;
+            // For the next step. Who comes last to a raw row does it there.
+            step.bad[number] = 0xffffffffu;
+            if (!is_raw || draw.is_told) step.summits[number * SUMMIT_PITCH] = step.raw_summits[number * SUMMIT_PITCH] = 0;
+            // A row with logprobs of what is left moves on when these are done.
+            const bool moves_on = BARE || draw.row.logprobs == 0 || draw.row.logprobs_mode <= RAW_LOGITS;
+            if (step.advances && result.status == DRAWN && moves_on) append(draw.row, step.sequences + draw.slot, result.token);
+        }
+        if (BARE || number + gridDim.x >= step.rows) return;
+        __syncthreads();
+        if (threadIdx.x == 0) draw.number = number + gridDim.x;
     }
 }

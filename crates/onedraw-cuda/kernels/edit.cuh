@@ -102,9 +102,9 @@ struct Place {
         return x;
     }
 
-    // Of four tokens that follow each other, the first a multiple of four: which ones an edit may change, a bit each.
-    __device__ __forceinline__ uint32_t touched(const uint32_t* bits, uint32_t token) const {
-        uint32_t found = bits[token / 32] >> (token % 32) & 15;
+    // Of four tokens that follow each other, the first a multiple of four: which ones an edit may change, a bit each, by the word that has theirs.
+    __device__ __forceinline__ uint32_t touched(uint32_t word, uint32_t token) const {
+        uint32_t found = word >> (token % 32) & 15;
 #pragma unroll 1
         for (uint32_t i = 0; i < depth; i++) {
             if (path[i] / 4 == token / 4) found |= 1u << path[i] % 4;
@@ -130,21 +130,29 @@ struct Adjustment {
         }
     }
 
-    // One token as the masks and the edits leave it. Everything by value: an address would put it into local memory.
-    __device__ __noinline__ static float adjusted(Place place, const uint32_t* touched, uint32_t token, float x) {
-        if (!place.allows(token)) return negative_infinity();
-        const bool is_touched = touched != nullptr && (place.touched(touched, token & ~3u) >> token % 4 & 1);
-        return is_touched ? place.edited(token, x, place.sequence->edits) : x;
+    // The word with the bits of tokens that an edit may change: to be read before it is needed.
+    __device__ __forceinline__ uint32_t word(uint32_t token) const { return touched != nullptr ? touched[token / 32] : 0; }
+
+    // One token that an edit may change, as the masks and the edits leave it. Everything by value: an address would put it into local memory.
+    __device__ __noinline__ static float edited(Place place, uint32_t token, float x) {
+        return place.allows(token) ? place.edited(token, x, place.sequence->edits) : negative_infinity();
     }
 
-    // Four of them.
-    __device__ __forceinline__ void apply(float4& x, uint32_t token, const Place& place) const {
+    // One token, whichever.
+    __device__ __noinline__ static float adjusted(Place place, const uint32_t* touched, uint32_t token, float x) {
+        const bool is_touched = touched != nullptr && (place.touched(touched[token / 32], token & ~3u) >> token % 4 & 1);
+        return is_touched ? edited(place, token, x) : place.allows(token) ? x : negative_infinity();
+    }
+
+    // Four of them, with the word of their bits. One place in the code, whichever token it is.
+    __device__ __forceinline__ void apply(float4& x, uint32_t token, const Place& place, uint32_t word) const {
         apply_masks(x, token);
         if (touched == nullptr) return;
-        const uint32_t which = place.touched(touched, token);
-        if (which & 1) x.x = adjusted(place, touched, token, x.x);
-        if (which & 2) x.y = adjusted(place, touched, token + 1, x.y);
-        if (which & 4) x.z = adjusted(place, touched, token + 2, x.z);
-        if (which & 8) x.w = adjusted(place, touched, token + 3, x.w);
+#pragma unroll 1
+        for (uint32_t which = place.touched(word, token); which != 0; which &= which - 1) {
+            const uint32_t i = __ffs(which) - 1;
+            const float v = edited(place, token + i, i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w);
+            x = make_float4(i == 0 ? v : x.x, i == 1 ? v : x.y, i == 2 ? v : x.z, i == 3 ? v : x.w);
+        }
     }
 };

@@ -7,14 +7,14 @@
 __device__ void append(const Sequence& sequence, Sequence* on_device, uint32_t token) {
     const uint32_t position = sequence.position, index = sequence.prompt + position;
     if (sequence.counts != nullptr) {
-        sequence.counts[token].y++;
-        sequence.touched[token / 32] |= 1u << token % 32;
+        // Nobody waits for what is only added.
+        atomicAdd(&sequence.counts[token].y, 1);
+        atomicOr(&sequence.touched[token / 32], 1u << token % 32);
         const uint32_t window = sequence.window;
         if (window > 0 && index >= window) {
             // The ring may be no longer than the window: read before it is written.
             const uint32_t leaves = sequence.history[(index - window) % sequence.ring];
-            if (index - window < sequence.prompt) sequence.counts[leaves].x--;
-            else sequence.counts[leaves].y--;
+            atomicSub(index - window < sequence.prompt ? &sequence.counts[leaves].x : &sequence.counts[leaves].y, 1);
         }
     }
     if (sequence.ring > 0) sequence.history[index % sequence.ring] = token;

@@ -4,108 +4,90 @@
 #include "draw.cuh"
 
 template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::depth_of(uint32_t k) {
-    // Three depths at a time are asked after, two bits of the answer: 256, 64, 16 and 4 are left to choose from.
-    const uint32_t quads = room / 4, enough = k + k / 2;
-    const float top = x_max;
-    // The first four blocks of a thread, and for most vocabularies all of them, stay in registers.
-    const float4 tallest = reinterpret_cast<const float4*>(highest())[threadIdx.x];
-    const float4 distance = make_float4(top - tallest.x, top - tallest.y, top - tallest.z, top - tallest.w);
-    uint32_t low = 0, turn = 0;
-    __syncthreads();
-#pragma unroll 1
-    for (uint32_t width = 64; width > 0; width /= 4, turn ^= 1) {
-        const float near = depth_ends(low + width - 1), middle = depth_ends(low + 2 * width - 1), far = depth_ends(low + 3 * width - 1);
-        uint32_t own = 0;
-        const auto add = [&](float distance) { own += (distance < near ? 1 : 0) + (distance < middle ? 1 << 10 : 0) + (distance < far ? 1 << 20 : 0); };
-        add(distance.x);
-        add(distance.y);
-        add(distance.z);
-        add(distance.w);
-#pragma unroll 1
-        for (uint32_t quad = threadIdx.x + DRAW_THREADS; quad < quads; quad += DRAW_THREADS) {
-            const float4 more = reinterpret_cast<const float4*>(highest())[quad];
-            add(top - more.x);
-            add(top - more.y);
-            add(top - more.z);
-            add(top - more.w);
-        }
-        const uint3 sums = counted(own, turn);
-        const uint32_t first = sums.x, second = sums.y, third = sums.z;
-        // A depth that holds enough and little more ends it.
-        if (first >= k && first <= enough) return low + width - 1;
-        if (second >= k && second <= enough) return low + 2 * width - 1;
-        if (third >= k && third <= enough) return low + 3 * width - 1;
-        low += first >= k ? 0 : second >= k ? width : third >= k ? 2 * width : 3 * width;
+__device__ __noinline__ uint32_t Draw<T, BARE>::depth_with(uint32_t enough) {
+    // Every warp finds it out by itself, eight depths a lane.
+    const uint32_t lane = threadIdx.x & 31;
+    const uint4 near = reinterpret_cast<const uint4*>(depths)[2 * lane], far = reinterpret_cast<const uint4*>(depths)[2 * lane + 1];
+    const uint32_t own[8] = {near.x, near.y, near.z, near.w, far.x, far.y, far.z, far.w};
+    uint32_t sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < 8; i++) sum += own[i];
+    uint32_t upto = sum;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset <<= 1) {
+        const uint32_t other = __shfl_up_sync(ALL, upto, offset);
+        if (lane >= offset) upto += other;
     }
-    return low;
+    uint32_t so_far = upto - sum, depth = 8 * lane;
+#pragma unroll
+    for (uint32_t i = 0; i < 8; i++) {
+        so_far += own[i];
+        depth += so_far < enough;
+    }
+    const uint32_t holders = __ballot_sync(ALL, upto >= enough);
+    return holders == 0 ? DEPTHS - 1 : __shfl_sync(ALL, depth, __ffs(holders) - 1);
+}
+
+template <typename T, bool BARE>
+__device__ __noinline__ uint32_t Draw<T, BARE>::depth_of(uint32_t k) {
+    // Of four blocks the best one is as good as all where k are few of the blocks: most are not among the first at all.
+    const bool is_few = k <= pitch / 16;
+    const auto add = [&](float x) {
+        if (x > negative_infinity()) atomicAdd(&depths[depth(x)], 1);
+    };
+#pragma unroll 1
+    for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) {
+        const float4 tallest = reinterpret_cast<const float4*>(highest())[quad];
+        add(is_few ? largest(tallest) : tallest.x);
+        if (is_few) continue;
+        add(tallest.y);
+        add(tallest.z);
+        add(tallest.w);
+    }
+    __syncthreads();
+    return depth_with(k);
 }
 
 template <typename T, bool BARE>
 __device__ __noinline__ uint32_t Draw<T, BARE>::gather(float distance) {
-    constexpr uint32_t AHEAD = 4, HALVES = 2 * WARPS;
-    const float top_logit = x_max;
-    const uint32_t reached = collect_where(highest(), [=](float x) { return top_logit - x < distance; }), lane = threadIdx.x & 31, tokens = vocabulary;
-    const T* const row_logits = logits;
-    const bool is_aligned = reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0;
+    constexpr uint32_t AT_ONCE = 2;
+    const float top = x_max;
+    // A distance may be too large for a number, and is less than an infinite one all the same.
+    const auto is_near = [=](float x) { return (x > negative_infinity()) & (fminf(top - x, 3.402823466e+38f) < distance); };
+    const uint32_t reached = collect_where(highest(), is_near);
     if (threadIdx.x == 0) others = 0;
     __syncthreads();
-#pragma unroll 1
-    for (uint32_t start = threadIdx.x / 16; start - (lane >> 4) < reached; start += AHEAD * HALVES) {
-        float4 x[AHEAD];
-        uint32_t token[AHEAD];
-#pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) {
-            token[i] = start + i * HALVES < reached ? work()[start + i * HALVES] * BLOCK + 4 * (lane & 15) : tokens;
-            x[i] = make_float4(negative_infinity(), negative_infinity(), negative_infinity(), negative_infinity());
-            if (is_aligned && token[i] + 4 <= tokens) {
-                x[i] = four(row_logits + token[i]);
-            } else {
-                if (token[i] < tokens) x[i].x = one(row_logits + token[i]);
-                if (token[i] + 1 < tokens) x[i].y = one(row_logits + token[i] + 1);
-                if (token[i] + 2 < tokens) x[i].z = one(row_logits + token[i] + 2);
-                if (token[i] + 3 < tokens) x[i].w = one(row_logits + token[i] + 3);
-            }
-        }
-        // The places of a warp's tokens are taken at once.
+    over_fours<AT_ONCE>(reached, [&](float4 (&x)[AT_ONCE], uint32_t start) {
         uint32_t hits = 0;
 #pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) {
-            if (!BARE && !is_bare && token[i] < tokens) adjustment.apply(x[i], token[i], place);
-            hits |= uint32_t(top_logit - x[i].x < distance) << 4 * i | uint32_t(top_logit - x[i].y < distance) << (4 * i + 1) | uint32_t(top_logit - x[i].z < distance) << (4 * i + 2) |
-                    uint32_t(top_logit - x[i].w < distance) << (4 * i + 3);
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
+            if (!BARE && !is_bare) adjust(x[i], start + i * HALVES, reached);
+            hits |= (uint32_t(is_near(x[i].x)) | uint32_t(is_near(x[i].y)) << 1 | uint32_t(is_near(x[i].z)) << 2 | uint32_t(is_near(x[i].w)) << 3) << 4 * i;
         }
-        const uint32_t own = __popc(hits);
-        uint32_t upto = own;
+        if (hits == 0) return;
+        // Few lanes have any.
+        uint32_t next = atomicAdd(&others, __popc(hits));
 #pragma unroll
-        for (int offset = 1; offset < 32; offset <<= 1) {
-            const uint32_t other = __shfl_up_sync(ALL, upto, offset);
-            if (lane >= offset) upto += other;
-        }
-        uint32_t next = 0;
-        if (lane == 31 && upto > 0) next = atomicAdd(&others, upto);
-        next = __shfl_sync(ALL, next, 31) + upto - own;
-#pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) {
+        for (uint32_t i = 0; i < AT_ONCE; i++) {
             const float logits_here[4] = {x[i].x, x[i].y, x[i].z, x[i].w};
 #pragma unroll
             for (uint32_t j = 0; j < 4; j++) {
-                if (hits >> (4 * i + j) & 1) {
-                    if (next < LISTED) keys[next] = key_of(logits_here[j], token[i] + j);
-                    next++;
-                }
+                if (!(hits >> (4 * i + j) & 1)) continue;
+                if (next < LISTED) keys[next] = key_of(logits_here[j], work()[start + i * HALVES] * BLOCK + 4 * (threadIdx.x & 15) + j);
+                next++;
             }
         }
-    }
+    });
     __syncthreads();
     return others;
 }
 
 template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed, uint32_t k, const Stage* nucleus, float bottom_before, float bottom) {
+__device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed) {
     // Eight threads a key, four, two or one.
     const uint32_t shift = listed <= DRAW_THREADS / 8 ? 3 : listed <= DRAW_THREADS / 4 ? 2 : listed <= DRAW_THREADS / 2 ? 1 : 0, each = 1u << shift;
     const uint32_t lane = threadIdx.x & 31, i = threadIdx.x >> shift, part = threadIdx.x & (each - 1);
+    const Stage* const nucleus = kept.nucleus;
     uint64_t* const weights = keys + LISTED / 2;
     const Key own = i < listed ? keys[i] : ~0ull;
     const float x = i < listed ? logit_of(own) : negative_infinity();
@@ -128,26 +110,38 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed, uint32
         rank += __shfl_xor_sync(ALL, rank, offset);
         mass += __shfl_xor_sync(ALL, mass, offset);
     }
-    bool is_kept = i < listed && rank < k && x >= bottom_before;
-    // What the whole weighs: each token once.
-    uint64_t total = is_kept && part == 0 ? own_weight : 0;
+    bool is_kept = i < listed && rank < kept.k_before && x >= kept.bottom_before;
+    // What the whole weighs, unless it is known: each token once.
+    uint64_t least = total.least, most = total.most;
+    const bool is_counted = nucleus != nullptr && most == 0;
+    if (is_counted) {
+        uint64_t seen = is_kept && part == 0 ? own_weight : 0;
 #pragma unroll
-    for (int offset = 16; offset > 0; offset >>= 1) total += __shfl_xor_sync(ALL, total, offset);
-    if (lane == 0) parts[threadIdx.x >> 5].mass = total;
+        for (int offset = 16; offset > 0; offset >>= 1) seen += __shfl_xor_sync(ALL, seen, offset);
+        if (lane == 0) parts[threadIdx.x >> 5].mass = seen;
+    }
     const uint32_t token = uint32_t(own);
     const float luck = i < listed ? lucks()[token / BLOCK] : 0.0f;
     float score = rough_score(token, x, luck);
-    __syncthreads();
-    total = 0;
+    if (is_counted) {
+        __syncthreads();
 #pragma unroll
-    for (uint32_t w = 0; w < WARPS; w++) total += parts[w].mass;
-    is_kept = is_kept && x >= bottom && (nucleus == nullptr || is_below(mass, nucleus->share, total));
+        for (uint32_t w = 0; w < WARPS; w++) most += parts[w].mass;
+        least = most;
+    }
+    is_kept = is_kept && rank < kept.k && x >= kept.bottom && (nucleus == nullptr || is_below(mass, nucleus->share, most));
+    const bool is_open = is_kept && nucleus != nullptr && least != most && !is_below(mass, nucleus->share, least);
     score = is_kept ? score : negative_infinity();
     const float high = largest_of_warp(score);
     if (lane == 0 && high > negative_infinity()) atomicMax(&lead, order_of(high));
     __syncthreads();
-    if (is_kept && part == 0 && score + 2 * MARGIN >= number_of(lead)) keys[LISTED / 2 + atomicAdd(&count, 1)] = own;
+    if (is_kept && part == 0 && score + 2 * MARGIN >= number_of(lead)) {
+        keys[LISTED / 2 + atomicAdd(&count, 1)] = own;
+        // Whether it is kept at all is not known.
+        if (is_open) lead = order_of(__uint_as_float(0x7f800000u));
+    }
     __syncthreads();
+    if (number_of(lead) == __uint_as_float(0x7f800000u)) return ALL;
     const Key* const close = keys + LISTED / 2;
     if (count == 1) return uint32_t(close[0]);
     return best(threadIdx.x < count ? scored(close[threadIdx.x]) : nobody()).token;
@@ -155,16 +149,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed, uint32
 
 template <typename T, bool BARE>
 __device__ __noinline__ uint32_t Draw<T, BARE>::list(uint32_t k) {
-    const uint32_t bottom = depth_of(k);
-    const uint32_t reached = collect_where(highest(), [&](float top) { return (top > negative_infinity()) & (depth(top) <= bottom); });
-    __syncthreads();
-    if (threadIdx.x == 0) count = 0;
-    __syncthreads();
-    over(reached, [&](float x, uint32_t token) {
-        append_key(x > negative_infinity() && depth(x) <= bottom, key_of(x, token));
-    });
-    __syncthreads();
-    const uint32_t listed = count;
+    clear_depths();
+    const uint32_t listed = gather(depth_ends(depth_of(k)));
     if (listed > LISTED) return 0;
     sort(listed);
     return listed;
@@ -233,6 +219,7 @@ template <typename T, bool BARE>
 __device__ __noinline__ uint32_t Draw<T, BARE>::top_p(const Stage& stage, uint32_t listed, uint64_t total) {
     const Softmax softmax = {x_max, stage.scale};
     const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    __syncthreads();
     // In the order, a stretch of as many tokens as there are threads at a time; twice if the total is to be found first.
     uint64_t before_stretch = 0;
     uint32_t kept = 0;

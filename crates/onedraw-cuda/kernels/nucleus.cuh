@@ -4,97 +4,74 @@
 #include "draw.cuh"
 
 template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::between(float least, float most) {
-    const uint32_t lane = threadIdx.x & 31;
-#pragma unroll
-    for (int offset = 16; offset > 0; offset >>= 1) {
-        least += __shfl_xor_sync(ALL, least, offset);
-        most += __shfl_xor_sync(ALL, most, offset);
-    }
-    __syncthreads();
-    if (lane == 0) {
-        tops[threadIdx.x >> 5] = least;
-        other_tops[threadIdx.x >> 5] = most;
-    }
-    __syncthreads();
-    least = tops[lane & (WARPS - 1)];
-    most = other_tops[lane & (WARPS - 1)];
-#pragma unroll
-    for (int offset = WARPS / 2; offset > 0; offset >>= 1) {
-        least += __shfl_xor_sync(ALL, least, offset);
-        most += __shfl_xor_sync(ALL, most, offset);
-    }
-    const float low = least * float(UNIT) * (1.0f - SUM_ERROR) - float(vocabulary);
-    return {low > 0.0f ? __float2ull_rz(low) : 0, __float2ull_rz(most * float(UNIT) * (1.0f + SUM_ERROR)) + 1};
-}
-
-template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::total_mass(uint32_t group, float scale) {
+__device__ __noinline__ Bounds Draw<T, BARE>::total_mass(float scale) {
     // A power of two.
-    const uint32_t shift = __ffs(group) - 1;
-    const uint32_t quads = room / 4, all = (vocabulary + BLOCK - 1) / BLOCK;
+    const uint32_t shift = __ffs(group) - 1, quads = room / 4, blocks = pitch;
     const float top = x_max;
-    const float* const references = reinterpret_cast<const float*>(work());
+    const bool has_edits = !BARE && adjustment.touched != nullptr;
+    float* const known = reinterpret_cast<float*>(work());
+    if (has_edits) {
+        // The memory has been used since.
+        __syncthreads();
+        fetch(known, references, (pitch + group - 1) / group);
+        __pipeline_commit();
+        __pipeline_wait_prior(0);
+        __syncthreads();
+    }
+    // By depth what the best tokens of blocks weigh, for `reach_of_nucleus`: in units of 2^-17 of the best token's weight, rounded down. No more than 2^14 blocks fill 32 bits.
+    const auto add = [&](float x) {
+        const uint32_t amount = uint32_t(power_of((x - top) * scale) * (0x1p17f * (1.0f - SUM_ERROR)));
+        if (amount > 0) atomicAdd(&depths[depth(x)], amount);
+    };
+    const auto add_best = [&](uint32_t quad) {
+        const float4 tallest = reinterpret_cast<const float4*>(highest())[quad];
+        add(tallest.x);
+        add(tallest.y);
+        add(tallest.z);
+        add(tallest.w);
+    };
     float mass = 0.0f;
+    bool is_lost = false;
 #pragma unroll 1
     for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
         float4 sum = {};
         const uint32_t block = 4 * quad;
-        if (block < all) {
+        add_best(quad);
+        if (block < blocks) {
             sum = reinterpret_cast<const float4*>(masses())[quad];
-            // A group is two blocks, or a multiple of four. What lies past the vocabulary was never written.
-            const uint32_t next = block + 2 < all ? (block + 2) >> shift : block >> shift;
-            const float first = power_of((references[block >> shift] - top) * scale), second = power_of((references[next] - top) * scale);
-            sum = make_float4(first * sum.x, block + 1 < all ? first * sum.y : 0.0f, block + 2 < all ? second * sum.z : 0.0f, block + 3 < all ? second * sum.w : 0.0f);
+            // A group is two blocks, or a multiple of four.
+            const float first = (known[block >> shift] - top) * scale, second = (known[(block + 2) >> shift] - top) * scale;
+            // Where an edit took the best, the rest of its group may have been too small beside it.
+            is_lost |= fmaxf(first, second) > 16.0f;
+            const float one = power_of(first), other = power_of(second);
+            sum = make_float4(one * sum.x, one * sum.y, other * sum.z, other * sum.w);
         }
         reinterpret_cast<float4*>(masses())[quad] = sum;
         mass += (sum.x + sum.y) + (sum.z + sum.w);
     }
-    return between(mass, mass);
-}
-
-template <typename T, bool BARE>
-__device__ __noinline__ float Draw<T, BARE>::bottom_of_nucleus(const Stage& stage, uint64_t total) {
-    __syncthreads();
-    // In units of 2^-17 of the best token's weight, rounded down here and up there: no more than 2^14 blocks fill 32 bits.
-    const float top = x_max, scale = stage.scale, share = float(stage.share) * 0x1p-53f, wanted = share * float(total) * (1.0f + SUM_ERROR) * 0x1p-26f + 1.0f;
-    if (wanted >= 0x1p31f) return negative_infinity();
-    const uint32_t units = uint32_t(wanted) + 1, quads = room / 4;
-    // Logits that are a number of temperatures below the best: four, eight or twelve, then steps of one.
-    const float step_of = 1.44269504f / scale;
-    float low = 0.0f;
-#pragma unroll 1
-    for (uint32_t turn = 0; turn < 2; turn++) {
-        const float width = (turn == 0 ? 4.0f : 1.0f) * step_of, near = low + width, middle = low + 2 * width, far = low + 3 * width;
-        uint3 own = {};
+    if (has_edits) {
+        if (__syncthreads_or(is_lost)) return {};
+        repair_masses(scale);
+        mass = 0.0f;
 #pragma unroll 1
         for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
-            const float4 tallest = reinterpret_cast<const float4*>(highest())[quad];
-            const auto add = [&](float x) {
-                const float distance = top - x;
-                const uint32_t amount = uint32_t(power_of(-distance * scale) * (0x1p17f * (1.0f - SUM_ERROR)));
-                own.x += distance < near ? amount : 0;
-                own.y += distance < middle ? amount : 0;
-                own.z += distance < far ? amount : 0;
-            };
-            add(tallest.x);
-            add(tallest.y);
-            add(tallest.z);
-            add(tallest.w);
+            const float4 sum = reinterpret_cast<const float4*>(masses())[quad];
+            mass += (sum.x + sum.y) + (sum.z + sum.w);
         }
-        const uint3 sums = tallied(own, turn);
-        low = sums.x >= units ? low : sums.y >= units ? near : sums.z >= units ? middle : far;
     }
-    // What is a step farther was enough, or nothing was.
-    const float end = low + step_of;
-    // A little lower, for what the differences lose.
-    return end < 15.5f * step_of ? top - end * (1.0f + 0x1p-20f) - fabsf(top) * 0x1p-22f : negative_infinity();
+    return around(amount(units(mass)));
 }
 
 template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::mass_before(Key key, float scale, uint64_t total) {
+__device__ __noinline__ float Draw<T, BARE>::reach_of_nucleus() {
+    const float share = float(kept.nucleus->share) * 0x1p-53f, wanted = share * float(total.most) * (1.0f + SUM_ERROR) * 0x1p-26f + 1.0f;
+    return wanted < 0x1p31f ? depth_ends(depth_with(uint32_t(wanted) + 1)) : __uint_as_float(0x7f800000u);
+}
+
+template <typename T, bool BARE>
+__device__ __noinline__ Bounds Draw<T, BARE>::mass_before(Key key, float scale) {
     // So much does not fit the sums below: many tokens are nearly as good as the best.
-    if (total >> 57 != 0) return {0, total};
+    if (total.most >> 57 != 0) return {0, total.most};
     const uint32_t quads = room / 4;
     const float x = logit_of(key), top = x_max;
     // In units of 2^-17 of the best token's weight, rounded down here and up there.
@@ -114,8 +91,7 @@ __device__ __noinline__ Bounds Draw<T, BARE>::mass_before(Key key, float scale, 
         add(tallest.z, mass.z);
         add(tallest.w, mass.w);
     }
-    __syncthreads();
-    const uint3 sums = tallied(make_uint3(least, most, 0), 0);
+    const uint2 sums = tallied(make_uint2(least, most));
     // A weight is rounded down.
     const uint64_t floors = vocabulary, low = uint64_t(sums.x) << 26;
     return {low > floors ? low - floors : 0, uint64_t(sums.y) << 26};
@@ -125,16 +101,17 @@ template <typename T, bool BARE>
 __device__ __noinline__ Bounds Draw<T, BARE>::mass_opened(Key key, float scale) {
     const float top = x_max;
     float mass = 0.0f;
-    over(collect(logit_of(key)), [&](float x, uint32_t token) {
-        if (key_of(x, token) < key) mass += power_of((x - top) * scale);
+    before_key(key, [&](float4 x, bool4 is_before) {
+        const auto of = [=](float x, bool is_in) { return is_in ? power_of((x - top) * scale) : 0.0f; };
+        mass += (of(x.x, is_before.x) + of(x.y, is_before.y)) + (of(x.z, is_before.z) + of(x.w, is_before.w));
     });
-    return between(mass, mass);
+    return around(amount(units(mass)));
 }
 
 template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::total_opened(float scale, uint64_t total) {
+__device__ __noinline__ Bounds Draw<T, BARE>::total_opened(float scale) {
     const Softmax softmax = {x_max, scale};
-    const float least = float(total) * (1.0f / float(UNIT)) * 0x1p-12f;
+    const float least = float(total.least) * (1.0f / float(UNIT)) * 0x1p-12f;
     const uint32_t quads = room / 4;
     float rest = 0.0f;
 #pragma unroll 1
@@ -145,28 +122,28 @@ __device__ __noinline__ Bounds Draw<T, BARE>::total_opened(float scale, uint64_t
     uint64_t mass = 0;
     over(collect_where(masses(), [least](float mass) { return mass >= least; }), [&](float x, uint32_t) { mass += weight(softmax, x); });
     const uint64_t exactly = sum(0, mass).mass;
-    const Bounds others = between(rest, rest);
+    const Bounds others = around(amount(units(rest)));
     return {exactly + others.least, exactly + others.most};
 }
 
 template <typename T, bool BARE>
-__device__ __noinline__ bool Draw<T, BARE>::is_in_nucleus(const Stage& stage, Key key, Bounds& total) {
-    const uint64_t share = stage.share;
+__device__ __noinline__ bool Draw<T, BARE>::is_in_nucleus(Key key) {
     if (total.least != total.most) {
-        const Bounds rough = mass_before(key, stage.scale, total.most);
-        if (is_below(rough.most, share, total.least)) return true;
-        if (!is_below(rough.least, share, total.most)) return false;
-        const Bounds finer = mass_opened(key, stage.scale);
-        if (is_below(finer.most, share, total.least)) return true;
-        if (!is_below(finer.least, share, total.most)) return false;
-        const Bounds opened = total_opened(stage.scale, total.least);
-        const uint64_t exactly = census(key - 1, stage.scale).mass;
-        if (is_below(exactly, share, opened.least)) return true;
-        if (!is_below(exactly, share, opened.most)) return false;
-        const float bottom = lowest;
-        set_lowest(negative_infinity());
-        total.least = total.most = census(key_end(), stage.scale).mass;
-        set_lowest(bottom);
+        const Bounds rough = mass_before(key, kept.nucleus->scale);
+        if (is_below(rough.most, kept.nucleus->share, total.least)) return true;
+        if (!is_below(rough.least, kept.nucleus->share, total.most)) return false;
+        const Bounds finer = mass_opened(key, kept.nucleus->scale);
+        if (is_below(finer.most, kept.nucleus->share, total.least)) return true;
+        if (!is_below(finer.least, kept.nucleus->share, total.most)) return false;
+        set_total(total_opened(kept.nucleus->scale));
     }
-    return is_below(census(key - 1, stage.scale).mass, share, total.least);
+    const uint64_t exactly = census(key - 1, kept.nucleus->scale).mass;
+    if (is_below(exactly, kept.nucleus->share, total.least)) return true;
+    if (!is_below(exactly, kept.nucleus->share, total.most)) return false;
+    const float bottom = lowest;
+    set_lowest(negative_infinity());
+    const uint64_t mass = census(key_end(), kept.nucleus->scale).mass;
+    set_lowest(bottom);
+    set_total({mass, mass});
+    return is_below(exactly, kept.nucleus->share, mass);
 }

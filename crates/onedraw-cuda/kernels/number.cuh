@@ -147,12 +147,13 @@ struct Softmax {
     float x_max, scale;
 };
 
+// Of a t that is not above 0.
 __device__ __forceinline__ float exp2_scaled(float t) {
     constexpr float ROUND = 12582912.0f;
     t = t > -64.0f ? t : -64.0f;
-    t = t < 0.0f ? t : 0.0f;
-    const float n = (t + ROUND) - ROUND;
-    const float f = t - n;
+    // The integer is in the last bits of the sum.
+    const float rounded = t + ROUND;
+    const float f = t - (rounded - ROUND);
     float q = __uint_as_float(0x392385a5u);
     q = __fmaf_rn(q, f, __uint_as_float(0x3aafb93bu));
     q = __fmaf_rn(q, f, __uint_as_float(0x3c1d9387u));
@@ -160,18 +161,22 @@ __device__ __forceinline__ float exp2_scaled(float t) {
     q = __fmaf_rn(q, f, __uint_as_float(0x3e75fdf1u));
     q = __fmaf_rn(q, f, __uint_as_float(0x3f317219u));
     const float power = __fmaf_rn(q, f, 1.0f);
-    return power * __uint_as_float(uint32_t(int(n) + 43 + 127) << 23);
+    return power * __uint_as_float((__float_as_uint(rounded) << 23) + ((43u + 127u) << 23));
 }
 
 __device__ __forceinline__ uint64_t weight(Softmax softmax, float x) {
-    return __float2ull_rz(exp2_scaled((x - softmax.x_max) * softmax.scale));
+    const float t = (x - softmax.x_max) * softmax.scale;
+    return __float2ull_rz(exp2_scaled(t < 0.0f ? t : 0.0f));
 }
+
+// The same of a logit that is not above the best.
+__device__ __forceinline__ uint64_t weight_below(Softmax softmax, float x) { return __float2ull_rz(exp2_scaled((x - softmax.x_max) * softmax.scale)); }
 
 // A token's share of the entropy: floor(2^t * 2^43 * |t|).
 __device__ __forceinline__ uint64_t surprise(Softmax softmax, float x) {
     float t = (x - softmax.x_max) * softmax.scale;
     t = t > -64.0f ? t : -64.0f;
-    return __float2ull_rz(exp2_scaled(t) * -t);
+    return __float2ull_rz(exp2_scaled(t < 0.0f ? t : 0.0f) * -t);
 }
 
 // A mass in units of the best token's.
@@ -210,17 +215,6 @@ __device__ __forceinline__ float widened(float x) { return x; }
 __device__ __forceinline__ float widened(__half x) { return __half2float(x); }
 __device__ __forceinline__ float widened(__nv_bfloat16 x) { return __uint_as_float(uint32_t(__bfloat16_as_ushort(x)) << 16); }
 
-// Four logits that follow each other, read once: the first cache is left to what is read again.
-__device__ __forceinline__ float4 four_once(const float* at) {
-    float4 x;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "l"(at));
-    return x;
-}
-__device__ __forceinline__ uint2 pair_once(const void* at) {
-    uint2 x;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "l"(at));
-    return x;
-}
 __device__ __forceinline__ float4 widened_four(uint2 raw, __half) {
     const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&raw.x)), b = __half22float2(*reinterpret_cast<const __half2*>(&raw.y));
     return make_float4(a.x, a.y, b.x, b.y);
@@ -228,11 +222,6 @@ __device__ __forceinline__ float4 widened_four(uint2 raw, __half) {
 __device__ __forceinline__ float4 widened_four(uint2 raw, __nv_bfloat16) {
     return make_float4(__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000u), __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000u));
 }
-template <typename Half>
-__device__ __forceinline__ float4 four_once(const Half* at) {
-    return widened_four(pair_once(at), Half());
-}
-
 // Four logits that follow each other, from an address that is a multiple of their size.
 __device__ __forceinline__ float4 four(const float* at) { return __ldg(reinterpret_cast<const float4*>(at)); }
 template <typename Half>

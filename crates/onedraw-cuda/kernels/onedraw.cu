@@ -1,40 +1,45 @@
 // The kernels by name. Those of a step have a `Step` as their argument:
-// - skyline_<type>_<steps>; _summed_<steps> where a row has a mask or a sequence TOP_P; _edited_<steps> where one edits single tokens or asks for raw logprobs of a
-//   masked row; _any for rows that are not aligned.
+// - skyline_<type>_<steps>; _summed_<steps> where a row has a mask or a sequence TOP_P; _any for rows that are not aligned.
 // - draw_<type>; _bare where no row has masks, edits or other stages than MIN_P, TOP_K and TOP_P, and only tokens are asked for.
-// - report_<type> where logprobs are asked for, judge for drafts, append.
+// - weigh_<type> where raw logprobs are asked for; _any for rows that are not aligned.
+// - report_<type> where logprobs of what is left are asked for, judge for drafts, append.
 // ask_<type> has an `Ask`.
 #include "draw.cuh"
 #include "question.cuh"
 #include "skyline.cuh"
 
 #define SKYLINE(NAME, TYPE, STEPS, ALIGNED, ASKED, BLOCKS)                                                           \
-    extern "C" __global__ void __launch_bounds__(SKYLINE_THREADS, BLOCKS) NAME(const __grid_constant__ Step step) {   \
-        skyline<TYPE, STEPS, ALIGNED, ASKED>(step);                                                                   \
+    extern "C" __global__ void __launch_bounds__(SKYLINE_THREADS, BLOCKS) NAME(const __grid_constant__ Step step) {  \
+        skyline<TYPE, STEPS, ALIGNED, ASKED>(step);                                                                  \
     }
 
+// A draw has so many registers that a block of threads of `weigh` fits beside it: 104 * 512 + 48 * 256 are all that a multiprocessor has.
 #define OF_TYPE(NAME, TYPE)                                                                                          \
     SKYLINE(skyline_##NAME##_1, TYPE, 1, true, MAXIMA, 8)                                                            \
     SKYLINE(skyline_##NAME##_2, TYPE, 2, true, MAXIMA, 8)                                                            \
     SKYLINE(skyline_##NAME##_4, TYPE, 4, true, MAXIMA, 6)                                                            \
     SKYLINE(skyline_##NAME##_8, TYPE, 8, true, MAXIMA, 4)                                                            \
     SKYLINE(skyline_##NAME##_summed_1, TYPE, 1, true, MASKS_AND_SUMS, 6)                                             \
-    SKYLINE(skyline_##NAME##_summed_4, TYPE, 4, true, MASKS_AND_SUMS, 4)                                             \
-    SKYLINE(skyline_##NAME##_summed_8, TYPE, 8, true, MASKS_AND_SUMS, 4)                                             \
-    SKYLINE(skyline_##NAME##_edited_1, TYPE, 1, true, EVERYTHING, 2)                                                 \
-    SKYLINE(skyline_##NAME##_edited_4, TYPE, 4, true, EVERYTHING, 2)                                                 \
-    SKYLINE(skyline_##NAME##_any, TYPE, 2, false, EVERYTHING, 2)                                                     \
+    SKYLINE(skyline_##NAME##_summed_4, TYPE, 4, true, MASKS_AND_SUMS, 5)                                             \
+    SKYLINE(skyline_##NAME##_summed_8, TYPE, 8, true, MASKS_AND_SUMS, 3)                                             \
+    SKYLINE(skyline_##NAME##_any, TYPE, 2, false, MASKS_AND_SUMS, 2)                                                 \
+    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 5) weigh_##NAME(const __grid_constant__ Step step) { \
+        weigh_rows<TYPE, true>(step);                                                                                \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 5) weigh_##NAME##_any(const __grid_constant__ Step step) { \
+        weigh_rows<TYPE, false>(step);                                                                               \
+    }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_bare(const __grid_constant__ Step step) { \
-        draw_row<TYPE, true>(step);                                                                                   \
+        draw_rows<TYPE, true>(step);                                                                                 \
     }                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 1) draw_##NAME(const __grid_constant__ Step step) {    \
-        draw_row<TYPE, false>(step);                                                                                  \
+    extern "C" __global__ void __maxnreg__(104) draw_##NAME(const __grid_constant__ Step step) {                     \
+        draw_rows<TYPE, false>(step);                                                                                \
     }                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 3) report_##NAME(const __grid_constant__ Step step) {   \
-        sum_report<TYPE>(step);                                                                                       \
+    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 3) report_##NAME(const __grid_constant__ Step step) { \
+        sum_report<TYPE>(step);                                                                                      \
     }                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(ASK_THREADS, 1) ask_##NAME(const __grid_constant__ Ask ask) {          \
-        answer<TYPE>(ask);                                                                                            \
+    extern "C" __global__ void __launch_bounds__(ASK_THREADS, 1) ask_##NAME(const __grid_constant__ Ask ask) {       \
+        answer<TYPE>(ask);                                                                                           \
     }
 
 OF_TYPE(f32, float)

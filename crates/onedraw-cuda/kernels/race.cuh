@@ -23,21 +23,13 @@ __device__ __forceinline__ void Draw<T, BARE>::open(uint32_t block) {
     const uint32_t lane = threadIdx.x & 31, tokens = vocabulary, token = block * BLOCK + 4 * (lane & 15);
     const T* const row_logits = logits;
     const bool is_there = block < room;
-    float4 x = make_float4(negative_infinity(), negative_infinity(), negative_infinity(), negative_infinity());
-    if (is_there) {
-        if (reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0 && token + 4 <= tokens) {
-            x = four(row_logits + token);
-        } else {
-            if (token < tokens) x.x = one(row_logits + token);
-            if (token + 1 < tokens) x.y = one(row_logits + token + 1);
-            if (token + 2 < tokens) x.z = one(row_logits + token + 2);
-            if (token + 3 < tokens) x.w = one(row_logits + token + 3);
-        }
-    }
+    float4 x = four_at(row_logits, is_there ? token : tokens, tokens);
+    const bool has_edits = !BARE && !is_bare && is_there && token < tokens;
+    const uint32_t touched = has_edits ? adjustment.word(token) : 0;
     const uint4 bits = words(noise(), TOKEN, token / 4);
     const float luck = is_there ? lucks()[block] : 0.0f, top = x_max, factor = float(row.inverse), bottom = lowest, ceiling = above;
     const uint32_t first = __float_as_uint(luck) & LANE_BITS, id_before = uint32_t(before), place_before = uint32_t(before >> 32);
-    if (!BARE && !is_bare && is_there && token < tokens) adjustment.apply(x, token, place);
+    if (has_edits) adjustment.apply(x, token, place, touched);
     const float minimum = power_of(luck * -1.44269504f);
     // Without a branch: all four are under way together.
     const auto score = [&](float x, uint32_t i, uint32_t bits) {
@@ -99,8 +91,8 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
     const float best_bound = largest_of_warp(high);
     const uint32_t holders = __ballot_sync(ALL, high == best_bound);
     block = __shfl_sync(ALL, block, __ffs(holders) - 1);
-    // These are opened first: then the lead is nearly the final one. After them whatever could still win, as many at a time as the list holds.
-    constexpr uint32_t LONGEST = 2 * LISTED;
+    // These are opened first: then the lead is nearly the final one. After them whatever could still win, so many at a time.
+    constexpr uint32_t MANY = 128;
     uint32_t* const opened = reinterpret_cast<uint32_t*>(keys);
     // Another lane wrote the bound that is taken back here.
     __syncwarp();
@@ -111,6 +103,8 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
     __syncthreads();
     uint32_t left = WARPS;
     bool is_more = true;
+    // How much more a block must promise for now.
+    float raised = 0.0f;
 #pragma unroll 1
     while (true) {
 #pragma unroll 1
@@ -121,7 +115,7 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
         __syncthreads();
         if (!is_more) break;
         if (threadIdx.x == 0) others = 0;
-        const float low = number_of(lead) - MARGIN;
+        const float low = number_of(lead) - MARGIN + raised;
         __syncthreads();
 #pragma unroll 1
         for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
@@ -130,7 +124,7 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
             const auto add = [&](float bound, uint32_t i) {
                 if (!(bound >= low && bound > negative_infinity())) return;
                 const uint32_t place = atomicAdd(&others, 1);
-                if (place >= LONGEST) return;
+                if (place >= MANY) return;
                 opened[place] = 4 * quad + i;
                 bounds[4 * quad + i] = negative_infinity();
             };
@@ -140,9 +134,18 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
             add(bound.w, 3);
         }
         __syncthreads();
-        left = min(others, LONGEST);
-        is_more = others > LONGEST;
+        const uint32_t reached = others;
+        left = min(reached, MANY);
+        is_more = reached > MANY || raised > 0.0f;
+        // Bounds are as rare as they are high, by the exponential: the best of these come next, and after them most of the others cannot win any more.
+        raised = reached > MANY ? raised + rough_ln(float(reached) * (2.0f / MANY)) : 0.0f;
     }
+    return decided();
+}
+
+template <typename T, bool BARE>
+__device__ __noinline__ Finalist Draw<T, BARE>::decided() {
+    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const uint32_t found = count;
     if (found <= 32) {
         // Most were ahead for a moment only: hardly ever does f32 leave two to tell apart.
@@ -164,8 +167,8 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
     if (found <= CANDIDATES) return best(threadIdx.x < found ? scored(candidates[threadIdx.x]) : nobody());
     // Too many that are too near: all that run are scored.
     Finalist own = nobody();
-    over(collect(reach), [&](float x, uint32_t token) {
-        if (!(x > negative_infinity()) || !passes(x) || key_of(x, token) >= end) return;
+    over(collect(fmaxf(logit_of(before), lowest)), [&](float x, uint32_t token) {
+        if (!(x > negative_infinity()) || !passes(x) || key_of(x, token) >= before) return;
         const Finalist other = scored(key_of(x, token));
         if (other.score > own.score || (other.score == own.score && other.token < own.token)) own = other;
     });

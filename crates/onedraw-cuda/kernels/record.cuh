@@ -32,11 +32,10 @@ enum LogprobsMode : uint32_t { RAW_LOGPROBS = 0, RAW_LOGITS = 1, PROCESSED_LOGPR
 
 // One sequence: its parameters, and where it stands. A draw moves it on by itself.
 struct Sequence {
-    // What the first pass looks at, in one line of the cache. 32 tokens a word, lowest bit first: the tokens that the list allows, null: all; those that
-    // an edit may change, null: none.
+    // 32 tokens a word, lowest bit first, and four blocks of tokens at least: the tokens that the list allows, null: all; those that an edit may change, null: none.
     const uint32_t* allowed;
     uint32_t* touched;
-    // The scale that the sums of blocks are taken at: that of the first TOP_P stage; 0: none.
+    // The scale that the sums of blocks are taken at: that of TOP_P, where it is the first stage of a plain row; 0: none.
     float sum_scale;
     // Entries to report, the drawn token among them; 0: none.
     uint32_t logprobs;
@@ -51,7 +50,7 @@ struct Sequence {
     // Whether the first token of what is left is taken.
     uint32_t is_greedy;
     uint32_t stages;
-    // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and only the token is asked for.
+    // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and nothing is reported of what they leave.
     uint32_t is_plain;
     Stage stage[STAGES];
 
@@ -87,6 +86,10 @@ struct Task {
     // Tokens of a draft that stand between the sequence's text and this row.
     const uint32_t* path;
     uint32_t slot, depth;
+    // The sequence's, here too: to find it there would take a read more. Of `is_raw`: whether raw logprobs are asked for.
+    const uint32_t *touched, *allowed;
+    float sum_scale;
+    uint32_t is_raw;
 };
 
 enum Status : uint32_t { DRAWN = 0, NAN_LOGIT = 1, INFINITE_LOGIT = 2, NOTHING_LEFT = 3 };
@@ -111,7 +114,13 @@ struct Report {
     uint32_t listed;
     // Parts that have been summed.
     uint32_t arrived;
-    uint32_t is_raw;
+    uint32_t reserved;
+};
+
+// The mass of a row as it came, and who has been there: twice the number of blocks of threads, and one more if there is a token.
+struct Weight {
+    uint64_t mass;
+    uint32_t arrived, reserved;
 };
 
 struct Entry {
@@ -161,15 +170,19 @@ struct Step {
     uint32_t dice;
     // Whether any row has TOP_P.
     uint32_t is_summed;
-    // The largest logit of each block; -inf if nothing is alive.
+    // The largest logit of each block as masks leave it; -inf if nothing is alive.
     float* peaks;
     // For TOP_P: the mass of each block, in units of what a logit weighs that is the group's reference; a row of references begins at every pitch.
     float* sums;
     float* references;
     // What noise may add to each block: -ln of its smallest exponential, in f32. The last six bits are the lane that has the exponential.
     float* lucks;
-    // The largest logit of each block before any edit, for raw logprobs.
+    // The largest logit of each block before any mask, for raw logprobs.
     float* raw_tops;
+    // For each row the largest of either, as `summit_of` has it; 0 between steps. A row begins at every SUMMIT_PITCH.
+    uint32_t *summits, *raw_summits;
+    // For each row that reports raw logprobs, what is known of it; 0 between steps.
+    Weight* weights;
     // For each row the lowest bad id, or 0xffffffff.
     uint32_t* bad;
     Result* results;
@@ -180,7 +193,8 @@ struct Step {
     Trial* trials;
     // Whether `results` says which tokens are taken: they are only reported.
     uint32_t is_chosen;
-    uint32_t reserved;
+    // Parts that raw rows are summed in, beside the draw; 0: no row is.
+    uint32_t parts;
 };
 
-static_assert(sizeof(Step) == 160, "src/record.rs");
+static_assert(sizeof(Task) == 48 && sizeof(Step) == 184, "src/record.rs");

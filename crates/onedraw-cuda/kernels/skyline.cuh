@@ -1,7 +1,8 @@
-// The first pass: one read of the rows, the largest logit of every block of 64 tokens. Sixteen threads hold a block, four logits each.
+// The first pass: one read of the rows as they came, or as masks leave them, and the largest logit of every block of 64 tokens. Edits of single tokens are the second pass's.
 #pragma once
 
-#include "edit.cuh"
+#include "packed.cuh"
+#include "record.cuh"
 
 constexpr int SKYLINE_THREADS = 256;
 
@@ -9,27 +10,26 @@ constexpr int SKYLINE_THREADS = 256;
 enum Asked {
     // Nothing: no sequence is looked at.
     MAXIMA = 0,
-    // Masks, and masses for TOP_P.
+    // Masks, with raw logprobs of what they leave out, and masses for TOP_P.
     MASKS_AND_SUMS = 1,
-    // Edits of single tokens and raw logprobs, too.
-    EVERYTHING = 2,
 };
 
-// NaN or +inf: the lowest such id decides. Both are rare, so nobody else pays for them.
-__device__ __noinline__ void report_bad(float4 x, uint32_t token, uint32_t vocabulary, uint32_t* bad) {
-    const float logits[4] = {x.x, x.y, x.z, x.w};
-    for (uint32_t i = 0; i < 4; i++) {
-        if (token + i < vocabulary && !(logits[i] < __uint_as_float(0x7f800000u))) atomicMin(bad, token + i);
+// NaN or +inf: the lowest such id decides. Both are rare, so nobody else pays for them: the logits are read again.
+template <typename T>
+__device__ __noinline__ void report_bad(const T* logits, uint32_t token, uint32_t vocabulary, uint32_t* bad) {
+#pragma unroll 1
+    for (uint32_t i = token; i < min(token + PACKED<T>, vocabulary); i++) {
+        if (!(widened(logits[i]) < __uint_as_float(0x7f800000u))) atomicMin(bad, i);
     }
 }
 
 __device__ __forceinline__ float largest(float4 v) { return fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)); }
 
-// Folds each of N values over sixteen threads, so that thread i ends up with the value number `held(i)`. Half of the values change hands at each
-// step: N - 1 exchanges and what is left of the four, instead of four each.
-template <int N, typename Fold>
+// Folds each of N values over so many threads, so that each ends up with the value number `held`. Half of the values change hands at each
+// step: N - 1 exchanges and what is left of all the steps, instead of that many each.
+template <int N, int THREADS, typename Fold>
 __device__ __forceinline__ float folded(float (&values)[N], uint32_t lane, Fold fold) {
-    int offset = 8;
+    int offset = THREADS / 2;
 #pragma unroll
     for (int left = N; left > 1; left /= 2) {
         const bool is_upper = lane & offset;
@@ -45,10 +45,10 @@ __device__ __forceinline__ float folded(float (&values)[N], uint32_t lane, Fold 
     return values[0];
 }
 
-// N is a power of two: the value's number is in the highest of the thread's four bits.
-template <int N>
+// N is a power of two: the value's number is in the highest bits of the thread's.
+template <int N, int THREADS>
 __device__ __forceinline__ uint32_t held(uint32_t lane) {
-    return (lane & 15) / (16 / N);
+    return lane % THREADS / (THREADS / N);
 }
 
 // The largest of a warp. The order of the bits is that of the numbers, for those above 0 and turned round for those below.
@@ -58,6 +58,24 @@ __device__ __forceinline__ int order_of(float x) {
 }
 __device__ __forceinline__ float number_of(int order) { return __int_as_float(order ^ (order >> 31 & 0x7fffffff)); }
 __device__ __forceinline__ float largest_of_warp(float x) { return number_of(__reduce_max_sync(0xffffffffu, order_of(x))); }
+
+// The same among unsigned numbers, above 0 for every number: what nobody has written is 0.
+__device__ __forceinline__ uint32_t summit_of(float x) { return uint32_t(order_of(x)) ^ 0x80000000u; }
+__device__ __forceinline__ float logit_of_summit(uint32_t summit) { return summit == 0 ? negative_infinity() : number_of(int(summit ^ 0x80000000u)); }
+
+// Rows have their summits in lines of the cache of their own: who changes one waits for nobody else.
+constexpr uint32_t SUMMIT_PITCH = 32;
+
+// Raises a row's summit to the largest of a block of threads.
+__device__ __forceinline__ void raise_summit(uint32_t* summits, uint32_t row, float largest_of_own_warp) {
+    __shared__ float tops[SKYLINE_THREADS / 32];
+    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    if (lane == 0) tops[warp] = largest_of_own_warp;
+    __syncthreads();
+    if (warp > 0) return;
+    const float top = largest_of_warp(tops[lane % (SKYLINE_THREADS / 32)]);
+    if (lane == 0) atomicMax(summits + row * SUMMIT_PITCH, summit_of(top));
+}
 
 constexpr uint32_t LANE_BITS = 63;
 
@@ -77,111 +95,75 @@ __device__ __forceinline__ void throw_dice(const Step& step) {
     reinterpret_cast<float4*>(step.lucks + uint64_t(row) * step.pitch)[four] = make_float4(luck(minima.x, lanes.x), luck(minima.y, lanes.y), luck(minima.z, lanes.z), luck(minima.w, lanes.w));
 }
 
-// Each warp takes 2 * STEPS blocks.
+// Each thread reads sixteen bytes STEPS times; a warp takes step.group blocks.
 template <typename T, int STEPS, bool ALIGNED, Asked ASKED>
 __device__ __forceinline__ void skyline(const Step& step) {
+    // Threads that hold a block, and blocks that a warp reads at once.
+    constexpr int THREADS = BLOCK / PACKED<T>, AT_ONCE = 32 / THREADS;
     const uint32_t row = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5, vocabulary = step.vocabulary;
+    // Nobody writes it meanwhile.
+    Task task = {};
+    if (ASKED == MASKS_AND_SUMS) task = step.tasks[row];
+    wait_for_the_one_before();
     if (blockIdx.x < step.dice) return throw_dice(step);
-    const uint32_t group = (blockIdx.x - step.dice) * (SKYLINE_THREADS / 32) + warp, first = group * (2 * STEPS);
-    const T* at = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
-    const float low = negative_infinity(), limit = __uint_as_float(0x7f800000u);
-    float4 x[STEPS];
+    const uint32_t group = (blockIdx.x - step.dice) * (SKYLINE_THREADS / 32) + warp, first = group * (AT_ONCE * STEPS), token = first * BLOCK + PACKED<T> * lane;
+    const T* const at = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
+    uint4 x[STEPS];
 #pragma unroll
     for (int i = 0; i < STEPS; i++) {
-        const uint32_t token = (first + 2 * i) * BLOCK + 4 * lane;
-        if (ALIGNED && token + 4 <= vocabulary) {
-            x[i] = four_once(at + token);
-        } else {
-            x[i] = make_float4(token < vocabulary ? widened(at[token]) : low, token + 1 < vocabulary ? widened(at[token + 1]) : low,
-                               token + 2 < vocabulary ? widened(at[token + 2]) : low, token + 3 < vocabulary ? widened(at[token + 3]) : low);
-        }
+        const uint32_t here = token + i * AT_ONCE * BLOCK;
+        x[i] = ALIGNED && here + PACKED<T> <= vocabulary ? sixteen_once(at + here) : gathered(at, here, vocabulary);
     }
     let_the_next_begin();
-    // While the reads are under way: what the sequence asks for.
-    Place place = {};
-    Adjustment adjustment = {};
-    float scale = 0.0f;
-    bool is_raw = false;
-    if (ASKED != MAXIMA) {
-        const Task task = step.tasks[row];
-        const Sequence& sequence = step.sequences[task.slot];
-        place = {&sequence, task.mask, task.path, task.depth};
-        adjustment = {task.mask, sequence.allowed, sequence.touched};
-        scale = sequence.sum_scale;
-        is_raw = ASKED == EVERYTHING && sequence.logprobs > 0 && sequence.logprobs_mode <= RAW_LOGITS && (task.mask != nullptr || sequence.allowed != nullptr || sequence.touched != nullptr);
-    }
-    // A NaN is not below the limit, nor is +inf.
-    bool is_sound = true;
+    const uint32_t *const mask = task.mask, *const allowed = task.allowed;
+    const float scale = task.sum_scale;
+    const bool is_raw = task.is_raw;
+    float tops[STEPS];
 #pragma unroll
-    for (int i = 0; i < STEPS; i++) is_sound = is_sound && x[i].x < limit && x[i].y < limit && x[i].z < limit && x[i].w < limit;
-    if (!is_sound) {
+    for (int i = 0; i < STEPS; i++) tops[i] = largest_or_nan<T>(x[i]);
+    float all = tops[0];
 #pragma unroll
-        for (int i = 0; i < STEPS; i++) report_bad(x[i], (first + 2 * i) * BLOCK + 4 * lane, vocabulary, step.bad + row);
+    for (int i = 1; i < STEPS; i++) all = larger_or_nan(all, tops[i]);
+    if (!(all < __uint_as_float(0x7f800000u))) {
+#pragma unroll 1
+        for (int i = 0; i < STEPS; i++) report_bad<T>(at, token + i * AT_ONCE * BLOCK, vocabulary, step.bad + row);
     }
-    const uint32_t own = first + 2 * held<STEPS>(lane) + (lane >> 4);
-    const bool writes = lane % (16 / STEPS) == 0 && own * BLOCK < vocabulary;
+    const uint32_t own = first + AT_ONCE * held<STEPS, THREADS>(lane) + lane / THREADS;
+    const bool writes = lane % (THREADS / STEPS) == 0 && own < step.pitch;
     const uint64_t place_of = uint64_t(row) * step.pitch + own;
     const auto maximum = [](float a, float b) { return fmaxf(a, b); };
-    float tops[STEPS];
-    if (ASKED == EVERYTHING) {
+    if (ASKED == MASKS_AND_SUMS && (mask != nullptr || allowed != nullptr)) {
         if (is_raw) {
-#pragma unroll
-            for (int i = 0; i < STEPS; i++) tops[i] = largest(x[i]);
-            const float raw = folded(tops, lane, maximum);
+            const float highest = largest_of_warp(all), raw = folded<STEPS, THREADS>(tops, lane, maximum);
             if (writes) step.raw_tops[place_of] = raw;
+            raise_summit(step.raw_summits, row, highest);
+            __syncthreads();
         }
-        uint32_t which = 0;
-        if (adjustment.touched != nullptr) {
+        all = negative_infinity();
 #pragma unroll
-            for (int i = 0; i < STEPS; i++) {
-                const uint32_t token = (first + 2 * i) * BLOCK + 4 * lane;
-                if (token < vocabulary) which |= place.touched(adjustment.touched, token) << 4 * i;
-            }
-        }
-        // One place in the code, whichever token it is.
-#pragma unroll 1
-        for (; which != 0; which &= which - 1) {
-            const uint32_t one = __ffs(which) - 1, token = (first + 2 * (one / 4)) * BLOCK + 4 * lane + one % 4;
-            float v = 0.0f;
-#pragma unroll
-            for (uint32_t i = 0; i < STEPS; i++) {
-                if (one == 4 * i) v = x[i].x;
-                if (one == 4 * i + 1) v = x[i].y;
-                if (one == 4 * i + 2) v = x[i].z;
-                if (one == 4 * i + 3) v = x[i].w;
-            }
-            v = place.edited(token, v, place.sequence->edits);
-#pragma unroll
-            for (uint32_t i = 0; i < STEPS; i++) {
-                if (one == 4 * i) x[i].x = v;
-                if (one == 4 * i + 1) x[i].y = v;
-                if (one == 4 * i + 2) x[i].z = v;
-                if (one == 4 * i + 3) x[i].w = v;
-            }
+        for (int i = 0; i < STEPS; i++) {
+            const uint32_t here = token + i * AT_ONCE * BLOCK;
+            if (here < vocabulary) x[i] = masked<T>(x[i], ((mask != nullptr ? mask[here / 32] : ~0u) & (allowed != nullptr ? allowed[here / 32] : ~0u)) >> here % 32);
+            tops[i] = largest_or_nan<T>(x[i]);
+            all = fmaxf(all, tops[i]);
         }
     }
-#pragma unroll
-    for (int i = 0; i < STEPS; i++) {
-        const uint32_t token = (first + 2 * i) * BLOCK + 4 * lane;
-        if (ASKED != MAXIMA && token < vocabulary) adjustment.apply_masks(x[i], token);
-        tops[i] = largest(x[i]);
-    }
-    if (ASKED != MAXIMA && scale != 0.0f) {
-        float all = tops[0];
-#pragma unroll
-        for (int i = 1; i < STEPS; i++) all = fmaxf(all, tops[i]);
+    const float highest = largest_of_warp(all);
+    if (ASKED == MASKS_AND_SUMS && scale != 0.0f) {
         // Nothing alive: everything is -inf, and 2^NaN must not be asked for.
-        const float reference = fmaxf(largest_of_warp(all), -3.402823466e+38f);
+        const float reference = fmaxf(highest, -3.402823466e+38f);
         float sums[STEPS];
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
-            const float4 v = x[i];
-            sums[i] = power_of((v.x - reference) * scale) + power_of((v.y - reference) * scale) + power_of((v.z - reference) * scale) + power_of((v.w - reference) * scale);
+            float sum = 0.0f;
+            over_packed<T>(x[i], [&](float x, uint32_t) { sum += power_of((x - reference) * scale); });
+            sums[i] = sum;
         }
-        const float sum = folded(sums, lane, [](float a, float b) { return a + b; });
+        const float sum = folded<STEPS, THREADS>(sums, lane, [](float a, float b) { return a + b; });
         if (writes) step.sums[place_of] = sum;
         if (lane == 0 && first < step.pitch) step.references[uint64_t(row) * step.pitch + group] = reference;
     }
-    const float top = folded(tops, lane, maximum);
+    const float top = folded<STEPS, THREADS>(tops, lane, maximum);
     if (writes) step.peaks[place_of] = top;
+    raise_summit(step.summits, row, highest);
 }

@@ -14,7 +14,7 @@ use crate::matrix::Mask;
 use crate::memory::{Array, Inbox, Pinned};
 use crate::record::chain::{Masks, Record};
 use crate::record::tables::Tables;
-use crate::record::{Entry, Outcome, Report, Sequence, Step, Task};
+use crate::record::{Entry, Outcome, Report, Sequence, Step, Task, Weight};
 use crate::slots::{SequenceId, Slots};
 use crate::stream::Stream;
 
@@ -73,6 +73,12 @@ pub struct Batch {
     /// Memory to make tasks in.
     next_tasks: Vec<Task>,
     form: Form,
+    /// Whether turns are prepared whose results were not read.
+    is_prepared: bool,
+    /// The rows of the turns that were prepared last.
+    last_rows: usize,
+    /// Whether tokens may have been drawn that nobody read, so that the device alone knows the positions.
+    is_behind: bool,
     outcomes: Pinned<Outcome>,
     reports: Vec<Report>,
     entries: Vec<Entry>,
@@ -103,6 +109,9 @@ struct Arrays {
     references: Array<f32>,
     lucks: Array<f32>,
     raw_tops: Array<f32>,
+    summits: Array<u32>,
+    raw_summits: Array<u32>,
+    weights: Array<Weight>,
     bad: Array<u32>,
     results: Array<Outcome>,
     reports: Array<Report>,
@@ -121,11 +130,23 @@ impl Arrays {
             references: Array::filled(context, blocks, 0)?,
             lucks: Array::filled(context, blocks, 0)?,
             raw_tops: Array::filled(context, blocks, 0)?,
+            summits: Array::filled(context, rows * launch::SUMMIT_PITCH, 0)?,
+            raw_summits: Array::filled(context, rows * launch::SUMMIT_PITCH, 0)?,
+            weights: Array::filled(context, rows, 0)?,
             bad: Array::filled(context, rows, 0xff)?,
-            results: Array::filled(context, rows, 0)?,
+            // Until something is drawn.
+            results: Array::filled(context, rows, 0xff)?,
             reports: Array::filled(context, rows, 0)?,
             entries: Array::filled(context, rows * capacity.width(), 0)?,
         })
+    }
+
+    /// What the kernels of a step leave behind for the next one, as it must be: for a step of which not all were launched.
+    fn clear(&self, stream: Stream<'_>) -> Result<(), CudaError> {
+        self.bad.fill(stream, 0xff)?;
+        self.summits.fill(stream, 0)?;
+        self.raw_summits.fill(stream, 0)?;
+        self.weights.fill(stream, 0)
     }
 }
 
@@ -174,6 +195,9 @@ impl Batch {
             rows: Vec::new(),
             next_tasks: Vec::new(),
             form: Form::default(),
+            is_prepared: false,
+            last_rows: 0,
+            is_behind: false,
             outcomes: Pinned::new(context, capacity.rows)?,
             reports: Vec::new(),
             entries: Vec::new(),
@@ -299,16 +323,6 @@ impl Batch {
         self.arrays.sequences.write_bytes(self.device.uploads(), start, bytemuck::bytes_of(&seed))?;
         member.record.seed = seed;
         Ok(())
-    }
-
-    /// The number of a sequence's output tokens, asked of the device once it has done what it was told. [`Batch::results`] counts from here on.
-    pub fn position(&mut self, id: SequenceId) -> Result<u32, CudaError> {
-        let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
-        self.device.synchronize()?;
-        let mut record = [member.record];
-        self.arrays.sequences.read(self.device.uploads(), id.slot() as usize, &mut record)?;
-        member.position = record[0].position;
-        Ok(member.position)
     }
 
     /// Appends tokens that were chosen elsewhere to their sequences. A sequence may have several, first to last. Nothing is appended if a sequence is unknown or a token is none.

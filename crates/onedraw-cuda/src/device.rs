@@ -17,9 +17,8 @@ use crate::stream::Stream;
 const NEEDED: u32 = 13_000;
 /// The oldest compute capability that the kernels are built for.
 const OLDEST: (i32, i32) = (8, 0);
-/// The first pass of each type: by its steps, where there are masks or masses to sum, where a sequence edits tokens, and where rows are not aligned.
-pub(crate) const SKYLINES: [&str; 10] =
-    ["1", "2", "4", "8", "summed_1", "summed_4", "summed_8", "edited_1", "edited_4", "any"];
+/// The first pass of each type: by its steps, where there are masks or masses to sum, and where rows are not aligned.
+pub(crate) const SKYLINES: [&str; 8] = ["1", "2", "4", "8", "summed_1", "summed_4", "summed_8", "any"];
 
 /// The driver reads the headers in it where they lie.
 #[repr(C, align(16))]
@@ -36,12 +35,15 @@ struct Loaded {
     context: Arc<CudaContext>,
     /// For what must be there before anyone goes on: it waits for nobody else's work.
     uploads: Arc<CudaStream>,
-    module: CUmodule,
+    /// Keeps the kernels.
+    _module: Module,
     kernels: Kernels,
     /// Whether a kernel may begin before the one before it has ended, and waits for it by itself: where the machine code of 9.0 runs. What is made from PTX does not wait.
     begins_early: bool,
     /// Dynamic shared memory that a draw may have.
     draw_memory: usize,
+    /// Multiprocessors.
+    processors: usize,
 }
 
 /// By type, in the order of [`Dtype::ALL`].
@@ -50,6 +52,8 @@ struct Kernels {
     skyline: [[CUfunction; SKYLINES.len()]; 3],
     draw: [CUfunction; 3],
     draw_bare: [CUfunction; 3],
+    /// For rows that are aligned, and for any.
+    weigh: [[CUfunction; 3]; 2],
     report: [CUfunction; 3],
     append: CUfunction,
     judge: CUfunction,
@@ -61,11 +65,27 @@ unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
 
-impl Drop for Loaded {
+/// The image on the device, for as long as this is there.
+#[derive(Debug)]
+struct Module {
+    context: Arc<CudaContext>,
+    handle: CUmodule,
+}
+
+impl Module {
+    fn load(context: &Arc<CudaContext>) -> Result<Self, CudaError> {
+        context.bind_to_thread().map_err(CudaError::launch)?;
+        // SAFETY: the image is a whole one, and static.
+        let handle = unsafe { result::module::load_data(IMAGE.0.as_ptr().cast()) };
+        Ok(Self { context: context.clone(), handle: handle.map_err(CudaError::launch)? })
+    }
+}
+
+impl Drop for Module {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
             // SAFETY: loaded once, unloaded once; who launches holds the device.
-            let _ = unsafe { result::module::unload(self.module) };
+            let _ = unsafe { result::module::unload(self.handle) };
         }
     }
 }
@@ -77,6 +97,8 @@ pub(crate) enum Kernel {
     Skyline(Dtype, usize),
     Draw(Dtype),
     DrawBare(Dtype),
+    /// With whether rows are aligned.
+    Weigh(Dtype, bool),
     Report(Dtype),
     Append,
     Judge,
@@ -104,13 +126,26 @@ impl Device {
             return Err(CudaError::OldDevice { name, major: major as u32, minor: minor as u32 });
         }
         let uploads = context.new_stream().map_err(CudaError::launch)?;
-        // SAFETY: the image is a whole one, and static.
-        let module =
-            unsafe { result::module::load_data(IMAGE.0.as_ptr().cast()) }.map_err(CudaError::launch)?;
-        let kernels = Kernels::find(module)?;
+        let module = Module::load(&context)?;
+        let kernels = Kernels::find(module.handle)?;
         let draw_memory = kernels.allow_memory(&context)?;
         let begins_early = major == 9;
-        Ok(Self(Arc::new(Loaded { context, uploads, module, kernels, begins_early, draw_memory })))
+        let processors = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let processors = context.attribute(processors).map_err(CudaError::launch)?.max(1) as usize;
+        Ok(Self(Arc::new(Loaded {
+            context,
+            uploads,
+            _module: module,
+            kernels,
+            begins_early,
+            draw_memory,
+            processors,
+        })))
+    }
+
+    /// Its multiprocessors.
+    pub(crate) fn processors(&self) -> usize {
+        self.0.processors
     }
 
     /// Its number.
@@ -142,6 +177,9 @@ impl Device {
         if !address.is_multiple_of(size as u64) {
             return Err(CudaError::Misaligned { address, size });
         }
+        if address == 0 {
+            return Err(CudaError::NullAddress);
+        }
         self.0.context.bind_to_thread().map_err(CudaError::launch)?;
         let ours = (memory_type(address), memory_ordinal(address));
         let device = sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE as u32;
@@ -170,11 +208,12 @@ impl Device {
         grid: Grid,
         step: &Step,
     ) -> Result<(), CudaError> {
-        let Kernels { skyline, draw, draw_bare, report, append, judge, ask: _ } = &self.0.kernels;
+        let Kernels { skyline, draw, draw_bare, weigh, report, append, judge, ask: _ } = &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
             Kernel::Draw(dtype) => draw[dtype as usize],
             Kernel::DrawBare(dtype) => draw_bare[dtype as usize],
+            Kernel::Weigh(dtype, is_aligned) => weigh[usize::from(!is_aligned)][dtype as usize],
             Kernel::Report(dtype) => report[dtype as usize],
             Kernel::Append => *append,
             Kernel::Judge => *judge,
@@ -188,8 +227,7 @@ impl Device {
             pad: Default::default(),
             value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let is_early = self.0.begins_early
-            && matches!(kernel, Kernel::Draw(_) | Kernel::DrawBare(_) | Kernel::Report(_));
+        let is_early = self.0.begins_early && !matches!(kernel, Kernel::Append | Kernel::Judge);
         let config = sys::CUlaunchConfig {
             gridDimX: grid.blocks.0,
             gridDimY: grid.blocks.1,
@@ -231,6 +269,7 @@ impl Kernels {
             skyline,
             draw: of_types("draw", "")?,
             draw_bare: of_types("draw", "_bare")?,
+            weigh: [of_types("weigh", "")?, of_types("weigh", "_any")?],
             report: of_types("report", "")?,
             append: find("append".into())?,
             judge: find("judge".into())?,

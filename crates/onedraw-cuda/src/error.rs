@@ -34,6 +34,8 @@ pub enum CudaError {
         /// The second number of it.
         minor: u32,
     },
+    /// An address, of logits or of a mask, is null.
+    NullAddress,
     /// An address is not memory of the device.
     NotOnDevice {
         /// The address.
@@ -78,6 +80,8 @@ pub enum CudaError {
         /// Turns of the step.
         turns: usize,
     },
+    /// Results are asked for that are not there: nothing is prepared, nothing was launched, or they were read before.
+    NoResults,
     /// The driver refused memory.
     Memory(String),
     /// The kernels could not be loaded or launched, or failed.
@@ -128,6 +132,7 @@ impl fmt::Display for CudaError {
             Self::OldDevice { name, major, minor } => {
                 write!(f, "{name} has compute capability {major}.{minor}; 8.0 or later is needed")
             }
+            Self::NullAddress => write!(f, "the address of the logits or of a mask is null"),
             Self::NotOnDevice { address } => {
                 write!(f, "the address {address:#x} is not memory of the device that draws")
             }
@@ -147,6 +152,9 @@ impl fmt::Display for CudaError {
             }
             Self::Rows { rows, turns } => {
                 write!(f, "the matrix has {rows} rows for {turns} turns; each turn needs one")
+            }
+            Self::NoResults => {
+                write!(f, "there are no results to read: prepare, then launch, then read the results once")
             }
             Self::Memory(message) => write!(f, "device memory: {message}"),
             Self::Launch(message) => write!(f, "the device failed: {message}"),

@@ -51,6 +51,17 @@ impl<T: Pod> Array<T> {
         self.address
     }
 
+    /// Sets every byte, once the stream has come so far.
+    pub(crate) fn fill(&self, stream: Stream<'_>, fill: u8) -> Result<(), CudaError> {
+        if self.length == 0 {
+            return Ok(());
+        }
+        self.context.bind_to_thread().map_err(CudaError::memory)?;
+        // SAFETY: the allocation has that many bytes, and any bits are a T.
+        unsafe { result::memset_d8_async(self.address, fill, size_of::<T>() * self.length, stream.raw()) }
+            .map_err(CudaError::memory)
+    }
+
     /// Copies elements to the device and waits until they are there.
     pub(crate) fn write(&self, stream: Stream<'_>, start: usize, elements: &[T]) -> Result<(), CudaError> {
         self.write_bytes(stream, start * size_of::<T>(), bytemuck::cast_slice(elements))

@@ -4,6 +4,7 @@ pub(crate) mod chain;
 pub(crate) mod tables;
 
 use bytemuck::{Pod, Zeroable};
+use onedraw::LogprobsMode;
 
 /// The most truncations of a chain.
 pub(crate) const STAGES: usize = 8;
@@ -89,13 +90,33 @@ pub(crate) struct Sequence {
 }
 
 /// A row of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Task {
     pub mask: u64,
     pub path: u64,
     pub slot: u32,
     pub depth: u32,
+    pub touched: u64,
+    pub allowed: u64,
+    pub sum_scale: f32,
+    pub is_raw: u32,
+}
+
+impl Sequence {
+    /// Whether it reports logprobs of rows as they came.
+    pub(crate) fn is_raw(&self) -> bool {
+        let mode = LogprobsMode::ALL.get(self.logprobs_mode as usize);
+        self.logprobs > 0 && mode.is_some_and(|mode| mode.is_raw())
+    }
+}
+
+impl Task {
+    /// A row of a sequence, without a mask and right after its text.
+    pub(crate) fn of(slot: u32, sequence: &Sequence) -> Self {
+        let Sequence { touched, allowed, sum_scale, .. } = *sequence;
+        Self { slot, touched, allowed, sum_scale, is_raw: sequence.is_raw().into(), ..Self::default() }
+    }
 }
 
 /// How a row's draw ended.
@@ -129,7 +150,16 @@ pub(crate) struct Report {
     pub rank: u32,
     pub listed: u32,
     pub arrived: u32,
-    pub is_raw: u32,
+    pub reserved: u32,
+}
+
+/// What is known of a row that reports raw logprobs, while it is drawn and summed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Weight {
+    pub mass: u64,
+    pub arrived: u32,
+    pub reserved: u32,
 }
 
 /// A reported token.
@@ -178,6 +208,9 @@ pub(crate) struct Step {
     pub references: u64,
     pub lucks: u64,
     pub raw_tops: u64,
+    pub summits: u64,
+    pub raw_summits: u64,
+    pub weights: u64,
     pub bad: u64,
     pub results: u64,
     pub reports: u64,
@@ -185,17 +218,18 @@ pub(crate) struct Step {
     pub laws: u64,
     pub trials: u64,
     pub is_chosen: u32,
-    pub reserved: u32,
+    pub parts: u32,
 }
 
 // As kernels/record.cuh has them; the derives above refuse hidden padding.
 const _: () = {
     assert!(size_of::<Stage>() == 40);
     assert!(size_of::<Sequence>() == 536);
-    assert!(size_of::<Task>() == 24);
+    assert!(size_of::<Task>() == 48);
     assert!(size_of::<Outcome>() == 8);
     assert!(size_of::<Report>() == 72);
+    assert!(size_of::<Weight>() == 16);
     assert!(size_of::<Entry>() == 16);
     assert!(size_of::<Trial>() == 56);
-    assert!(size_of::<Step>() == 160);
+    assert!(size_of::<Step>() == 184);
 };

@@ -5,6 +5,9 @@ use onedraw::{RowError, Sampled, TokenLogprob};
 use crate::error::CudaError;
 use crate::record::{Entry, Outcome, Report, Sequence};
 
+/// The status of a row that nothing was drawn for yet: its memory begins with ones.
+const NOT_DRAWN: u32 = u32::MAX;
+
 /// One row's answer. `position` is where the sequence stood before the draw; report and entries are the row's, where the sequence asks for them.
 pub(crate) fn sampled(
     sequence: &Sequence,
@@ -20,6 +23,7 @@ pub(crate) fn sampled(
         Outcome::NOTHING_LEFT => {
             return Ok(Err(RowError::NothingLeft { stage: sequence.edit_stage(token) }));
         }
+        NOT_DRAWN => return Err(CudaError::NoResults),
         status => return Err(CudaError::Launch(format!("a row ended with the unknown status {status}"))),
     }
     let mut sampled = Sampled {
@@ -72,6 +76,9 @@ mod tests {
         assert_eq!(failed(1, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Penalties) });
         assert_eq!(failed(u32::MAX, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: None });
         assert!(sampled(&sequence(None), 0, Outcome { token: 0, status: 9 }, None).is_err());
+        // As a batch fills it before the first launch.
+        let untouched: Outcome = bytemuck::cast([0xff_u8; size_of::<Outcome>()]);
+        assert_eq!(sampled(&sequence(None), 0, untouched, None), Err(CudaError::NoResults));
     }
 
     #[test]

@@ -71,6 +71,14 @@ impl<T> Slots<T> {
         place.member.as_ref()
     }
 
+    /// The names of all members.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SequenceId> {
+        self.slots.iter().zip(0..).filter(|(place, _)| place.member.is_some()).map(|(place, slot)| {
+            let generation = place.generation;
+            SequenceId { slot, generation }
+        })
+    }
+
     pub(crate) fn get_mut(&mut self, id: SequenceId) -> Option<&mut T> {
         let place = self.slots.get_mut(id.slot as usize).filter(|place| place.generation == id.generation)?;
         place.member.as_mut()
@@ -94,5 +102,8 @@ mod tests {
         assert_eq!(slots.get_mut(first), None);
         assert_eq!(slots.get(second), Some(&'b'));
         assert_eq!(slots.get(SequenceId::NOBODY), None);
+        assert_eq!(slots.ids().collect::<Vec<_>>(), [third, second]);
+        slots.remove(third);
+        assert_eq!(slots.ids().collect::<Vec<_>>(), [second]);
     }
 }

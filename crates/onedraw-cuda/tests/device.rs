@@ -8,7 +8,7 @@ use beside::twins::Twins;
 use beside::{Lie, MaskPair, Rows, Uploaded, device, rounds};
 use onedraw::{Row, RowError, SamplingParams, Stage};
 use onedraw_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use onedraw_cuda::{Batch, Capacity, CudaError, Device, Dtype, Matrix, SequenceId, Turn};
+use onedraw_cuda::{Batch, Capacity, CudaError, Device, Dtype, Mask, Matrix, SequenceId, Turn};
 use onedraw_testkit::rows::SplitMix64;
 
 fn seeded(seed: u64) -> SamplingParams {
@@ -324,6 +324,117 @@ fn a_launch_may_stand_in_a_graph() {
 }
 
 #[test]
+fn results_are_read_once_after_a_launch() {
+    let Some(device) = device() else { return };
+    let mut twins = Twins::new(&device, 2, 200);
+    let pairs = [twins.add(&seeded(1)), twins.add(&seeded(2))];
+    let rows = Rows::new(Dtype::F32, vec![any_row(&mut SplitMix64::new(8), cases::Shape::Zipf, 200); 2]);
+    let uploaded = Uploaded::new(&device, &rows, Lie::default());
+    let matrix = uploaded.matrix(&device);
+    let stream = device.context().default_stream();
+    let turns = twins.turns(&pairs, &[]);
+    assert_eq!(twins.gpu.results(&stream), Err(CudaError::NoResults), "nothing is prepared");
+    twins.gpu.prepare(&stream, &turns).expect("turns");
+    assert_eq!(twins.gpu.results(&stream), Err(CudaError::NoResults), "nothing was ever launched");
+    // SAFETY: the matrix is there until the results are.
+    unsafe { twins.gpu.launch(&stream, &matrix) }.expect("a launch");
+    assert_eq!(twins.gpu.position(pairs[0].0), Ok(1), "not read yet");
+    assert_eq!(twins.gpu.results(&stream), Ok(twins.expected(&pairs, |i| rows.row(i), &[])));
+    assert_eq!(twins.gpu.results(&stream), Err(CudaError::NoResults), "read before");
+    twins.step(&pairs, &matrix, |i| rows.row(i), &[], "a step after the errors");
+    assert_eq!(twins.gpu.drawn().rows, 2, "the tokens are still there");
+    assert_eq!(twins.gpu.results(&stream), Err(CudaError::NoResults), "read by `sample`");
+    // SAFETY: nothing is launched.
+    let again = unsafe { twins.gpu.launch(&stream, &matrix) };
+    assert_eq!(again, Err(CudaError::Rows { rows: 2, turns: 0 }), "a step's masks are not used after it");
+    twins.gpu.prepare(&stream, &[]).expect("no turns");
+    assert_eq!(twins.gpu.results(&stream), Ok(Vec::new()), "no turns need no launch");
+}
+
+/// Tokens may stay on the device: whoever reads results later gets the positions that the CPU has.
+#[test]
+fn positions_are_right_after_draws_that_nobody_read() {
+    let Some(device) = device() else { return };
+    let mut twins = Twins::new(&device, 3, 200);
+    let counted = SamplingParams { frequency_penalty: 0.3, penalty_window: 3, ..seeded(2) };
+    let pairs = [twins.add(&seeded(1)), twins.add(&counted), twins.add(&seeded(3))];
+    let row = any_row(&mut SplitMix64::new(9), cases::Shape::Ties, 200);
+    let mut bad = row.clone();
+    bad[7] = f32::NAN;
+    let rows = Rows::new(Dtype::F32, vec![row.clone(), row, bad]);
+    let uploaded = Uploaded::new(&device, &rows, Lie::default());
+    let matrix = uploaded.matrix(&device);
+    let stream = device.context().new_stream().expect("a stream");
+    let turns = twins.turns(&pairs, &[]);
+    for _ in 0..3 {
+        twins.gpu.prepare(&stream, &turns).expect("turns");
+        // SAFETY: the matrix is there until the stream was waited for.
+        unsafe { twins.gpu.launch(&stream, &matrix) }.expect("a launch");
+        twins.expected(&pairs, |i| rows.row(i), &[]);
+    }
+    // The others of the unread steps have no row in this one.
+    let (first, one) = (&pairs[..1], Uploaded::new(&device, &rows.pick(&[0]), Lie::default()));
+    twins.gpu.prepare(&stream, &turns[..1]).expect("turns");
+    // SAFETY: as above.
+    unsafe { twins.gpu.launch(&stream, &one.matrix(&device)) }.expect("a launch");
+    assert_eq!(twins.gpu.results(&stream), Ok(twins.expected(first, |i| rows.row(i), &[])));
+    let drawn = twins.step(&pairs, &matrix, |i| rows.row(i), &[], "after unread steps");
+    let positions: Vec<_> = drawn.iter().flatten().map(|sampled| sampled.position).collect();
+    assert_eq!(positions, [4, 3]);
+}
+
+#[test]
+fn a_failed_read_loses_no_position() {
+    let Some(device) = device() else { return };
+    let mut twins = Twins::new(&device, 2, 200);
+    let pairs = [twins.add(&seeded(1)), twins.add(&seeded(2))];
+    let rows = Rows::new(Dtype::F32, vec![any_row(&mut SplitMix64::new(10), cases::Shape::Ties, 200); 2]);
+    let uploaded = Uploaded::new(&device, &rows, Lie::default());
+    let matrix = uploaded.matrix(&device);
+    let turns = twins.turns(&pairs, &[]);
+    for is_read_again in [true, false, true] {
+        let stream = device.context().new_stream().expect("a stream");
+        twins.gpu.prepare(&stream, &turns).expect("turns");
+        // SAFETY: the matrix is there until the stream was waited for.
+        unsafe { twins.gpu.launch(&stream, &matrix) }.expect("a launch");
+        stream.synchronize().expect("a draw");
+        // Nobody can wait for a stream that is captured.
+        stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED).expect("a capture");
+        assert!(matches!(twins.gpu.results(&stream), Err(CudaError::Memory(_))));
+        let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+        // It was spoilt by then.
+        let _ = stream.end_capture(flags);
+        let expected = twins.expected(&pairs, |i| rows.row(i), &[]);
+        if is_read_again {
+            assert_eq!(twins.gpu.results(&stream), Ok(expected));
+        }
+        twins.step(&pairs, &matrix, |i| rows.row(i), &[], "a step after the failure");
+    }
+}
+
+#[test]
+fn draws_of_several_positions_are_made_from_one_text() {
+    let Some(device) = device() else { return };
+    let mut twins = Twins::new(&device, 3, 200);
+    let penalties = SamplingParams { presence_penalty: 0.5, output_token_ids: vec![1, 2, 3], ..seeded(1) };
+    let pair = twins.add(&penalties);
+    let row = any_row(&mut SplitMix64::new(11), cases::Shape::Zipf, 200);
+    let uploaded = Uploaded::new(&device, &Rows::new(Dtype::F32, vec![row.clone()]), Lie::default());
+    twins.gpu.set_position(pair.0, 3 + 5).expect("nothing is kept by its position");
+    let peeked = twins.cpu.peek(&[onedraw::Step::new(pair.1, &row[..])], 5);
+    assert_eq!(twins.gpu.sample(&[Turn::new(pair.0)], &uploaded.matrix(&device)), Ok(peeked));
+    let what = "another position with a penalty_window or with bad words of several tokens".to_owned();
+    for params in [
+        SamplingParams { penalty_window: 2, ..penalties },
+        SamplingParams { bad_words_ids: vec![vec![4, 5]], ..seeded(2) },
+    ] {
+        let id = twins.gpu.add(&params).expect("room");
+        assert_eq!(twins.gpu.set_position(id, 9), Err(CudaError::Unsupported { what: what.clone() }));
+    }
+    assert_eq!(twins.gpu.set_position(SequenceId::NOBODY, 9), Err(RowError::UnknownSequence.into()));
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
     let Some(device) = device() else { return };
     let mut batch = Batch::new(&device, capacity(2, 100)).expect("a batch");
@@ -369,4 +480,25 @@ fn memory_of_the_host_is_refused() {
     // SAFETY: as above.
     let matrix = unsafe { Matrix::new(&device, address + 1, Dtype::F16, 1, 64, 64) };
     assert_eq!(matrix.err(), Some(CudaError::Misaligned { address: address + 1, size: 2 }));
+    // SAFETY: as above.
+    let matrix = unsafe { Matrix::new(&device, 0, Dtype::F32, 1, 64, 64) };
+    assert_eq!(matrix.err(), Some(CudaError::NullAddress));
+    // SAFETY: a matrix without rows has no memory.
+    assert!(unsafe { Matrix::new(&device, 0, Dtype::F32, 0, 64, 64) }.is_ok());
+}
+
+#[test]
+fn a_null_mask_is_no_mask() {
+    let Some(device) = device() else { return };
+    // SAFETY: nothing is drawn with it.
+    let null = unsafe { Mask::new(&device, 0, 2) };
+    assert_eq!(null.err(), Some(CudaError::NullAddress));
+    // SAFETY: it has no words.
+    let empty = unsafe { Mask::new(&device, 0, 0) }.expect("a mask that is too short for any row");
+    let mut batch = Batch::new(&device, capacity(1, 64)).expect("a batch");
+    let sequence = batch.add(&seeded(1)).expect("room");
+    let logits = device.context().default_stream().clone_htod(&[0f32; 64]).expect("memory");
+    let matrix = Matrix::of(&device, &logits, 1, 64, 64).expect("a matrix");
+    let results = batch.sample(&[Turn { sequence, mask: Some(empty) }], &matrix);
+    assert_eq!(results, Ok(vec![Err(RowError::MaskTooShort { words: 0, needed: 2 })]));
 }

@@ -214,12 +214,28 @@ fn verification_moves_nobody_and_the_next_step_is_sound() {
         let first = judges.gpu.verify(&[turn], &matrix, verify).expect("verdicts");
         assert_eq!(judges.gpu.verify(&[turn], &matrix, verify).expect("verdicts"), first);
         assert_eq!(judges.gpu.position(pair.0), Ok(0));
-        assert_eq!(judges.gpu.results(Stream::default()), Ok(Vec::new()), "nothing is prepared");
+        assert_eq!(judges.gpu.results(Stream::default()), Err(CudaError::NoResults), "nothing is prepared");
     }
     let one = Uploaded::new(&device, &Rows::new(Dtype::F32, vec![vec![0.5; 300]]), Lie::default());
     let drawn = judges.gpu.sample(&[onedraw_cuda::Turn::new(pair.0)], &one.matrix(&device)).expect("a step");
     let expected = judges.cpu.sample(&[Step::new(pair.1, &vec![0.5_f32; 300][..])]);
     assert_eq!(drawn, expected);
+}
+
+#[test]
+fn guesses_that_are_no_tokens_are_never_taken() {
+    let Some(device) = device() else { return };
+    for top_p in [1.0, 0.5] {
+        let params = SamplingParams { frequency_penalty: 0.5, top_p, logprobs: Some(2), ..seeded(9) };
+        let mut judges = Judges::new(&device, 1, 300);
+        let pair = judges.add(&params);
+        let random = &mut SplitMix64::new(5);
+        for guesses in [[5, 300, 6], [5, 319, u32::MAX], [u32::MAX, 5, 5]] {
+            let rows = (0..4).map(|_| any_row(random, cases::Shape::Zipf, 300)).collect();
+            let case = Case { pair, draft: Draft::chain(&guesses), rows };
+            judges.judge(&[case], Dtype::F32, Verify::Exact, "no tokens");
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Many sequences, each with its own parameters, seed and history.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use onedraw::{RowError, Saved, Step};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -10,30 +8,16 @@ use crate::error::{Error, Result, exceptions};
 use crate::explanation::Explanation;
 use crate::grammar::Matcher;
 use crate::guarded::{Guarded, check_process};
-use crate::once::objects;
-use crate::result::{Distribution, Sampled, Samples, token_logprobs};
+use crate::once::{self, objects};
+use crate::result::{Distribution, Sampled, token_logprobs};
 use crate::sampler::{check_ahead, check_threads, kernel};
+use crate::sequence::{check_rows, next_batch, sequence_id};
 use crate::speculate::{Draft, Guess, Runner, Verdict, verify};
 use crate::stop::Rewind;
 use crate::tensor::Logits;
 use crate::{mask, params, result};
 
-/// Names a sequence of a `Batch`. Not used again after the sequence is removed.
-#[pyclass(module = "onedraw", frozen, eq, hash)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SequenceId {
-    id: onedraw::SequenceId,
-    /// Whose: another batch may have a sequence of the same number.
-    batch: u64,
-}
-
-#[pymethods]
-impl SequenceId {
-    fn __repr__(&self) -> String {
-        // Rust's form in Python's letters.
-        format!("{:?}", self.id).replace(" { ", "(").replace(": ", "=").replace(" }", ")")
-    }
-}
+sequence_id!("onedraw", onedraw::SequenceId);
 
 /// Sequences that come and go between steps, each with its own parameters, seed and history, drawn on `threads` threads (0: one a core). A row's token
 /// depends on its own sequence alone.
@@ -53,9 +37,6 @@ pub struct Batch {
     process: Option<u32>,
 }
 
-/// The number of the next batch.
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
 /// The sequences and rows of a call, checked against each other.
 struct Steps {
     ids: Vec<onedraw::SequenceId>,
@@ -71,19 +52,9 @@ impl Steps {
         logits: &Bound<'_, PyAny>,
         masks: Option<&Bound<'_, PyAny>>,
     ) -> Result<Self> {
-        let (ids, is_one) = match sequences.cast::<SequenceId>() {
-            Ok(id) => (vec![batch.own(id)], true),
-            Err(_) => (batch.own_all(sequences)?, false),
-        };
+        let (ids, is_one) = SequenceId::all_of(sequences, batch.number)?;
         let logits = if ids.is_empty() { Logits::read_rows(logits)? } else { Logits::read(logits)? };
-        if ids.len() != logits.len() {
-            let message = format!(
-                "there are {} sequences and {} rows; each sequence has one row",
-                ids.len(),
-                logits.len()
-            );
-            return Err(Error::Tensor(message));
-        }
+        check_rows(ids.len(), logits.len())?;
         let masks = match is_one {
             true => vec![mask::read(masks, logits.row()?.len())?],
             false => mask::read_each(masks, &logits.rows())?,
@@ -103,18 +74,12 @@ impl Steps {
 }
 
 impl Batch {
-    /// A sequence as the library knows it. One of another batch is none of this.
     fn own(&self, sequence: &Bound<'_, SequenceId>) -> onedraw::SequenceId {
-        let &SequenceId { id, batch } = sequence.get();
-        if batch == self.number { id } else { onedraw::SequenceId::NOBODY }
-    }
-
-    fn own_all(&self, sequences: &Bound<'_, PyAny>) -> PyResult<Vec<onedraw::SequenceId>> {
-        sequences.try_iter()?.map(|id| Ok(self.own(id?.cast::<SequenceId>().map_err(PyErr::from)?))).collect()
+        sequence.get().of(self.number)
     }
 
     fn named(&self, id: onedraw::SequenceId) -> SequenceId {
-        SequenceId { id, batch: self.number }
+        SequenceId::new(id, self.number)
     }
 
     fn with<R: Send>(
@@ -140,12 +105,8 @@ impl Batch {
         let py = logits.py();
         let read = Steps::read(self, sequences, logits, masks)?;
         let steps = read.steps();
-        let mut results = self.with(py, |batch| draw(batch, &steps))?;
-        if read.is_one {
-            let sampled = results.pop().unwrap_or(Err(RowError::EmptyRow))?;
-            return Ok(Bound::new(py, Sampled(sampled))?.into_any());
-        }
-        Ok(Bound::new(py, Samples::of(py, results)?)?.into_any())
+        let results = self.with(py, |batch| draw(batch, &steps))?;
+        once::drawn(py, results, read.is_one)
     }
 
     /// What a sequence that must be there says.
@@ -166,7 +127,7 @@ impl Batch {
         let batch = onedraw::Batch::new().threads(check_threads(threads)?).kernel(self::kernel(kernel)?);
         let batch = Guarded::new(if shards > 1 { batch.shards(shards) } else { batch });
         let process = (threads != 1).then(std::process::id);
-        Ok(Self { batch, number: NEXT.fetch_add(1, Ordering::Relaxed), process })
+        Ok(Self { batch, number: next_batch(), process })
     }
 
     /// Adds a sequence, the first of the parameters'. A bad parameter spoils nothing else.
@@ -227,10 +188,7 @@ impl Batch {
         ahead: u32,
         masks: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let ids = match sequences.cast::<SequenceId>() {
-            Ok(id) => vec![self.own(id)],
-            Err(_) => self.own_all(sequences)?,
-        };
+        let (ids, _) = SequenceId::all_of(sequences, self.number)?;
         let furthest = self.with(logits.py(), |batch| {
             ids.iter().filter_map(|&id| batch.output(id)).map(<[u32]>::len).max()
         })?;

@@ -3,6 +3,7 @@
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
+use crate::display;
 use crate::error::Result;
 use crate::tensor::Logits;
 
@@ -17,8 +18,7 @@ pub struct Contrast(onedraw::Contrast);
 #[pymethods]
 impl Contrast {
     fn __repr__(&self) -> String {
-        // Rust's form in Python's letters.
-        format!("{:?}", self.0).replace(" { ", "(").replace(": ", "=").replace(" }", ")")
+        display::plain(&self.0)
     }
 
     /// The expert less the amateur at a temperature of its own, over the tokens at least `alpha` times as likely as the expert's best.

@@ -1,6 +1,11 @@
-//! Small pictures for notebooks: bars in a table of HTML.
+//! What is shown of an object: a line, and small pictures for notebooks, bars in a table of HTML.
 
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
+
+/// Rust's form of a plain value, in Python's letters.
+pub fn plain(value: &impl Debug) -> String {
+    format!("{value:?}").replace(" { ", "(").replace(": ", "=").replace(" }", ")")
+}
 
 /// Bars of a distribution, at most.
 pub const BARS: usize = 20;

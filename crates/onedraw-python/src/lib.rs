@@ -18,6 +18,7 @@ mod once;
 mod params;
 mod result;
 mod sampler;
+mod sequence;
 mod speculate;
 mod stage;
 mod stop;

@@ -80,7 +80,7 @@ fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<
 /// Draws a token: a `Sampled` for one row of logits, `Samples` for rows or where `n` is above 1.
 ///
 /// `logits` is a NumPy array or any tensor with `__dlpack__`, float32, float16 or bfloat16, [V] or [B, V], read where it lies; or a list of numbers. A tensor on
-/// a CUDA device is drawn there, on `stream` (by default the library's current one; see `onedraw.cuda`). `params` are `SamplingParams`, a dict, a preset's name, or a list of one a row; keyword arguments go before them. `mask` is a grammar's: a mask, or for
+/// a CUDA device is drawn there, on `stream` (see `onedraw.cuda.Batch`). `params` are `SamplingParams`, a dict, a preset's name, or a list of one a row; keyword arguments go before them. `mask` is a grammar's: a mask, or for
 /// rows a list of them. Rows that cannot be sampled raise `RowsError`, which carries the results of the others.
 ///
 /// >>> import onedraw, numpy as np
@@ -101,7 +101,7 @@ pub fn sample<'py>(
     let py = logits.py();
     if let Some((request, ordinal)) = tensor::on_cuda(logits)? {
         let device = cuda::device::open(py, ordinal)?;
-        let stream = Handle::of(stream, logits, ordinal)?;
+        let stream = Handle::current(py, stream, ordinal)?;
         let tensor = cuda::tensor::Tensor::read(request, logits, stream)?;
         let params = params::read_each(py, params, parameters, tensor.rows())?;
         return cuda::once::sample(py, &device, stream, &tensor, &params, mask);
@@ -114,11 +114,7 @@ pub fn sample<'py>(
     let is_one = logits.is_row && params.iter().all(|params| params.n == 1);
     let masks = masks(mask, &logits)?;
     let results = with_sequences(py, &logits, params, &masks, all, |batch, steps| batch.sample(steps))?;
-    if is_one {
-        let sampled = one(results)?;
-        return Ok(Bound::new(py, Sampled(sampled))?.into_any());
-    }
-    Ok(Bound::new(py, Samples::of(py, results)?)?.into_any())
+    drawn(py, results, is_one)
 }
 
 /// Every token that can be drawn, with its probability: a `Distribution`, or for rows a list of them. Arguments are those of `sample`.
@@ -166,10 +162,22 @@ pub fn explain<'py>(
 }
 
 /// The one result there is.
-pub fn one<T>(mut results: Vec<std::result::Result<T, RowError>>) -> Result<T> {
+fn one<T>(mut results: Vec<std::result::Result<T, RowError>>) -> Result<T> {
     match results.pop() {
         Some(result) => Ok(result.map_err(|error| row_error(&error))?),
         None => Err(RowError::EmptyRow.into()),
+    }
+}
+
+/// A `Sampled` if it was one row, else `Samples`; or the error of the rows that failed.
+pub fn drawn(
+    py: Python<'_>,
+    results: Vec<std::result::Result<onedraw::Sampled, RowError>>,
+    is_one: bool,
+) -> Result<Bound<'_, PyAny>> {
+    match is_one {
+        true => Ok(Bound::new(py, Sampled(one(results)?))?.into_any()),
+        false => Ok(Bound::new(py, Samples::of(py, results)?)?.into_any()),
     }
 }
 

@@ -42,6 +42,21 @@ class There:
         return np.zeros(4, "f4").__dlpack__()
 
 
+class Foreign:
+    """A tensor of a library that nobody knows, and the streams that it was asked for."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor, self.streams = tensor, set[Any]()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.tensor.__dlpack_device__()
+        return device
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> object:
+        self.streams.add(stream)
+        return self.tensor.__dlpack__(stream=stream, **options)
+
+
 @pytest.fixture(scope="module")
 def torch() -> Any:
     """PyTorch with a device."""
@@ -150,10 +165,13 @@ def test_masks(torch: Any) -> None:
     batch.prepare(ids, masks=on_device)
     batch.launch(there)
     assert list(batch.results()) == list(expected)
+    batch.sample(ids, there, masks=on_device)
+    with pytest.raises(onedraw.CudaError, match="the matrix has 6 rows for 0 turns"):
+        batch.launch(there)  # The masks may be gone by now.
     for mask, words_of_it in [(on_device[0, ::2], "32-bit words"), (on_device.long()[0], "32-bit words"), (on_device, "32-bit words")]:
         with pytest.raises(onedraw.TensorError, match=words_of_it):
             onedraw.sample(there[0], mask=mask)
-    for short in (words[0, :5], on_device[0, :5]):
+    for short in (words[0, :5], on_device[0, :5], words[0, :0], on_device[0, :0]):
         with pytest.raises(onedraw.RowError) as raised:
             onedraw.sample(there[0], mask=short)
         assert raised.value.kind == "mask_too_short"
@@ -249,6 +267,63 @@ def test_a_graph_draws_step_after_step(torch: Any) -> None:
         assert read.tolist() == [10 * token for token in expected.tokens]
 
 
+def test_results_are_read_once(torch: Any) -> None:
+    there, here = onedraw.cuda.Batch(VOCABULARY, 6, logprobs=3), onedraw.Batch()
+    ids, others = [there.add(params) for params in SETTINGS], [here.add(params) for params in SETTINGS]
+    logits = torch.from_numpy(ROWS).cuda()
+
+    def refused() -> None:
+        with pytest.raises(onedraw.CudaError, match="there are no results to read: prepare, then launch, then read the results once"):
+            there.results()
+
+    refused()
+    there.prepare(ids)
+    refused()
+    there.launch(logits)
+    assert list(there.results()) == list(here.sample(others, ROWS))
+    refused()
+    assert list(there.sample(ids, logits)) == list(here.sample(others, ROWS))
+    refused()
+    there.prepare(ids)
+    refused()
+    # What was refused drew nothing; what nobody read was drawn all the same.
+    for _ in range(2):
+        there.prepare(ids)
+        there.launch(logits)
+        expected = here.sample(others, ROWS)
+    assert [there.position(one) for one in ids] == [4] * 6
+    assert list(there.results()) == list(expected)
+
+
+def test_one_rule_for_streams(torch: Any) -> None:
+    expected = list(onedraw.sample(ROWS, SETTINGS))
+    batch = onedraw.cuda.Batch(VOCABULARY, logprobs=3)
+    ids, side = [batch.add(params) for params in SETTINGS], torch.cuda.Stream()
+    logits = Foreign(torch.from_numpy(ROWS).cuda())
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        batch.prepare(ids)
+        batch.launch(logits)
+        assert list(batch.results()) == expected
+        assert list(onedraw.sample(logits, SETTINGS)) == expected
+    assert logits.streams == {side.cuda_stream}
+
+
+def test_tokens_are_those_of_the_last_launch(torch: Any) -> None:
+    batch, logits = onedraw.cuda.Batch(VOCABULARY, logprobs=3), torch.from_numpy(ROWS).cuda()
+    ids = [batch.add(params) for params in SETTINGS]
+    batch.prepare(ids[:2])
+    assert len(batch.tokens) == 0
+    batch.launch(logits[:2])
+    assert len(batch.tokens) == len(batch.statuses) == 2
+    drawn = batch.results()
+    batch.prepare(ids)
+    assert batch.tokens.shape == (2,)
+    assert torch.from_dlpack(batch.tokens).tolist() == drawn.tokens.tolist()
+    batch.launch(logits)
+    assert batch.tokens.shape == (6,)
+
+
 def test_a_draw_waits_for_its_stream(torch: Any) -> None:
     expected = list(onedraw.sample(ROWS, SETTINGS))
     batch = onedraw.cuda.Batch(VOCABULARY, logprobs=3)
@@ -264,6 +339,7 @@ def test_a_draw_waits_for_its_stream(torch: Any) -> None:
         logits.copy_(source)
         ids = [batch.add(params) for params in SETTINGS]
         assert list(batch.sample(ids, logits)) == expected
+        batch.prepare(ids)
         batch.launch(logits)
         tokens = torch.from_dlpack(batch.tokens)
         assert tokens.tolist() == batch.results().tokens.tolist()

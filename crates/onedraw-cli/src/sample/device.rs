@@ -7,10 +7,15 @@ use anyhow::{Result, anyhow, bail};
 use onedraw::{RowError, Sampled, SamplingParams};
 use onedraw_cuda::{Batch, Capacity, Copied, CudaError, Device, SequenceId, Turn};
 
-use super::{Arguments, Asked};
+use super::{Arguments, Asked, ROWS_AT_A_TIME};
 use crate::exit::{DONE, ROW_FAILED};
 use crate::output::Printer;
 use crate::request::Requests;
+
+/// The most sequences drawn together, however many one row has: what a draw remembers of each takes memory.
+const AT_A_TIME: usize = 1024;
+// Rows of different logits are never parted.
+const _: () = assert!(ROWS_AT_A_TIME <= AT_A_TIME);
 
 /// The device, if it can do what is asked; the error names what it cannot.
 pub(super) fn open(arguments: &Arguments, requests: &Requests) -> Result<Device> {
@@ -71,7 +76,7 @@ fn capacity(asked: Asked<'_>, groups: &[Range<usize>]) -> Capacity {
     let launches = groups.iter().flat_map(|group| together(asked, group.clone()));
     Capacity {
         sequences: groups.iter().cloned().map(sequences).max().unwrap_or(0),
-        rows: launches.map(sequences).max().unwrap_or(0),
+        rows: launches.map(sequences).max().unwrap_or(0).min(AT_A_TIME),
         vocabulary: asked.matrix.vocabulary(),
         logprobs: (0..asked.matrix.rows()).map(logprobs).max().unwrap_or(0),
     }
@@ -94,6 +99,7 @@ struct Job<'a> {
 
 /// Rows that are drawn together.
 struct Launch {
+    rows: Range<usize>,
     logits: Copied,
     /// Logits from one sequence's row to the next one's: 0 where one row serves all.
     stride: usize,
@@ -139,15 +145,28 @@ impl Job<'_> {
             params.iter_mut().for_each(decide);
         }
         let mut sequences = Vec::new();
-        for params in &mut params {
-            let added = self.batch.add_all(params)?;
+        for (row, params) in rows.clone().zip(&mut params) {
+            let added = self.add(row, params, 0)?;
             // Draws share a seed from the system as they share a given one.
             params.seed = added.first().and_then(|id| self.batch.seed(*id));
             sequences.extend(added);
         }
         let stride = if rows.len() == sequences.len() { vocabulary } else { 0 };
-        let logits = Copied::new(self.device, self.asked.matrix.rows_of(rows))?;
-        Ok(Launch { logits, stride, params, sequences })
+        let logits = Copied::new(self.device, self.asked.matrix.rows_of(rows.clone()))?;
+        Ok(Launch { rows, logits, stride, params, sequences })
+    }
+
+    /// Adds the sequences of a row at the position of a draw, which is not that of the parameters where some of their history is left out.
+    fn add(&mut self, row: usize, params: &SamplingParams, draw: u32) -> Result<Vec<SequenceId>, CudaError> {
+        let ids = self.batch.add_all(params)?;
+        let written = self.asked.requests.of(row).params.output_token_ids.len() as u32;
+        let position = written.wrapping_add(draw);
+        if position != params.output_token_ids.len() as u32 {
+            for id in &ids {
+                self.batch.set_position(*id, position)?;
+            }
+        }
+        Ok(ids)
     }
 
     /// Draw number `draw` of each sequence, from the history that its parameters give.
@@ -155,21 +174,21 @@ impl Job<'_> {
         if draw > 0 && launch.params.iter().any(has_penalties) {
             self.begin_again(launch, draw)?;
         }
-        let turns: Vec<_> = launch.sequences.iter().map(|id| Turn::new(*id)).collect();
-        let matrix = launch.logits.matrix(turns.len(), self.asked.matrix.vocabulary(), launch.stride)?;
-        self.batch.sample(&turns, &matrix)
+        let mut results = Vec::with_capacity(launch.sequences.len());
+        for sequences in launch.sequences.chunks(AT_A_TIME) {
+            let turns: Vec<_> = sequences.iter().map(|id| Turn::new(*id)).collect();
+            let matrix = launch.logits.matrix(turns.len(), self.asked.matrix.vocabulary(), launch.stride)?;
+            results.extend(self.batch.sample(&turns, &matrix)?);
+        }
+        Ok(results)
     }
 
     /// The device has counted what was drawn: sequences anew, at the position of the draw.
     fn begin_again(&mut self, launch: &mut Launch, draw: u32) -> Result<(), CudaError> {
         self.remove(&launch.sequences);
         launch.sequences.clear();
-        for params in &launch.params {
-            let position = (params.output_token_ids.len() as u32).wrapping_add(draw);
-            for id in self.batch.add_all(params)? {
-                launch.sequences.push(id);
-                self.batch.set_position(id, position)?;
-            }
+        for (row, params) in launch.rows.clone().zip(&launch.params) {
+            launch.sequences.extend(self.add(row, params, draw)?);
         }
         Ok(())
     }
@@ -190,6 +209,19 @@ fn decide(params: &mut SamplingParams) {
     let is_too_short = output.len() < params.min_tokens as usize;
     // A text that is too short stays so, however many draws there are.
     (params.min_tokens, params.max_tokens) = if is_too_short { (u32::MAX, u32::MAX) } else { (0, u32::MAX) };
+    forget(params);
+}
+
+/// Leaves out what a window does not reach, and with it the window: the device cannot draw at another position with one.
+fn forget(params: &mut SamplingParams) {
+    let (prompt, output) = (&mut params.prompt_token_ids, &mut params.output_token_ids);
+    let window = std::mem::take(&mut params.penalty_window) as usize;
+    if window > 0 {
+        let forgotten = (prompt.len() + output.len()).saturating_sub(window);
+        let of_prompt = forgotten.min(prompt.len());
+        prompt.drain(..of_prompt);
+        output.drain(..forgotten - of_prompt);
+    }
 }
 
 fn has_penalties(params: &SamplingParams) -> bool {
@@ -217,5 +249,25 @@ mod tests {
         let mut long_enough = SamplingParams { min_tokens: 2, ..given };
         decide(&mut long_enough);
         assert_eq!(long_enough.min_tokens, 0);
+    }
+
+    #[test]
+    fn what_a_window_does_not_reach_is_left_out() {
+        let left = |window| {
+            let mut params = SamplingParams {
+                penalty_window: window,
+                prompt_token_ids: vec![1, 2, 3],
+                output_token_ids: vec![4, 5],
+                ..Default::default()
+            };
+            forget(&mut params);
+            assert_eq!(params.penalty_window, 0);
+            (params.prompt_token_ids, params.output_token_ids)
+        };
+        assert_eq!(left(0), (vec![1, 2, 3], vec![4, 5]), "no window sees everything");
+        assert_eq!(left(1), (vec![], vec![5]));
+        assert_eq!(left(2), (vec![], vec![4, 5]));
+        assert_eq!(left(4), (vec![2, 3], vec![4, 5]));
+        assert_eq!(left(9), (vec![1, 2, 3], vec![4, 5]));
     }
 }

@@ -10,7 +10,7 @@ use crate::record::Outcome;
 pub struct Drawn {
     /// The first entry. It stays where it is as long as the batch.
     pub address: u64,
-    /// The rows of the prepared turns.
+    /// The rows of the turns that were prepared last.
     pub rows: usize,
 }
 
@@ -24,8 +24,8 @@ impl Drawn {
 }
 
 impl Batch {
-    /// Where the tokens of the prepared turns lie, once a stream has come past their launch. The next launch writes over them.
+    /// Where the tokens of the turns that were prepared last lie, once a stream has come past their launch. The next launch writes over them.
     pub fn drawn(&self) -> Drawn {
-        Drawn { address: self.arrays.results.address(), rows: self.form.rows }
+        Drawn { address: self.arrays.results.address(), rows: self.last_rows }
     }
 }

@@ -1,21 +1,107 @@
-//! Draws from one text at several positions.
+//! Where sequences stand: as the host has counted, as the device has it, and elsewhere.
 
+use bytemuck::Zeroable;
 use onedraw::RowError;
 
 use super::Batch;
 use crate::error::CudaError;
-use crate::record::Sequence;
+use crate::record::{Outcome, Sequence};
 use crate::slots::SequenceId;
+use crate::stream::Stream;
 
 impl Batch {
+    /// The number of a sequence's output tokens, asked of the device once it has done what it was told. Where nothing is prepared, [`Batch::results`] counts from here on: it counts one
+    /// a call, however often the turns were launched.
+    pub fn position(&mut self, id: SequenceId) -> Result<u32, CudaError> {
+        let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
+        self.device.synchronize()?;
+        let mut record = [member.record];
+        self.arrays.sequences.read(self.device.uploads(), id.slot() as usize, &mut record)?;
+        let [Sequence { position, .. }] = record;
+        // What is drawn and not read yet is counted where it is read.
+        if !self.is_prepared {
+            member.position = position;
+        }
+        Ok(position)
+    }
+
     /// The next draw is that of another position, once the device has done what it was told. Penalties still see the text so far, so that several draws can be
-    /// made from one text; `min_tokens` and bad words of several tokens go by the position, and must not be in such a chain.
+    /// made from one text; `min_tokens` goes by the position, and must not be in such a chain. A sequence whose last tokens are kept by their positions, for `penalty_window` or
+    /// for bad words of several tokens, cannot be moved: that is [`CudaError::Unsupported`].
     pub fn set_position(&mut self, id: SequenceId, position: u32) -> Result<(), CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
+        check_movable(&member.record)?;
         self.device.synchronize()?;
         let start = id.slot() as usize * size_of::<Sequence>() + std::mem::offset_of!(Sequence, position);
         self.arrays.sequences.write_bytes(self.device.uploads(), start, bytemuck::bytes_of(&position))?;
         member.position = position;
         Ok(())
+    }
+
+    /// Positions of sequences become those of the device, once the stream has come so far: tokens may have been drawn that nobody read.
+    pub(super) fn read_positions(
+        &mut self,
+        stream: Stream<'_>,
+        ids: impl IntoIterator<Item = SequenceId>,
+    ) -> Result<(), CudaError> {
+        let ids: Vec<_> = ids.into_iter().filter(|&id| self.members.get(id).is_some()).collect();
+        let slots = ids.iter().map(|id| id.slot() as usize + 1).max().unwrap_or(0);
+        let mut records = vec![Sequence::zeroed(); slots];
+        self.arrays.sequences.read(stream, 0, &mut records)?;
+        for id in ids {
+            if let Some(member) = self.members.get_mut(id) {
+                member.position = records[id.slot() as usize].position;
+            }
+        }
+        Ok(())
+    }
+
+    /// Positions of all sequences become those before the launch whose outcomes were just read, which has moved on whoever drew.
+    pub(super) fn catch_up(&mut self, stream: Stream<'_>) -> Result<(), CudaError> {
+        let ids: Vec<_> = self.members.ids().collect();
+        self.read_positions(stream, ids)?;
+        for (row, outcome) in self.rows.iter().zip(self.outcomes.iter()) {
+            let Ok(id) = row else { continue };
+            if let Some(member) = self.members.get_mut(*id).filter(|_| outcome.status == Outcome::DRAWN) {
+                member.position = member.position.wrapping_sub(1);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A ring holds token number i at the place i, which another position would not find again.
+fn check_movable(record: &Sequence) -> Result<(), CudaError> {
+    match record.ring {
+        0 => Ok(()),
+        _ => Err(CudaError::unsupported(
+            "another position with a penalty_window or with bad words of several tokens",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onedraw::SamplingParams;
+
+    use super::*;
+    use crate::record::chain::Record;
+    use crate::record::tables::Tables;
+
+    #[test]
+    fn a_sequence_whose_last_tokens_are_kept_stays_where_it_is() {
+        let movable = |params: SamplingParams| {
+            let record = Record::new(&params).expect("parameters that the device takes").sequence;
+            check_movable(&Tables::new(&params, &record, 100).point(&record, 0)).is_ok()
+        };
+        let penalties = SamplingParams { frequency_penalty: 0.5, ..Default::default() };
+        assert!(
+            movable(SamplingParams { penalty_window: 4, ..Default::default() }),
+            "nobody asks for the window"
+        );
+        assert!(movable(penalties.clone()));
+        assert!(!movable(SamplingParams { penalty_window: 4, ..penalties }));
+        assert!(movable(SamplingParams { bad_words_ids: vec![vec![4], vec![5]], ..Default::default() }));
+        assert!(!movable(SamplingParams { bad_words_ids: vec![vec![4, 5]], ..Default::default() }));
     }
 }

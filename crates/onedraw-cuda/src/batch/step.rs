@@ -1,6 +1,6 @@
 //! A step in its three parts: whose rows come, the launch, the answers.
 
-use onedraw::{LogprobsMode, RowError, Sampled};
+use onedraw::{RowError, Sampled};
 
 use super::{Batch, Member, Turn};
 use crate::device::Kernel;
@@ -18,7 +18,7 @@ use crate::stream::Stream;
 pub struct Form {
     /// Its rows.
     pub rows: usize,
-    /// Whether a sequence edits single tokens, or reports logprobs of a row as it came before a mask.
+    /// Whether a sequence edits single tokens.
     pub has_edits: bool,
     /// Whether a row has a mask.
     pub has_masks: bool,
@@ -28,25 +28,31 @@ pub struct Form {
     pub has_noise: bool,
     /// Whether a sequence has other stages than min-p, top-k and top-p.
     pub has_others: bool,
-    /// Whether a sequence reports logprobs.
-    pub has_reports: bool,
+    /// Whether a sequence reports logprobs of rows as they came.
+    pub has_raw: bool,
+    /// Whether a sequence reports logprobs of what is left of a row.
+    pub has_processed: bool,
 }
 
 impl Form {
     pub(super) fn add(&mut self, sequence: &Sequence, has_mask: bool) {
-        let is_raw = LogprobsMode::ALL.get(sequence.logprobs_mode as usize).is_some_and(|mode| mode.is_raw());
-        let is_masked = has_mask || sequence.allowed != 0;
-        self.has_reports |= sequence.logprobs > 0;
-        self.has_masks |= is_masked;
+        self.has_raw |= sequence.is_raw();
+        self.has_processed |= sequence.logprobs > 0 && !sequence.is_raw();
+        self.has_masks |= has_mask || sequence.allowed != 0;
         self.has_sums |= sequence.sum_scale != 0.0;
         self.has_noise |= sequence.is_greedy == 0;
         self.has_others |= sequence.is_plain == 0;
-        self.has_edits |= sequence.touched != 0 || (sequence.logprobs > 0 && is_raw && is_masked);
+        self.has_edits |= sequence.touched != 0;
     }
 
     /// Whether only tokens are asked for, of rows as they came, by stages that need no second look.
     pub(super) fn is_bare(&self) -> bool {
-        !(self.has_edits || self.has_masks || self.has_reports || self.has_others)
+        !(self.has_edits || self.has_masks || self.has_reports() || self.has_others)
+    }
+
+    /// Whether a sequence reports logprobs.
+    pub(super) fn has_reports(&self) -> bool {
+        self.has_raw || self.has_processed
     }
 }
 
@@ -57,17 +63,28 @@ impl Batch {
         turns: &[Turn],
         matrix: &Matrix<'_>,
     ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        let stream = Stream::default();
+        self.sample_on(Stream::default(), turns, matrix)
+    }
+
+    /// As [`Batch::sample`], on a stream, which must have come past whoever writes the rows.
+    pub fn sample_on<'a>(
+        &mut self,
+        stream: impl Into<Stream<'a>>,
+        turns: &[Turn],
+        matrix: &Matrix<'_>,
+    ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
+        let stream = stream.into();
         self.prepare(stream, turns)?;
         // SAFETY: the matrix is borrowed until the results are there.
         #[allow(unsafe_code)]
-        unsafe {
-            self.launch(stream, matrix)?;
-        }
-        self.results(stream)
+        let launched = unsafe { self.launch(stream, matrix) };
+        let results = launched.and_then(|()| self.results(stream));
+        // The masks are the caller's again, whatever happened: nobody may launch with them.
+        self.forget_turns();
+        results
     }
 
-    /// Says whose rows come next; they stay so until it is called again. A sequence that has a second turn gets [`RowError::RepeatedSequence`] for it.
+    /// Says whose rows come next, until [`Batch::results`] has read what was drawn for them or it is called again. A sequence that has a second turn gets [`RowError::RepeatedSequence`] for it.
     /// What the device knows already is not copied again. This is no part of a graph.
     pub fn prepare<'a>(&mut self, stream: impl Into<Stream<'a>>, turns: &[Turn]) -> Result<(), CudaError> {
         if turns.len() > self.capacity.rows {
@@ -76,9 +93,8 @@ impl Batch {
         }
         self.calls += 1;
         // Nobody has a row if something is wrong on the way.
+        self.forget_turns();
         let (mut rows, mut tasks) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.next_tasks));
-        self.form = Form::default();
-        rows.clear();
         tasks.clear();
         let mut form = Form { rows: turns.len(), ..Form::default() };
         for turn in turns {
@@ -86,8 +102,8 @@ impl Batch {
             // A row that nobody has goes to the sequence after the last.
             let mut task = Task { slot: self.capacity.sequences as u32, ..Task::default() };
             if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get(id)) {
-                task.slot = turn.sequence.slot();
-                task.mask = turn.mask.map_or(0, |mask| mask.address);
+                let mask = turn.mask.map_or(0, |mask| mask.address);
+                task = Task { mask, ..Task::of(turn.sequence.slot(), &member.record) };
                 form.add(&member.record, turn.mask.is_some());
             }
             tasks.push(task);
@@ -95,7 +111,15 @@ impl Batch {
         }
         self.tasks.post(stream.into(), &tasks)?;
         (self.rows, self.next_tasks, self.form) = (rows, tasks, form);
+        (self.is_prepared, self.last_rows) = (true, form.rows);
         Ok(())
+    }
+
+    /// Nothing is prepared. What was drawn and not read is counted when positions are read again.
+    pub(super) fn forget_turns(&mut self) {
+        self.is_behind |= std::mem::take(&mut self.is_prepared);
+        self.rows.clear();
+        self.form = Form::default();
     }
 
     /// Whether a turn can be had.
@@ -148,20 +172,47 @@ impl Batch {
         if form.rows == 0 {
             return Ok(());
         }
-        let skyline = launch::skyline(form, vocabulary, matrix.is_aligned());
-        let (step, dtype) = (self.step(matrix, &skyline), matrix.dtype);
-        let draw = launch::draw(form.rows, vocabulary);
-        let report = launch::report(form.rows, vocabulary);
+        let skyline = launch::skyline(form, matrix.dtype, vocabulary, matrix.is_aligned());
+        let step = self.step(matrix, &skyline);
         // SAFETY: the arrays have room for that many rows, tasks name slots of the array, and the matrix is the caller's promise.
-        unsafe {
-            self.device.launch(stream, Kernel::Skyline(dtype, skyline.place), skyline.grid, &step)?;
-            let kernel = if form.is_bare() { Kernel::DrawBare(dtype) } else { Kernel::Draw(dtype) };
-            self.device.launch(stream, kernel, draw, &step)?;
-            if form.has_reports {
-                self.device.launch(stream, Kernel::Report(dtype), report, &step)?;
-            }
+        unsafe { self.launch_rows(stream, matrix, &skyline, &step, form.is_bare()) }
+    }
+
+    /// Launches the draws of a step, and what is reported of them.
+    ///
+    /// # Safety
+    ///
+    /// What the step points to is memory of the device until the stream has come past it, as long as the kernels expect.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn launch_rows(
+        &self,
+        stream: Stream<'_>,
+        matrix: &Matrix<'_>,
+        skyline: &launch::Skyline,
+        step: &Step,
+        is_bare: bool,
+    ) -> Result<(), CudaError> {
+        let (form, dtype) = (self.form, matrix.dtype);
+        let draw = if is_bare { Kernel::DrawBare(dtype) } else { Kernel::Draw(dtype) };
+        let report = launch::report(form.rows, matrix.vocabulary);
+        let processors = (!is_bare).then(|| self.device.processors());
+        let kernels = [
+            Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
+            Some((draw, launch::draw(form.rows, matrix.vocabulary, processors))),
+            (step.parts != 0).then_some((
+                Kernel::Weigh(dtype, matrix.is_aligned()),
+                launch::weigh(form.rows, matrix.vocabulary),
+            )),
+            (form.has_processed && step.laws == 0).then_some((Kernel::Report(dtype), report)),
+        ];
+        // SAFETY: the caller's.
+        let launch = |(kernel, grid)| unsafe { self.device.launch(stream, kernel, grid, step) };
+        let launched = kernels.into_iter().flatten().try_for_each(launch);
+        if launched.is_err() {
+            // Whoever comes next finds nothing of this one. Where that fails too, so will the next.
+            let _ = self.arrays.clear(stream);
         }
-        Ok(())
+        launched
     }
 
     pub(super) fn step(&self, matrix: &Matrix<'_>, skyline: &launch::Skyline) -> Step {
@@ -183,6 +234,9 @@ impl Batch {
             references: self.arrays.references.address(),
             lucks: self.arrays.lucks.address(),
             raw_tops: self.arrays.raw_tops.address(),
+            summits: self.arrays.summits.address(),
+            raw_summits: self.arrays.raw_summits.address(),
+            weights: self.arrays.weights.address(),
             bad: self.arrays.bad.address(),
             results: self.arrays.results.address(),
             reports: self.arrays.reports.address(),
@@ -190,7 +244,7 @@ impl Batch {
             laws: 0,
             trials: 0,
             is_chosen: 0,
-            reserved: 0,
+            parts: if self.form.has_raw { launch::weigh(matrix.rows, matrix.vocabulary).blocks.0 } else { 0 },
         }
     }
 
@@ -209,26 +263,44 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits for the stream, and reads what the last launch drew for the prepared turns. Once a launch: positions are counted here.
+    /// Waits for the stream, and reads what the last launch drew for the prepared turns, once: then they are prepared no more. Positions are counted here.
+    ///
+    /// Where nothing is prepared, or nothing was drawn for such rows yet, it is [`CudaError::NoResults`]. The host does not see a graph run: turns that were prepared and not
+    /// launched get what an earlier launch left. After another error the results may be asked for again.
     pub fn results<'a>(
         &mut self,
         stream: impl Into<Stream<'a>>,
     ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        let rows = self.rows.len();
-        self.read_answers(stream.into(), rows)?;
-        let mut results = Vec::with_capacity(rows);
-        for i in 0..rows {
-            let result = match &self.rows[i] {
-                Err(error) => Err(error.clone()),
-                Ok(id) => match self.members.get(*id) {
-                    Some(member) => self.answer(member, 0, i)?,
-                    None => Err(RowError::UnknownSequence),
-                },
-            };
-            if let (Ok(_), Ok(id)) = (&result, &self.rows[i]) {
-                self.advance(*id);
+        if !self.is_prepared {
+            return Err(CudaError::NoResults);
+        }
+        let results = self.read_results(stream.into());
+        if results.is_ok() {
+            self.forget_turns();
+        }
+        // What the device drew and the host could not read has moved sequences on all the same.
+        self.is_behind = results.is_err();
+        results
+    }
+
+    /// [`Batch::results`] of prepared turns. Positions are counted once all is read.
+    fn read_results(&mut self, stream: Stream<'_>) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
+        self.read_answers(stream, self.rows.len())?;
+        if self.is_behind {
+            self.catch_up(stream)?;
+        }
+        let result = |(i, row): (usize, &Result<SequenceId, RowError>)| match row {
+            Err(error) => Ok(Err(error.clone())),
+            Ok(id) => match self.members.get(*id) {
+                Some(member) => self.answer(member, 0, i),
+                None => Ok(Err(RowError::UnknownSequence)),
+            },
+        };
+        let results = self.rows.iter().enumerate().map(result).collect::<Result<Vec<_>, _>>()?;
+        for (i, result) in results.iter().enumerate() {
+            if let (Ok(_), &Ok(id)) = (result, &self.rows[i]) {
+                self.advance(id);
             }
-            results.push(result);
         }
         Ok(results)
     }
@@ -236,7 +308,7 @@ impl Batch {
     /// Waits for the stream, and reads what it says of the first rows.
     pub(super) fn read_answers(&mut self, stream: Stream<'_>, rows: usize) -> Result<(), CudaError> {
         self.outcomes.read(stream, &self.arrays.results, rows)?;
-        if self.form.has_reports {
+        if self.form.has_reports() {
             self.reports.resize(rows, Default::default());
             self.entries.resize(rows * self.capacity.width(), Default::default());
             self.arrays.reports.read(stream, 0, &mut self.reports)?;
@@ -255,7 +327,7 @@ impl Batch {
         let width = self.capacity.width();
         let outcome = self.outcomes.get(i).copied().unwrap_or(Outcome { token: 0, status: u32::MAX });
         let entries = self.entries.get(i * width..(i + 1) * width);
-        let report = self.reports.get(i).filter(|_| self.form.has_reports).zip(entries);
+        let report = self.reports.get(i).filter(|_| self.form.has_reports()).zip(entries);
         sampled(&member.record, member.position.wrapping_add(ahead as u32), outcome, report)
     }
 }

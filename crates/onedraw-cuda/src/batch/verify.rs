@@ -7,7 +7,6 @@
 mod paths;
 mod trials;
 
-use bytemuck::Zeroable;
 use onedraw::RowError;
 use onedraw::speculate::{Draft, DraftTree, Verdict, Verify};
 
@@ -17,7 +16,7 @@ use crate::error::CudaError;
 use crate::launch;
 use crate::matrix::Matrix;
 use crate::memory::Array;
-use crate::record::{Sequence, Step, Task};
+use crate::record::{Step, Task};
 use crate::slots::SequenceId;
 use crate::stream::Stream;
 use paths::Paths;
@@ -86,6 +85,8 @@ impl Batch {
             return Err(CudaError::TooMany { what: "rows", given, capacity });
         }
         self.check_matrix(matrix, given)?;
+        self.forget_turns();
+        self.last_rows = 0;
         let verdicts = self.judged(drafts, matrix, verify);
         // The tasks are no turns: nobody may launch them again.
         self.form = Form::default();
@@ -99,12 +100,11 @@ impl Batch {
         matrix: &Matrix<'_>,
         verify: Verify,
     ) -> Result<Vec<Result<Verdict, RowError>>, CudaError> {
-        self.rows.clear();
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
         let stream = Stream::default();
-        self.read_positions(stream, drafts)?;
+        self.read_positions(stream, drafts.iter().map(|turn| turn.sequence))?;
         let admitted: Vec<Result<(), RowError>> =
             drafts.iter().map(|turn| self.admit_draft(turn, verify)).collect();
         // Its memory is freed after the answers were waited for.
@@ -123,7 +123,7 @@ impl Batch {
                 self.capacity.vocabulary,
             )?;
             self.pass(stream, matrix, Pass::Laws(&trials))?;
-            if self.form.has_reports {
+            if self.form.has_reports() {
                 self.pass(stream, matrix, Pass::Report)?;
             }
             lengths = Some(trials.lengths(stream)?);
@@ -158,21 +158,6 @@ impl Batch {
         }
     }
 
-    /// Where the sequences stand, as the device has it: tokens may have been drawn that nobody read.
-    fn read_positions(&mut self, stream: Stream<'_>, drafts: &[DraftTurn<'_>]) -> Result<(), CudaError> {
-        let ids = drafts.iter().map(|turn| turn.sequence).filter(|&id| self.members.get(id).is_some());
-        let ids: Vec<SequenceId> = ids.collect();
-        let slots = ids.iter().map(|id| id.slot() as usize + 1).max().unwrap_or(0);
-        let mut records = vec![Sequence::zeroed(); slots];
-        self.arrays.sequences.read(stream, 0, &mut records)?;
-        for id in ids {
-            if let Some(member) = self.members.get_mut(id) {
-                member.position = records[id.slot() as usize].position;
-            }
-        }
-        Ok(())
-    }
-
     /// A task for every row, the memory of their paths, and the form. Rows of drafts that are not judged go to the sequence after the last.
     fn tasks_of(
         &mut self,
@@ -192,9 +177,8 @@ impl Batch {
             // For now the place in the list; below an address.
             let task = |(start, depth): (usize, usize)| Task {
                 path: start as u64,
-                slot: turn.sequence.slot(),
                 depth: depth as u32,
-                ..Task::default()
+                ..Task::of(turn.sequence.slot(), &member.record)
             };
             tasks.extend(paths.add(&turn.draft.tree).into_iter().map(task));
         }
@@ -212,32 +196,26 @@ impl Batch {
     /// Launches all rows, and goes on.
     #[allow(unsafe_code)]
     fn pass(&self, stream: Stream<'_>, matrix: &Matrix<'_>, pass: Pass<'_>) -> Result<(), CudaError> {
-        let (form, dtype, vocabulary) = (self.form, matrix.dtype, matrix.vocabulary);
-        let skyline = launch::skyline(form, vocabulary, matrix.is_aligned());
+        let skyline = launch::skyline(self.form, matrix.dtype, matrix.vocabulary, matrix.is_aligned());
         let mut step = Step { advances: 0, ..self.step(matrix, &skyline) };
         match pass {
             Pass::Draw => {}
-            Pass::Laws(trials) => (step.laws, step.trials) = trials.addresses(),
+            Pass::Laws(trials) => {
+                (step.laws, step.trials) = trials.addresses();
+                step.parts = 0;
+            }
             Pass::Report => step.is_chosen = 1,
         }
-        let is_bare = matches!(pass, Pass::Draw) && form.is_bare();
-        let draw = if is_bare { Kernel::DrawBare(dtype) } else { Kernel::Draw(dtype) };
-        let grid = launch::draw(form.rows, vocabulary);
+        let is_bare = matches!(pass, Pass::Draw) && self.form.is_bare();
         // SAFETY: the arrays have room for the rows, tasks name slots of the array and paths that live until the answers are read, as the matrix and the
         // laws do. The first tokens of `results` are what the judge wrote, where they are to be reported.
         unsafe {
-            self.device.launch(stream, Kernel::Skyline(dtype, skyline.place), skyline.grid, &step)?;
-            self.device.launch(stream, draw, grid, &step)?;
+            self.launch_rows(stream, matrix, &skyline, &step, is_bare)?;
             match pass {
                 Pass::Laws(trials) if trials.count() > 0 => {
                     self.device.launch(stream, Kernel::Judge, launch::judge(trials.count()), &step)
                 }
-                Pass::Laws(_) => Ok(()),
-                Pass::Draw | Pass::Report if form.has_reports => {
-                    let grid = launch::report(form.rows, vocabulary);
-                    self.device.launch(stream, Kernel::Report(dtype), grid, &step)
-                }
-                Pass::Draw | Pass::Report => Ok(()),
+                Pass::Laws(_) | Pass::Draw | Pass::Report => Ok(()),
             }
         }
     }

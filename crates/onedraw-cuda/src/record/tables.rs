@@ -4,6 +4,7 @@ use onedraw::SamplingParams;
 use onedraw::noise::BLOCK;
 
 use super::{EditKind, Sequence};
+use crate::launch;
 
 /// Sections begin at multiples of so many words: 16 bytes.
 const ALIGNMENT: usize = 4;
@@ -99,9 +100,9 @@ fn ring(params: &SamplingParams, record: &Sequence) -> u32 {
     record.window.max(longest.saturating_sub(1) as u32)
 }
 
-/// 32 tokens a word, lowest bit first, to the end of the last block.
+/// 32 tokens a word, lowest bit first. Kernels read the words of four blocks together.
 fn bitmap(ids: impl Iterator<Item = u32>, vocabulary: usize) -> Vec<u32> {
-    let mut words = vec![0; vocabulary.next_multiple_of(BLOCK) / 32];
+    let mut words = vec![0; launch::pitch(vocabulary) * BLOCK / 32];
     for id in ids {
         words[id as usize / 32] |= 1 << (id % 32);
     }

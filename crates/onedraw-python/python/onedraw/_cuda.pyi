@@ -40,7 +40,8 @@ class CudaArray:
 
 @final
 class CudaBatch:
-    """Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and history."""
+    """Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and history. A stream is by default PyTorch's current one where
+    PyTorch uses CUDA, else the legacy default stream."""
     def __new__(
         cls, vocabulary: int, sequences: int = 64, *, rows: int | None = None, logprobs: int = 0, device: int = 0
     ) -> Self: ...
@@ -64,15 +65,15 @@ class CudaBatch:
     ) -> Samples: ...
     @overload
     def prepare(self, sequences: CudaSequenceId, *, masks: CudaMask | None = None, stream: CudaStream | None = None) -> None:
-        """Says whose rows come next, and with which masks; they stay so until it is called again."""
+        """Says whose rows come next, and with which masks, until `results` has read what was drawn for them or it is called again."""
     @overload
     def prepare(
         self, sequences: Iterable[CudaSequenceId], *, masks: CudaMasks | None = None, stream: CudaStream | None = None
     ) -> None: ...
     def launch(self, logits: SupportsDLPack, *, stream: CudaStream | None = None) -> None:
-        """Launches the draws of the prepared sequences and goes on: it may stand in a CUDA graph."""
+        """Launches the draws of the prepared sequences and goes on: it may stand in a CUDA graph, which must not run after the batch or the tensor is gone."""
     def results(self, *, stream: CudaStream | None = None) -> Samples:
-        """Waits for the stream, and gives what the last launch drew for the prepared sequences. Once a launch."""
+        """Waits for the stream, and gives what the last launch drew for the prepared sequences, once; a `CudaError` where nothing was launched."""
     @property
     def tokens(self) -> CudaArray: """The tokens of the last launch on the device."""
     @property

@@ -1,7 +1,6 @@
 //! Many sequences on a device, each with its own parameters, seed and history.
 #![allow(unsafe_code)] // A launch reads memory of others.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use onedraw::RowError;
@@ -18,33 +17,20 @@ use super::stream::Handle;
 use super::tensor::Tensor;
 use crate::error::{Error, Result};
 use crate::guarded::{Guarded, released};
-use crate::result::{Sampled, Samples};
+use crate::result::Samples;
+use crate::sequence::{check_rows, next_batch, sequence_id};
 use crate::tensor::on_cuda;
 use crate::value::type_name;
-use crate::{params, result};
+use crate::{display, once, params, result};
 
-/// Names a sequence of a `Batch`. Not used again after the sequence is removed.
-#[pyclass(name = "SequenceId", module = "onedraw.cuda", frozen, eq, hash)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SequenceId {
-    id: onedraw_cuda::SequenceId,
-    /// Whose: another batch may have a sequence of the same number.
-    batch: u64,
-}
-
-#[pymethods]
-impl SequenceId {
-    fn __repr__(&self) -> String {
-        // Rust's form in Python's letters.
-        format!("{:?}", self.id).replace(" { ", "(").replace(": ", "=").replace(" }", ")")
-    }
-}
+sequence_id!("onedraw.cuda", onedraw_cuda::SequenceId);
 
 /// Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and history: those of `onedraw.Batch`, and it draws what that
 /// one draws. Logits are DLPack tensors of the device, float32, float16 or bfloat16, with `vocabulary` logits a row, read where they lie.
 ///
 /// There is room for so many `sequences`, for `rows` of a step (by default as many) and for `logprobs` of a row; all of it is allocated at once. Where a stream is
-/// taken, it is a handle or an object of PyTorch, CuPy or any library with `__cuda_stream__`; by default it is PyTorch's current one, or the legacy default stream.
+/// taken, it is a handle or an object of PyTorch, CuPy or any library with `__cuda_stream__`; by default, whatever is called and whosever the tensor is, it is PyTorch's current
+/// one where PyTorch uses CUDA, else the legacy default stream. What is told several streams must be ordered by whoever has them.
 ///
 /// >>> import onedraw.cuda, torch
 /// >>> batch = onedraw.cuda.Batch(vocabulary=3)
@@ -67,30 +53,17 @@ pub struct Batch {
 #[derive(Default)]
 struct Read {
     logits: Option<Tensor>,
+    /// Those on the device; those of the CPU were copied.
     masks: Vec<Given>,
 }
 
-/// The number of the next batch.
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
 impl Batch {
-    /// A sequence as the library knows it. One of another batch is none of this.
     fn own(&self, sequence: &Bound<'_, SequenceId>) -> onedraw_cuda::SequenceId {
-        let &SequenceId { id, batch } = sequence.get();
-        if batch == self.number { id } else { onedraw_cuda::SequenceId::NOBODY }
-    }
-
-    /// One sequence or several, and whether it was one.
-    fn own_all(&self, sequences: &Bound<'_, PyAny>) -> PyResult<(Vec<onedraw_cuda::SequenceId>, bool)> {
-        if let Ok(id) = sequences.cast::<SequenceId>() {
-            return Ok((vec![self.own(id)], true));
-        }
-        let own = |id: PyResult<Bound<'_, PyAny>>| Ok(self.own(id?.cast::<SequenceId>()?));
-        Ok((sequences.try_iter()?.map(own).collect::<PyResult<_>>()?, false))
+        sequence.get().of(self.number)
     }
 
     fn named(&self, id: onedraw_cuda::SequenceId) -> SequenceId {
-        SequenceId { id, batch: self.number }
+        SequenceId::new(id, self.number)
     }
 
     fn with<R: Send>(
@@ -124,7 +97,7 @@ impl Batch {
                 "the logits are on the CUDA device {ordinal}; this batch draws on the device {ours}"
             )));
         }
-        let stream = Handle::of(stream, logits, ours)?;
+        let stream = Handle::current(logits.py(), stream, ours)?;
         Ok((Tensor::read(request, logits, stream)?, stream))
     }
 
@@ -147,7 +120,7 @@ impl Batch {
     }
 
     fn array(this: &Bound<'_, Self>, offset: usize) -> Result<DeviceArray> {
-        let (drawn, stream) = this.get().with(this.py(), |draws| Ok((draws.batch.drawn(), draws.stream)))?;
+        let (drawn, stream) = this.get().with(this.py(), |draws| Ok((draws.drawn(), draws.stream)))?;
         let ordinal = this.get().device.ordinal();
         Ok(DeviceArray::new(this.clone().unbind(), drawn, offset, ordinal, stream))
     }
@@ -172,7 +145,7 @@ impl Batch {
             Draws::new(&device, capacity)
         })??;
         let (draws, read) = (Guarded::new(draws), Mutex::default());
-        Ok(Self { draws, device, vocabulary, number: NEXT.fetch_add(1, Ordering::Relaxed), read })
+        Ok(Self { draws, device, vocabulary, number: next_batch(), read })
     }
 
     /// Adds a sequence, the first of the parameters'. What only the CPU knows is a `CudaError` that names it.
@@ -218,32 +191,21 @@ impl Batch {
         stream: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
         let py = logits.py();
-        let (ids, is_one) = self.own_all(sequences)?;
+        let (ids, is_one) = SequenceId::all_of(sequences, self.number)?;
         let (tensor, stream) = self.tensor(logits, stream)?;
         let rows = tensor.rows();
-        if ids.len() != rows {
-            let message =
-                format!("there are {} sequences and {rows} rows; each sequence has one row", ids.len());
-            return Err(Error::Tensor(message));
-        }
+        check_rows(ids.len(), rows)?;
         let masks = self.masks(masks, rows, is_one, stream)?;
         let masks: Vec<_> = masks.iter().collect();
-        let mut results = match rows {
-            0 => Vec::new(),
-            _ => self.with(py, |draws| {
-                let matrix = tensor.matrix(&self.device, 0, rows)?;
-                draws.sample(stream, &ids, &masks, &matrix)
-            })?,
-        };
-        if is_one {
-            let sampled = results.pop().unwrap_or(Err(RowError::EmptyRow))?;
-            return Ok(Bound::new(py, Sampled(sampled))?.into_any());
-        }
-        Ok(Bound::new(py, Samples::of(py, results)?)?.into_any())
+        let results = self.with(py, |draws| {
+            let matrix = tensor.matrix(&self.device, 0, rows)?;
+            draws.sample(stream, &ids, &masks, &matrix)
+        })?;
+        once::drawn(py, results, is_one)
     }
 
-    /// Says whose rows come next, and with which masks; they stay so until it is called again. The first of the three parts of `sample`, and no part of a graph. Masks on
-    /// the device stay where they are until the draw has ended.
+    /// Says whose rows come next, and with which masks, until `results` has read what was drawn for them or it is called again. The first of the three parts of `sample`, and no
+    /// part of a graph. Masks on the device stay where they are until the draw has ended.
     #[pyo3(signature = (sequences, *, masks=None, stream=None))]
     fn prepare<'py>(
         &self,
@@ -252,11 +214,12 @@ impl Batch {
         stream: Option<&Bound<'py, PyAny>>,
     ) -> Result<()> {
         let py = sequences.py();
-        let (ids, is_one) = self.own_all(sequences)?;
+        let (ids, is_one) = SequenceId::all_of(sequences, self.number)?;
         let stream = Handle::current(py, stream, self.device.ordinal())?;
-        let masks = self.masks(masks, ids.len(), is_one, stream)?;
+        let mut masks = self.masks(masks, ids.len(), is_one, stream)?;
         let each: Vec<_> = masks.iter().collect();
         self.with(py, |draws| draws.prepare(stream, &ids, &each))?;
+        masks.retain(|mask| matches!(mask, Given::There { .. }));
         self.read().masks = masks;
         Ok(())
     }
@@ -264,15 +227,14 @@ impl Batch {
     /// Launches the draws of the prepared sequences, row i for the i-th, and goes on: nothing is allocated and nobody waits. It may stand in a graph
     /// (`torch.cuda.graph`), which draws anew each time it runs, from what the tensor holds then, as long as `form` stays the same; `prepare` comes before each run and
     /// `results` after it. The tensor stays where it is until the draw has ended.
+    ///
+    /// A graph reads and writes the memory of the batch and of its tensor, and keeps neither: it must not run after one of them is gone, nor after a sequence of it was removed.
     #[pyo3(signature = (logits, *, stream=None))]
     fn launch<'py>(&self, logits: &Bound<'py, PyAny>, stream: Option<&Bound<'py, PyAny>>) -> Result<()> {
         let py = logits.py();
         let (tensor, stream) = self.tensor(logits, stream)?;
         let rows = tensor.rows();
         self.with(py, |draws| {
-            if rows == 0 && draws.batch.form().rows == 0 {
-                return Ok(());
-            }
             let matrix = tensor.matrix(&self.device, 0, rows)?;
             // SAFETY: tensor and masks are kept, and their owners are told to leave them in place.
             unsafe { draws.launch(stream, &matrix) }
@@ -281,7 +243,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits for the stream, and gives what the last launch drew for the prepared sequences, as `Samples`. Once a launch: positions are counted here.
+    /// Waits for the stream, and gives what the last launch drew for the prepared sequences, as `Samples`, once: then they are prepared no more. A `CudaError` where nothing was launched
+    /// since `prepare`. Runs of a graph are not seen: once a launch was captured, sequences that were prepared and not drawn get what an earlier launch left.
     #[pyo3(signature = (*, stream=None))]
     fn results(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> Result<Samples> {
         let stream = Handle::current(py, stream, self.device.ordinal())?;
@@ -291,7 +254,7 @@ impl Batch {
     }
 
     /// The tokens of the last launch on the device, a `DeviceArray`: the next step of a model reads them without a way round over the CPU. Where `statuses` is not 0
-    /// there is no token.
+    /// there is no token. Those of a graph are asked for where it is captured.
     #[getter]
     fn tokens(slf: &Bound<'_, Self>) -> Result<DeviceArray> {
         Self::array(slf, Drawn::TOKEN)
@@ -307,7 +270,7 @@ impl Batch {
     #[getter]
     fn form(&self, py: Python<'_>) -> Result<String> {
         let form = self.with(py, |draws| Ok(draws.batch.form()))?;
-        Ok(format!("{form:?}").replace(" { ", "(").replace(": ", "=").replace(" }", ")"))
+        Ok(display::plain(&form))
     }
 
     /// Appends a token that was chosen elsewhere, by its id or as a `Sampled`.

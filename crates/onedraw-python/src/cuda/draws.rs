@@ -2,7 +2,9 @@
 #![allow(unsafe_code)] // A launch reads memory of others.
 
 use onedraw::{RowError, Sampled};
-use onedraw_cuda::{Batch, Capacity, CudaError, Device, Matrix, SequenceId, Turn};
+use onedraw_cuda::cudarc::driver::sys::CUstreamCaptureStatus;
+use onedraw_cuda::cudarc::driver::{DriverError, result};
+use onedraw_cuda::{Batch, Capacity, CudaError, Device, Drawn, Matrix, SequenceId, Turn};
 
 use super::device::{self, Current};
 use super::mask::{self, Given, Masks};
@@ -15,6 +17,12 @@ pub struct Draws {
     masks: Option<Masks>,
     /// The stream that was told something last.
     pub stream: Handle,
+    /// Rows of the last launch.
+    rows: usize,
+    /// Whether the sequences that are prepared were launched, as far as that is seen from here.
+    is_launched: bool,
+    /// Whether a launch was captured in a graph, whose runs are not seen from here.
+    has_graph: bool,
     process: u32,
     /// Set when the rest goes, and goes last.
     current: Option<Current>,
@@ -26,8 +34,16 @@ impl Draws {
     /// Room for so many.
     pub fn new(device: &Device, capacity: Capacity) -> std::result::Result<Self, CudaError> {
         let batch = Batch::new(device, capacity)?;
-        let process = std::process::id();
-        Ok(Self { batch, masks: None, stream: Handle::default(), process, current: None })
+        Ok(Self {
+            batch,
+            masks: None,
+            stream: Handle::default(),
+            rows: 0,
+            is_launched: false,
+            has_graph: false,
+            process: std::process::id(),
+            current: None,
+        })
     }
 
     /// Uses it with the context of its device, and puts the thread's own back.
@@ -47,6 +63,18 @@ impl Draws {
         ids: &[SequenceId],
         masks: &[&Given],
     ) -> std::result::Result<(), CudaError> {
+        let turns = self.turns(stream, ids, masks)?;
+        (self.stream, self.is_launched) = (stream, false);
+        self.batch.prepare(stream.stream(), &turns)
+    }
+
+    /// Turns with their masks, of which those of the CPU are copied.
+    fn turns(
+        &mut self,
+        stream: Handle,
+        ids: &[SequenceId],
+        masks: &[&Given],
+    ) -> std::result::Result<Vec<Turn>, CudaError> {
         let (device, capacity) = (self.batch.device().clone(), self.batch.capacity());
         if ids.len() > capacity.rows {
             return Err(CudaError::TooMany { what: "rows", given: ids.len(), capacity: capacity.rows });
@@ -65,8 +93,7 @@ impl Draws {
                 }
             };
         }
-        self.stream = stream;
-        self.batch.prepare(stream.stream(), &turns)
+        Ok(turns)
     }
 
     /// Launches the draws and goes on.
@@ -79,15 +106,39 @@ impl Draws {
         stream: Handle,
         matrix: &Matrix<'_>,
     ) -> std::result::Result<(), CudaError> {
+        let is_captured = self.is_capturing(stream)?;
         self.stream = stream;
         // SAFETY: the caller's promise.
-        unsafe { self.batch.launch(stream.stream(), matrix) }
+        unsafe { self.batch.launch(stream.stream(), matrix)? };
+        self.rows = self.batch.form().rows;
+        self.has_graph |= is_captured;
+        self.is_launched |= !is_captured;
+        Ok(())
     }
 
-    /// Waits for the stream and reads what was drawn.
+    /// Whether what the stream is told goes into a graph.
+    fn is_capturing(&self, stream: Handle) -> std::result::Result<bool, CudaError> {
+        let failed = |error: DriverError| CudaError::Launch(error.to_string());
+        self.batch.device().context().bind_to_thread().map_err(failed)?;
+        // SAFETY: whoever gave the handle has the stream and keeps it during the call.
+        let status = unsafe { result::stream::is_capturing(stream.raw()) }.map_err(failed)?;
+        Ok(status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    }
+
+    /// Waits for the stream and reads what was drawn: by the launch since `prepare`, or by a graph, if there is one.
     pub fn results(&mut self, stream: Handle) -> std::result::Result<Results, CudaError> {
+        if !self.is_launched && !self.has_graph {
+            return Err(CudaError::NoResults);
+        }
         self.stream = stream;
-        self.batch.results(stream.stream())
+        let results = self.batch.results(stream.stream())?;
+        self.is_launched = false;
+        Ok(results)
+    }
+
+    /// Where the tokens of the last launch lie.
+    pub fn drawn(&self) -> Drawn {
+        Drawn { rows: self.rows, ..self.batch.drawn() }
     }
 
     /// All three, one after the other. Rows and masks are borrowed until the results are there.
@@ -98,10 +149,11 @@ impl Draws {
         masks: &[&Given],
         matrix: &Matrix<'_>,
     ) -> std::result::Result<Results, CudaError> {
-        self.prepare(stream, ids, masks)?;
-        // SAFETY: see above; the results are waited for.
-        unsafe { self.launch(stream, matrix)? };
-        self.results(stream)
+        let turns = self.turns(stream, ids, masks)?;
+        (self.stream, self.is_launched) = (stream, false);
+        let results = self.batch.sample_on(stream.stream(), &turns, matrix)?;
+        self.rows = results.len();
+        Ok(results)
     }
 }
 

@@ -14,8 +14,7 @@ use super::stream::Handle;
 use super::tensor::Tensor;
 use crate::error::Result;
 use crate::guarded::released;
-use crate::once::one;
-use crate::result::{Sampled, Samples};
+use crate::once::drawn;
 
 /// Sequences of one launch: what a draw remembers of them takes memory.
 const AT_A_TIME: usize = 1024;
@@ -43,10 +42,7 @@ pub fn sample<'py>(
         0 => params.iter().flat_map(|params| vec![Err(RowError::EmptyRow); params.n as usize]).collect(),
         _ => released(py, || draw(device, stream, tensor, params, &masks))??,
     };
-    if tensor.is_row && params.iter().all(|params| params.n == 1) {
-        return Ok(Bound::new(py, Sampled(one(results)?))?.into_any());
-    }
-    Ok(Bound::new(py, Samples::of(py, results)?)?.into_any())
+    drawn(py, results, tensor.is_row && params.iter().all(|params| params.n == 1))
 }
 
 type Results = Vec<std::result::Result<onedraw::Sampled, RowError>>;

@@ -20,20 +20,8 @@ use crate::value::type_name;
 pub struct Handle(usize);
 
 impl Handle {
-    /// The stream that was given; else that on which the tensor's library works now, as far as we know it; else the legacy default stream, on which DLPack
-    /// then has the tensor ready.
-    pub fn of(given: Option<&Bound<'_, PyAny>>, tensor: &Bound<'_, PyAny>, ordinal: usize) -> Result<Self> {
-        let py = tensor.py();
-        match given.filter(|given| !given.is_none()) {
-            Some(given) => Self::read(given),
-            None => match torch(py)? {
-                Some(torch) if tensor.is_instance(&torch.getattr("Tensor")?)? => current(&torch, ordinal),
-                _ => Ok(Self::default()),
-            },
-        }
-    }
-
-    /// The stream that was given; else PyTorch's current one, where PyTorch uses CUDA; else the legacy default stream.
+    /// The one rule for all that takes a stream: the stream that was given; else PyTorch's current one, where PyTorch uses CUDA; else the legacy default stream. Whose a tensor is does
+    /// not matter: DLPack has it ready on that stream, and what comes one after the other without a stream is told one and the same.
     pub fn current(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, ordinal: usize) -> Result<Self> {
         match given.filter(|given| !given.is_none()) {
             Some(given) => Self::read(given),
@@ -92,7 +80,7 @@ fn torch(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let modules = py.import("sys")?.getattr("modules")?;
     let torch = modules.call_method1("get", ("torch",))?;
     // One that is being imported, or another module of that name, has no such thing.
-    if torch.is_none() || !torch.hasattr("cuda")? || !torch.hasattr("Tensor")? {
+    if torch.is_none() || !torch.hasattr("cuda")? || !torch.getattr("cuda")?.hasattr("is_initialized")? {
         return Ok(None);
     }
     let is_used = torch.getattr("cuda")?.call_method0("is_initialized")?.is_truthy()?;
