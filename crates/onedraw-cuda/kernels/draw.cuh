@@ -3,8 +3,6 @@
 // A draw goes through its code once, so the code is short and shared: what a function needs of the row lies in shared memory, and few are inlined.
 #pragma once
 
-#include <cuda_pipeline_primitives.h>
-
 #include "edit.cuh"
 #include "history.cuh"
 #include "skyline.cuh"

@@ -3,9 +3,7 @@
 // Built with --fmad=false, so a product and a sum are two roundings unless __fmaf_rn stands there. Division and f64 are IEEE anyway; nothing is flushed to zero.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <stdint.h>
+#include "instruction.cuh"
 
 // Tokens in a block.
 constexpr uint32_t BLOCK = 64;
@@ -119,19 +117,11 @@ __device__ __forceinline__ double exponential(uint32_t bits) {
     return -ln(1.0 - (double(bits) + 0.5) / 4294967296.0);
 }
 
-// The natural logarithm in f32 of a normal number, without a branch: what is volatile is not moved into one.
-__device__ __forceinline__ float rough_ln(float x) {
-    float log2;
-    asm volatile("lg2.approx.ftz.f32 %0, %1;" : "=f"(log2) : "f"(x));
-    return log2 * 0.693147181f;
-}
+// The natural logarithm in f32 of a normal number, without a branch.
+__device__ __forceinline__ float rough_ln(float x) { return log2_about(x) * 0.693147181f; }
 
 // 2^t in f32.
-__device__ __forceinline__ float power_of(float t) {
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(t));
-    return power;
-}
+__device__ __forceinline__ float power_of(float t) { return exp2_about(t); }
 
 // An exponential in f32, within 2^-14 of it: from whichever end the bits are near.
 __device__ __forceinline__ float rough_exponential(uint32_t bits) {
@@ -232,19 +222,3 @@ __device__ __forceinline__ float4 four(const Half* at) {
 __device__ __forceinline__ float one(const float* at) { return __ldg(at); }
 __device__ __forceinline__ float one(const __half* at) { return __half2float(__ldg(at)); }
 __device__ __forceinline__ float one(const __nv_bfloat16* at) { return widened(__ldg(at)); }
-
-// ---- kernels in a row ----
-
-// The next kernel of the stream may begin with what it does not need this one for.
-__device__ __forceinline__ void let_the_next_begin() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-
-// From here on everything that the kernel before wrote is there.
-__device__ __forceinline__ void wait_for_the_one_before() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}

@@ -8,13 +8,6 @@
 template <typename T>
 constexpr uint32_t PACKED = 16 / sizeof(T);
 
-// Read once: the first cache is left to what is read again.
-__device__ __forceinline__ uint4 sixteen_once(const void* at) {
-    uint4 x;
-    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(at));
-    return x;
-}
-
 // Two logits of sixteen bits, one of f32 twice.
 template <typename T>
 __device__ __forceinline__ float2 widened_word(uint32_t word) {
@@ -23,19 +16,10 @@ __device__ __forceinline__ float2 widened_word(uint32_t word) {
     return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
 }
 
-// The larger number; NaN if one is.
-__device__ __forceinline__ float larger_or_nan(float a, float b) {
-    float c;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
-    return c;
-}
 template <typename T>
 __device__ __forceinline__ uint32_t larger_or_nan(uint32_t a, uint32_t b) {
-    uint32_t c;
     if (sizeof(T) == 4) return __float_as_uint(larger_or_nan(__uint_as_float(a), __uint_as_float(b)));
-    if (std::is_same<T, __half>::value) asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
-    else asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
-    return c;
+    return std::is_same<T, __half>::value ? larger_or_nan_f16(a, b) : larger_or_nan_bf16(a, b);
 }
 
 // The largest of them; NaN if one is.

@@ -66,7 +66,7 @@ __device__ __forceinline__ void Draw<T, BARE>::over_touched(Each each) {
                 if (!is_new) continue;
             }
             // Under way together with the logit.
-            if (counts != nullptr) asm volatile("prefetch.global.L1 [%0];" ::"l"(counts + token));
+            if (counts != nullptr) expect(counts + token);
             each(token, one(logits + token));
         }
     }

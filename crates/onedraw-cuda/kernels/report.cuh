@@ -6,13 +6,6 @@
 // Tokens that one block of threads sums.
 constexpr uint32_t REPORTED = 8192;
 
-// What follows is read after this.
-__device__ __forceinline__ uint32_t acquired(const uint32_t* at) {
-    uint32_t x;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
-    return x;
-}
-
 template <typename T, bool BARE>
 __device__ __noinline__ void Draw<T, BARE>::report(uint32_t token) {
     const bool raw = row.logprobs_mode <= RAW_LOGITS;

@@ -1,0 +1,218 @@
+// The CUDA driver's functions that onedraw-cuda calls, over memory of the host and the kernels as a C++ compiler makes them: a libcuda without a GPU.
+//
+// What a stream is told is done when somebody waits, and no sooner, in the order of the telling: who forgets to wait finds nothing. Memory that nobody wrote holds no zeros.
+#include "cuda.hpp"
+
+#include "../kernels/onedraw.cu"
+
+#include <dlfcn.h>
+
+#include <deque>
+#include <map>
+#include <mutex>
+
+// Dynamic shared memory, as much as a block of threads has on an H100.
+constexpr size_t SHARED = 227 << 10;
+alignas(16) thread_local float memory[SHARED / sizeof(float)];
+
+namespace {
+
+enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, CAPTURED = 900 };
+typedef std::function<void()> Work;
+typedef uint64_t Address;
+
+struct Function {
+    void* symbol;
+    // Whether its argument is an `Ask`, not a `Step`.
+    bool asks;
+    int dynamic;
+};
+
+struct Stream {
+    bool is_captured = false;
+    std::vector<Work> captured;
+};
+
+// As cuda.h lays it out.
+struct Launch {
+    uint32_t blocks_x, blocks_y, blocks_z, threads_x, threads_y, threads_z, shared;
+    Stream* stream;
+    void* attributes;
+    uint32_t attribute_count;
+};
+
+constexpr uint8_t UNWRITTEN = 0xa7;
+
+std::recursive_mutex alone;
+std::deque<Work> queue;
+// By their addresses; of host memory `false`.
+std::map<Address, std::pair<size_t, bool>> allocations;
+std::map<std::string, Function> functions;
+Stream legacy;
+
+Stream& of(Stream* stream) { return stream == nullptr ? legacy : *stream; }
+
+Code tell(Stream* stream, Work work) {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    if (of(stream).is_captured) of(stream).captured.push_back(work);
+    else queue.push_back(work);
+    return SUCCESS;
+}
+
+Code wait() {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    while (!queue.empty()) {
+        const Work work = queue.front();
+        queue.pop_front();
+        work();
+    }
+    return SUCCESS;
+}
+
+Code allocate(Address* address, size_t bytes, bool is_device) {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    void* const found = bytes == 0 ? nullptr : aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (found == nullptr) return bytes == 0 ? INVALID_VALUE : OUT_OF_MEMORY;
+    memset(found, UNWRITTEN, bytes);
+    *address = Address(found);
+    allocations[*address] = {bytes, is_device};
+    return SUCCESS;
+}
+
+Code free_memory(Address address) {
+    wait();
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    if (allocations.erase(address) == 0) return INVALID_VALUE;
+    free(reinterpret_cast<void*>(address));
+    return SUCCESS;
+}
+
+template <typename Argument>
+void run(const Function& function, const Launch& launch, const Argument& argument) {
+    blockDim = {launch.threads_x, 1, 1};
+    gridDim = {launch.blocks_x, launch.blocks_y, 1};
+    const auto kernel = reinterpret_cast<void (*)(Argument)>(function.symbol);
+    emulated::body = [&]() { kernel(argument); };
+    for (uint32_t y = 0; y < launch.blocks_y; y++) {
+        for (uint32_t x = 0; x < launch.blocks_x; x++) {
+            blockIdx = {x, y, 0};
+            memset(memory, UNWRITTEN, launch.shared);
+            emulated::run_block(launch.threads_x);
+        }
+    }
+}
+
+template <typename Argument>
+Code launch_with(const Function* function, const Launch& launch, void** arguments) {
+    const Argument argument = *static_cast<const Argument*>(arguments[0]);
+    return tell(launch.stream, [=]() { run(*function, launch, argument); });
+}
+
+Code copy(Stream* stream, void* to, const void* from, size_t bytes) {
+    return tell(stream, [=]() { memcpy(to, from, bytes); });
+}
+
+}  // namespace
+
+// Names and arguments are the driver's.
+extern "C" {
+
+Code cuInit(uint32_t) { return SUCCESS; }
+Code cuDriverGetVersion(int* version) { return *version = 13000, SUCCESS; }
+Code cuDeviceGetCount(int* count) { return *count = 1, SUCCESS; }
+Code cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? SUCCESS : INVALID_DEVICE; }
+Code cuDeviceGetName(char* name, int length, int) { return snprintf(name, size_t(length), "a CPU"), SUCCESS; }
+Code cuDeviceGetAttribute(int* value, int attribute, int) {
+    // Multiprocessors (few, so that rows take turns), the compute capability, shared memory of a block.
+    *value = attribute == 16 ? 3 : attribute == 75 ? 9 : attribute == 97 ? int(SHARED) : 0;
+    return SUCCESS;
+}
+Code cuDevicePrimaryCtxRetain(void** context, int) { return *context = &legacy, SUCCESS; }
+Code cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
+Code cuCtxGetCurrent(void** context) { return *context = &legacy, SUCCESS; }
+Code cuCtxSetCurrent(void*) { return SUCCESS; }
+Code cuCtxSynchronize() { return wait(); }
+Code cuGetErrorName(int, const char** name) { return *name = "an error of the emulated driver", SUCCESS; }
+Code cuGetErrorString(int, const char** text) { return *text = "an error of the emulated driver", SUCCESS; }
+
+Code cuModuleLoadData(void** module, const void*) { return *module = &functions, SUCCESS; }
+Code cuModuleUnload(void*) { return SUCCESS; }
+Code cuModuleGetFunction(Function** function, void*, const char* name) {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    Dl_info own;
+    dladdr(reinterpret_cast<void*>(cuInit), &own);
+    void* const library = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    void* const symbol = dlsym(library, name);
+    if (symbol == nullptr) return NOT_FOUND;
+    *function = &(functions[name] = {symbol, strncmp(name, "ask_", 4) == 0, 48 << 10});
+    return SUCCESS;
+}
+// How much shared memory a kernel always has: that of a draw, about.
+Code cuFuncGetAttribute(int* value, int, Function*) { return *value = 28 << 10, SUCCESS; }
+Code cuFuncSetAttribute(Function* function, int attribute, int value) {
+    if (attribute == 8) function->dynamic = value;
+    return SUCCESS;
+}
+Code cuLaunchKernelEx(const Launch* launch, Function* function, void** arguments, void**) {
+    if (launch->threads_x == 0 || launch->threads_x > 1024 || launch->blocks_x == 0 || launch->blocks_y == 0 || launch->blocks_y > 65535 || int(launch->shared) > function->dynamic) return INVALID_VALUE;
+    return function->asks ? launch_with<Ask>(function, *launch, arguments) : launch_with<Step>(function, *launch, arguments);
+}
+Code cuLaunchKernel(Function* function, uint32_t bx, uint32_t by, uint32_t bz, uint32_t tx, uint32_t ty, uint32_t tz, uint32_t shared, Stream* stream, void** arguments, void** more) {
+    const Launch launch = {bx, by, bz, tx, ty, tz, shared, stream, nullptr, 0};
+    return cuLaunchKernelEx(&launch, function, arguments, more);
+}
+
+Code cuMemAlloc_v2(Address* address, size_t bytes) { return allocate(address, bytes, true); }
+Code cuMemFree_v2(Address address) { return free_memory(address); }
+Code cuMemHostAlloc(void** address, size_t bytes, uint32_t) { return allocate(reinterpret_cast<Address*>(address), bytes, false); }
+Code cuMemFreeHost(void* address) { return free_memory(Address(address)); }
+Code cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream* stream) { return copy(stream, reinterpret_cast<void*>(to), from, bytes); }
+Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream* stream) { return copy(stream, to, reinterpret_cast<void*>(from), bytes); }
+Code cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream* stream) { return copy(stream, reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); }
+Code cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) { return copy(nullptr, reinterpret_cast<void*>(to), from, bytes), wait(); }
+Code cuMemcpyDtoH_v2(void* to, Address from, size_t bytes) { return copy(nullptr, to, reinterpret_cast<void*>(from), bytes), wait(); }
+Code cuMemsetD8Async(Address to, uint8_t fill, size_t bytes, Stream* stream) {
+    return tell(stream, [=]() { memset(reinterpret_cast<void*>(to), fill, bytes); });
+}
+Code cuMemsetD8_v2(Address to, uint8_t fill, size_t bytes) { return cuMemsetD8Async(to, fill, bytes, nullptr); }
+Code cuPointerGetAttribute(void* value, int attribute, Address address) {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    auto after = allocations.upper_bound(address);
+    if (after == allocations.begin()) return INVALID_VALUE;
+    const auto [start, found] = *--after;
+    if (address - start >= found.first) return INVALID_VALUE;
+    // The kind of memory, 1 of the host and 2 of the device; the device's number.
+    if (attribute == 2) *static_cast<uint32_t*>(value) = found.second ? 2 : 1;
+    else if (attribute == 9) *static_cast<int*>(value) = 0;
+    else return INVALID_VALUE;
+    return SUCCESS;
+}
+
+Code cuStreamCreate(Stream** stream, uint32_t) { return *stream = new Stream, SUCCESS; }
+Code cuStreamDestroy_v2(Stream* stream) { return wait(), delete stream, SUCCESS; }
+Code cuStreamSynchronize(Stream* stream) { return of(stream).is_captured ? CAPTURED : wait(); }
+Code cuStreamWaitEvent(Stream*, void*, uint32_t) { return SUCCESS; }
+Code cuStreamIsCapturing(Stream* stream, int* is) { return *is = of(stream).is_captured, SUCCESS; }
+Code cuStreamBeginCapture_v2(Stream* stream, int) { return of(stream).is_captured = true, SUCCESS; }
+Code cuStreamEndCapture(Stream* stream, std::vector<Work>** graph) {
+    of(stream).is_captured = false;
+    *graph = new std::vector<Work>(std::move(of(stream).captured));
+    of(stream).captured.clear();
+    return SUCCESS;
+}
+Code cuGraphInstantiateWithFlags(std::vector<Work>** runs, std::vector<Work>* graph, uint64_t) { return *runs = new std::vector<Work>(*graph), SUCCESS; }
+Code cuGraphLaunch(std::vector<Work>* graph, Stream* stream) {
+    for (const Work& work : *graph) tell(stream, work);
+    return SUCCESS;
+}
+Code cuGraphUpload(std::vector<Work>*, Stream*) { return SUCCESS; }
+Code cuGraphDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
+Code cuGraphExecDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
+
+// All that was told before has come by the time that anybody waits.
+Code cuEventCreate(void** event, uint32_t) { return *event = &legacy, SUCCESS; }
+Code cuEventDestroy_v2(void*) { return SUCCESS; }
+Code cuEventRecord(void*, Stream*) { return SUCCESS; }
+Code cuEventSynchronize(void*) { return wait(); }
+Code cuEventQuery(void*) { return wait(); }
+}

@@ -1,0 +1,71 @@
+// Single instructions that C++ has no word for. What stands in for them where there is no GPU is in emulate/cuda.hpp.
+#pragma once
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_pipeline_primitives.h>
+#include <stdint.h>
+
+// The logarithm to base two, about: not moved into a branch, since it is volatile.
+__device__ __forceinline__ float log2_about(float x) {
+    float log2;
+    asm volatile("lg2.approx.ftz.f32 %0, %1;" : "=f"(log2) : "f"(x));
+    return log2;
+}
+
+// 2^x, about.
+__device__ __forceinline__ float exp2_about(float x) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
+
+// The larger number; NaN if one is. Of two numbers of sixteen bits in a word each.
+__device__ __forceinline__ float larger_or_nan(float a, float b) {
+    float c;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
+    return c;
+}
+__device__ __forceinline__ uint32_t larger_or_nan_f16(uint32_t a, uint32_t b) {
+    uint32_t c;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+    return c;
+}
+__device__ __forceinline__ uint32_t larger_or_nan_bf16(uint32_t a, uint32_t b) {
+    uint32_t c;
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(c) : "r"(a), "r"(b));
+    return c;
+}
+
+// Read once: the first cache is left to what is read again.
+__device__ __forceinline__ uint4 sixteen_once(const void* at) {
+    uint4 x;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(at));
+    return x;
+}
+
+// To be read soon.
+__device__ __forceinline__ void expect(const void* at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
+
+// What follows is read after this.
+__device__ __forceinline__ uint32_t acquired(const uint32_t* at) {
+    uint32_t x;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
+    return x;
+}
+
+// The next kernel of the stream may begin with what it does not need this one for.
+__device__ __forceinline__ void let_the_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// From here on everything that the kernel before wrote is there.
+__device__ __forceinline__ void wait_for_the_one_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+#endif
