@@ -6,12 +6,12 @@ mod beside;
 use beside::cases::{self, any_row};
 use beside::twins::Twins;
 use beside::{Lie, Rows, Uploaded, device};
-use onedraw::SamplingParams;
+use onedraw::{PenaltyScope, SamplingParams};
 use onedraw_cuda::Dtype;
 use onedraw_testkit::rows::SplitMix64;
 
-/// Three steps of sequences with these parameters and other seeds, over rows of their own.
-fn drawn_as_on_the_cpu(all: &[SamplingParams], dtype: Dtype, rows: Vec<Vec<f32>>, what: &str) {
+/// Some steps of sequences with these parameters and other seeds, over rows of their own.
+fn drawn_as_on_the_cpu(steps: usize, all: &[SamplingParams], dtype: Dtype, rows: Vec<Vec<f32>>, what: &str) {
     let Some(device) = device() else { return };
     let mut twins = Twins::new(&device, all.len(), rows[0].len());
     let seeded =
@@ -19,7 +19,7 @@ fn drawn_as_on_the_cpu(all: &[SamplingParams], dtype: Dtype, rows: Vec<Vec<f32>>
     let pairs: Vec<_> = all.iter().enumerate().map(seeded).map(|params| twins.add(&params)).collect();
     let rows = Rows::new(dtype, rows);
     let uploaded = Uploaded::new(&device, &rows, Lie::default());
-    for step in 0..3 {
+    for step in 0..steps {
         let drawn = twins.step(
             &pairs,
             &uploaded.matrix(&device),
@@ -54,7 +54,7 @@ fn more_tokens_may_be_edited_than_a_list_holds() {
         };
         let all = ways(&params);
         let rows = all.iter().map(|_| any_row(random, cases::Shape::Zipf, vocabulary)).collect();
-        drawn_as_on_the_cpu(&all, Dtype::F32, rows, "many edits");
+        drawn_as_on_the_cpu(3, &all, Dtype::F32, rows, "many edits");
     }
 }
 
@@ -74,7 +74,7 @@ fn an_edit_may_take_the_best_or_make_another() {
         let params = SamplingParams { logit_bias: bias.into_iter().collect(), ..Default::default() };
         let all = ways(&params);
         for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
-            drawn_as_on_the_cpu(&all, dtype, vec![row.clone(); all.len()], "the best is edited");
+            drawn_as_on_the_cpu(3, &all, dtype, vec![row.clone(); all.len()], "the best is edited");
         }
     }
 }
@@ -83,5 +83,47 @@ fn an_edit_may_take_the_best_or_make_another() {
 fn logits_may_be_farther_apart_than_a_number() {
     let rows = vec![vec![3e38, -3e38, 2e38, f32::NEG_INFINITY]];
     let params = SamplingParams { logprobs: Some(4), ..Default::default() };
-    drawn_as_on_the_cpu(&[params], Dtype::F32, rows, "far apart");
+    drawn_as_on_the_cpu(3, &[params], Dtype::F32, rows, "far apart");
+}
+
+/// Steps enough for every window to fill, and to lose the last token of the prompt.
+#[test]
+fn windows_move_along_with_what_is_drawn() {
+    let random = &mut SplitMix64::new(3);
+    for temperature in [0.0, 0.7] {
+        let of = |(window, prompt): (u32, u32)| SamplingParams {
+            temperature,
+            penalty_window: window,
+            repetition_penalty: 1.5,
+            frequency_penalty: 1.0,
+            presence_penalty: 0.5,
+            penalty_scope: PenaltyScope::All,
+            prompt_token_ids: (0..prompt).map(|i| i % 7).collect(),
+            logprobs: Some(3),
+            ..Default::default()
+        };
+        let windows = [1, 2, 5, 9];
+        let all: Vec<_> = windows
+            .into_iter()
+            .flat_map(|window| [0, 1, 4, 11].map(|prompt| (window, prompt)))
+            .map(of)
+            .collect();
+        let rows = all.iter().map(|_| any_row(random, cases::Shape::Flat, 12)).collect();
+        drawn_as_on_the_cpu(14, &all, Dtype::F32, rows, "windows");
+    }
+}
+
+/// What a sequence lists of its tokens is as long as a table; nearly every token that is drawn here is a new one.
+#[test]
+fn a_sequence_may_outgrow_its_list() {
+    let random = &mut SplitMix64::new(4);
+    let of = |seen| SamplingParams {
+        frequency_penalty: 0.4,
+        presence_penalty: 2.0,
+        prompt_token_ids: (0..seen).collect(),
+        ..Default::default()
+    };
+    let all: Vec<_> = [1_530, 1_535, 1_536, 1_537].map(of).iter().flat_map(ways).collect();
+    let rows = all.iter().map(|_| any_row(random, cases::Shape::Flat, 4_000)).collect();
+    drawn_as_on_the_cpu(8, &all, Dtype::F32, rows, "a full list");
 }
