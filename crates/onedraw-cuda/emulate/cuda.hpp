@@ -234,5 +234,5 @@ inline uint32_t larger_or_nan_bf16(uint32_t a, uint32_t b) {
 inline uint4 sixteen_once(const void* at) { return *static_cast<const uint4*>(at); }
 inline void expect(const void*) {}
 inline uint32_t acquired(const uint32_t* at) { return *at; }
-inline void let_the_next_begin() {}
-inline void wait_for_the_one_before() {}
+inline void let_the_next_begin() { emulated::over_to_next(); }
+inline void wait_for_the_one_before() { emulated::after_the_one_before(); }

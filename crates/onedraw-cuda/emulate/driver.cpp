@@ -2,12 +2,12 @@
 //
 // What a stream is told is done when somebody waits, and no sooner, in the order of the telling: who forgets to wait finds nothing. Memory that nobody wrote holds no zeros.
 #include "cuda.hpp"
+#include "kernels.hpp"
 
 #include "../kernels/onedraw.cu"
 
 #include <dlfcn.h>
 
-#include <deque>
 #include <map>
 #include <mutex>
 
@@ -18,7 +18,7 @@ alignas(16) thread_local float memory[SHARED / sizeof(float)];
 namespace {
 
 enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, CAPTURED = 900 };
-typedef std::function<void()> Work;
+using emulated::Work;
 typedef uint64_t Address;
 
 struct Function {
@@ -33,15 +33,19 @@ struct Stream {
     std::vector<Work> captured;
 };
 
-// As cuda.h lays it out.
+// As cuda.h lays it out, this and the next.
+struct Attribute {
+    int kind;
+    uint32_t reserved;
+    int value;
+};
+
 struct Launch {
     uint32_t blocks_x, blocks_y, blocks_z, threads_x, threads_y, threads_z, shared;
     Stream* stream;
-    void* attributes;
+    const Attribute* attributes;
     uint32_t attribute_count;
 };
-
-constexpr uint8_t UNWRITTEN = 0xa7;
 
 std::recursive_mutex alone;
 std::deque<Work> queue;
@@ -61,11 +65,9 @@ Code tell(Stream* stream, Work work) {
 
 Code wait() {
     const std::lock_guard<std::recursive_mutex> lock(alone);
-    while (!queue.empty()) {
-        const Work work = queue.front();
-        queue.pop_front();
-        work();
-    }
+    // Whoever touches it has it.
+    *static_cast<volatile float*>(memory) = 0.0f;
+    while (!queue.empty()) emulated::do_first(queue);
     return SUCCESS;
 }
 
@@ -73,7 +75,7 @@ Code allocate(Address* address, size_t bytes, bool is_device) {
     const std::lock_guard<std::recursive_mutex> lock(alone);
     void* const found = bytes == 0 ? nullptr : aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (found == nullptr) return bytes == 0 ? INVALID_VALUE : OUT_OF_MEMORY;
-    memset(found, UNWRITTEN, bytes);
+    memset(found, emulated::UNWRITTEN, bytes);
     *address = Address(found);
     allocations[*address] = {bytes, is_device};
     return SUCCESS;
@@ -88,28 +90,21 @@ Code free_memory(Address address) {
 }
 
 template <typename Argument>
-void run(const Function& function, const Launch& launch, const Argument& argument) {
-    blockDim = {launch.threads_x, 1, 1};
-    gridDim = {launch.blocks_x, launch.blocks_y, 1};
-    const auto kernel = reinterpret_cast<void (*)(Argument)>(function.symbol);
-    emulated::body = [&]() { kernel(argument); };
-    for (uint32_t y = 0; y < launch.blocks_y; y++) {
-        for (uint32_t x = 0; x < launch.blocks_x; x++) {
-            blockIdx = {x, y, 0};
-            memset(memory, UNWRITTEN, launch.shared);
-            emulated::run_block(launch.threads_x);
-        }
-    }
-}
-
-template <typename Argument>
 Code launch_with(const Function* function, const Launch& launch, void** arguments) {
     const Argument argument = *static_cast<const Argument*>(arguments[0]);
-    return tell(launch.stream, [=]() { run(*function, launch, argument); });
+    const auto kernel = reinterpret_cast<void (*)(Argument)>(function->symbol);
+    // The driver calls it programmatic stream serialization.
+    const bool is_early = launch.attribute_count > 0 && launch.attributes[0].kind == 6 && launch.attributes[0].value != 0;
+    emulated::Kernel told;
+    told.grid.blocks = {launch.blocks_x, launch.blocks_y, 1};
+    told.grid.threads = launch.threads_x;
+    told.grid.kernel = [=]() { kernel(argument); };
+    told.is_early = is_early;
+    return tell(launch.stream, {std::make_shared<const emulated::Kernel>(told), {}});
 }
 
 Code copy(Stream* stream, void* to, const void* from, size_t bytes) {
-    return tell(stream, [=]() { memcpy(to, from, bytes); });
+    return tell(stream, {nullptr, [=]() { memcpy(to, from, bytes); }});
 }
 
 }  // namespace
@@ -172,7 +167,7 @@ Code cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream* stream
 Code cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) { return copy(nullptr, reinterpret_cast<void*>(to), from, bytes), wait(); }
 Code cuMemcpyDtoH_v2(void* to, Address from, size_t bytes) { return copy(nullptr, to, reinterpret_cast<void*>(from), bytes), wait(); }
 Code cuMemsetD8Async(Address to, uint8_t fill, size_t bytes, Stream* stream) {
-    return tell(stream, [=]() { memset(reinterpret_cast<void*>(to), fill, bytes); });
+    return tell(stream, {nullptr, [=]() { memset(reinterpret_cast<void*>(to), fill, bytes); }});
 }
 Code cuMemsetD8_v2(Address to, uint8_t fill, size_t bytes) { return cuMemsetD8Async(to, fill, bytes, nullptr); }
 Code cuPointerGetAttribute(void* value, int attribute, Address address) {

@@ -48,20 +48,37 @@ struct Warp {
     uint64_t brought[2][LANES];
 };
 
+// Blocks of a kernel, and what it needs of the one before it.
+struct Grid {
+    Dimensions blocks;
+    uint32_t threads;
+    std::function<void()> kernel;
+    // Whether a block stops where it lets the next kernel begin.
+    bool pauses = false;
+    // Another number once the kernel before has ended.
+    Turn before = 0;
+};
+
 struct Block {
+    Grid* grid;
+    Dimensions index;
+    std::vector<std::unique_ptr<Thread>> threads;
     Turn turn;
     uint32_t arrived, alive;
     // For how many threads it was true.
     uint32_t truths, counted[2];
     std::vector<Warp> warps;
+    // Whether a thread has let the next kernel begin.
+    bool is_over_to_next;
+    // Its shared memory, while another block has the place.
+    std::vector<char> shared;
 };
 
-inline std::vector<std::unique_ptr<Thread>> threads;
 inline Thread* running;
-inline Block block;
+inline Block* block;
+inline bool is_paused;
 inline jmp_buf scheduler;
 inline ucontext_t beginning;
-inline std::function<void()> body;
 inline uint64_t random = 0x9e3779b97f4a7c15ull;
 
 inline uint32_t any_number() {
@@ -83,7 +100,7 @@ inline void wait_for(const Turn& turn) {
 inline void live() {
     while (true) {
         leave();
-        body();
+        block->grid->kernel();
         running->is_done = true;
     }
 }
@@ -94,11 +111,11 @@ inline void resume(Thread& thread) {
     if (_setjmp(scheduler) == 0) _longjmp(thread.at, 1);
 }
 
-inline void add_threads(uint32_t count) {
-    while (threads.size() < count) {
-        threads.emplace_back(new Thread{});
-        Thread& thread = *threads.back();
-        thread.number = uint32_t(threads.size() - 1);
+inline void add_threads(Block& to, uint32_t count) {
+    while (to.threads.size() < count) {
+        to.threads.emplace_back(new Thread{});
+        Thread& thread = *to.threads.back();
+        thread.number = uint32_t(to.threads.size() - 1);
         void* const stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (stack == MAP_FAILED) abort();
         getcontext(&thread.start);
@@ -111,25 +128,41 @@ inline void add_threads(uint32_t count) {
     }
 }
 
+// Makes a block ready to begin.
+inline void begin_block(Block& begun, Grid& grid, Dimensions index) {
+    add_threads(begun, grid.threads);
+    begun.grid = &grid;
+    begun.index = index;
+    begun.turn = begun.arrived = begun.truths = 0;
+    begun.alive = grid.threads;
+    begun.warps.assign((grid.threads + LANES - 1) / LANES, {});
+    begun.is_over_to_next = false;
+    begun.shared.clear();
+    for (uint32_t i = 0; i < grid.threads; i++) {
+        begun.threads[i]->awaited = nullptr;
+        begun.threads[i]->is_done = false;
+    }
+}
+
 inline void release() {
-    block.counted[block.turn & 1] = block.truths;
-    block.truths = block.arrived = 0;
-    block.turn++;
+    block->counted[block->turn & 1] = block->truths;
+    block->truths = block->arrived = 0;
+    block->turn++;
 }
 
 // All threads of the block that have not ended; for how many it was true.
 inline uint32_t meet(bool is_true) {
-    const Turn turn = block.turn;
-    block.truths += is_true;
-    if (++block.arrived == block.alive) release();
-    else wait_for(block.turn);
-    return block.counted[turn & 1];
+    const Turn turn = block->turn;
+    block->truths += is_true;
+    if (++block->arrived == block->alive) release();
+    else wait_for(block->turn);
+    return block->counted[turn & 1];
 }
 
 // All lanes of a warp: what each of them brought.
 inline const uint64_t* meet_warp(uint32_t mask, uint64_t brings) {
     if (mask != 0xffffffffu) abort();
-    Warp& warp = block.warps[running->number / LANES];
+    Warp& warp = block->warps[running->number / LANES];
     uint64_t* const brought = warp.brought[warp.turn & 1];
     brought[running->number % LANES] = brings;
     if (++warp.arrived == LANES) {
@@ -139,37 +172,54 @@ inline const uint64_t* meet_warp(uint32_t mask, uint64_t brings) {
     return brought;
 }
 
-// Runs a block to its end.
-inline void run_block(uint32_t count) {
-    add_threads(count);
-    block.turn = block.arrived = block.truths = 0;
-    block.alive = count;
-    block.warps.assign((count + LANES - 1) / LANES, {});
-    for (uint32_t i = 0; i < count; i++) {
-        threads[i]->awaited = nullptr;
-        threads[i]->is_done = false;
-    }
+// The first thread that does so speaks for its block.
+inline void over_to_next() {
+    if (block->is_over_to_next) return;
+    block->is_over_to_next = true;
+    if (!block->grid->pauses) return;
+    is_paused = true;
+    leave();
+}
+
+inline void after_the_one_before() {
+    if (block->grid->before == 0) wait_for(block->grid->before);
+}
+
+[[noreturn]] inline void fail(const char* what) {
+    fprintf(stderr, "emulated: block %u, %u of %u threads: %s\n", blockIdx.x, blockIdx.y, blockDim.x, what);
+    abort();
+}
+
+// Runs a block on, until it has ended, pauses, or waits for the kernel before.
+inline void run_block(Block& on) {
+    block = &on;
+    blockIdx = on.index;
+    blockDim = {on.grid->threads, 1, 1};
+    gridDim = on.grid->blocks;
+    is_paused = false;
+    const uint32_t count = on.grid->threads;
     const bool is_power = (count & (count - 1)) == 0;
-    while (block.alive > 0) {
+    while (on.alive > 0) {
         const uint32_t first = any_number() % count, stride = is_power ? any_number() | 1 : 1;
-        bool is_stuck = true;
+        bool is_stuck = true, waits = false;
         for (uint32_t i = 0; i < count; i++) {
-            Thread& thread = *threads[(first + i * stride) % count];
-            if (thread.is_done || (thread.awaited != nullptr && *thread.awaited == thread.since)) continue;
+            Thread& thread = *on.threads[(first + i * stride) % count];
+            if (thread.is_done) continue;
+            if (thread.awaited != nullptr && *thread.awaited == thread.since) {
+                waits |= thread.awaited == &on.grid->before;
+                continue;
+            }
             is_stuck = false;
             thread.awaited = nullptr;
             resume(thread);
+            if (is_paused) return;
             if (!thread.is_done) continue;
-            if (!thread.copies.empty()) {
-                fprintf(stderr, "emulated: thread %u of block %u, %u ended with copies under way\n", thread.number, blockIdx.x, blockIdx.y);
-                abort();
-            }
-            block.alive--;
-            if (block.alive > 0 && block.arrived == block.alive) release();
+            if (!thread.copies.empty()) fail("a thread ended with copies under way");
+            on.alive--;
+            if (on.alive > 0 && on.arrived == on.alive) release();
         }
-        if (!is_stuck) continue;
-        fprintf(stderr, "emulated: block %u, %u hangs, %u threads are at a barrier\n", blockIdx.x, blockIdx.y, block.arrived);
-        abort();
+        if (is_stuck && waits) return;
+        if (is_stuck) fail("everybody waits");
     }
 }
 
