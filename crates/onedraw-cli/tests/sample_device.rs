@@ -5,11 +5,17 @@ mod support;
 use onedraw_cuda::{CudaError, Device};
 use support::{Folder, Run, coarse, npy, npy_f16, npy_of, onedraw, safetensors};
 
-/// Where there is no device the test is skipped, and says so.
+/// Where there is no device the test is skipped, and says so, unless `ONEDRAW_CUDA_REQUIRED` names the one that must be there.
 fn has_device() -> bool {
-    match Device::new(0) {
-        Ok(_) => true,
-        Err(error) => {
+    let required = std::env::var("ONEDRAW_CUDA_REQUIRED").ok();
+    match (Device::new(0), required) {
+        (Ok(device), Some(name)) => {
+            assert_eq!(device.context().name(), Ok(name));
+            true
+        }
+        (Ok(_), None) => true,
+        (Err(error), Some(_)) => panic!("{error}"),
+        (Err(error), None) => {
             println!("skipped: {error}");
             false
         }

@@ -139,21 +139,24 @@ inline void __threadfence() {}
 
 // A copy is made when it is waited for, and no sooner.
 inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes) {
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || uintptr_t(to) % bytes != 0 || uintptr_t(from) % bytes != 0) emulated::fail("a copy of such a size or place");
     emulated::running->copies.push_back([=]() { memcpy(to, from, bytes); });
 }
-inline void __pipeline_commit() {}
-inline void __pipeline_wait_prior(int) {
+inline void __pipeline_commit() { emulated::running->committed = emulated::running->copies.size(); }
+inline void __pipeline_wait_prior(int prior) {
+    if (prior != 0 || emulated::running->committed != emulated::running->copies.size()) emulated::fail("copies that were not committed, or not all are waited for");
+    emulated::running->committed = 0;
     for (const auto& copy : emulated::running->copies) copy();
     emulated::running->copies.clear();
 }
 
 // ---- together ----
 
-inline void __syncthreads() { emulated::meet(false); }
-inline int __syncthreads_count(bool is_true) { return int(emulated::meet(is_true)); }
-inline int __syncthreads_or(bool is_true) { return emulated::meet(is_true) > 0; }
-inline int __syncthreads_and(bool is_true) { return emulated::meet(!is_true) == 0; }
-inline void __syncwarp() { emulated::meet_warp(0xffffffffu, 0); }
+inline void __syncthreads() { emulated::meet(emulated::BARRIER, false); }
+inline int __syncthreads_count(bool is_true) { return int(emulated::meet(emulated::COUNT, is_true)); }
+inline int __syncthreads_or(bool is_true) { return emulated::meet(emulated::ANY_OR_ALL, is_true) > 0; }
+inline int __syncthreads_and(bool is_true) { return emulated::meet(emulated::ANY_OR_ALL, !is_true) == 0; }
+inline void __syncwarp() { emulated::meet_warp(emulated::WARP, 0xffffffffu, 0); }
 
 template <typename T>
 uint64_t brought(T x) {
@@ -170,7 +173,7 @@ T taken(uint64_t bits) {
 
 template <typename T>
 T __shfl_sync(uint32_t mask, T x, uint32_t lane) {
-    return taken<T>(emulated::meet_warp(mask, brought(x))[lane % 32]);
+    return taken<T>(emulated::meet_warp(emulated::SHUFFLE, mask, brought(x))[lane % 32]);
 }
 template <typename T>
 T __shfl_xor_sync(uint32_t mask, T x, uint32_t offset) {
@@ -183,20 +186,20 @@ T __shfl_up_sync(uint32_t mask, T x, uint32_t offset) {
     return __shfl_sync(mask, x, lane >= offset ? lane - offset : lane);
 }
 inline uint32_t __ballot_sync(uint32_t mask, bool is_true) {
-    const uint64_t* const all = emulated::meet_warp(mask, is_true);
+    const uint64_t* const all = emulated::meet_warp(emulated::BALLOT, mask, is_true);
     uint32_t bits = 0;
     for (uint32_t lane = 0; lane < 32; lane++) bits |= uint32_t(all[lane]) << lane;
     return bits;
 }
 inline bool __any_sync(uint32_t mask, bool is_true) { return __ballot_sync(mask, is_true) != 0; }
 inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t x) {
-    const uint64_t* const all = emulated::meet_warp(mask, x);
+    const uint64_t* const all = emulated::meet_warp(emulated::SUM, mask, x);
     uint32_t sum = 0;
     for (uint32_t lane = 0; lane < 32; lane++) sum += uint32_t(all[lane]);
     return sum;
 }
 inline int __reduce_max_sync(uint32_t mask, int x) {
-    const uint64_t* const all = emulated::meet_warp(mask, brought(x));
+    const uint64_t* const all = emulated::meet_warp(emulated::LARGEST, mask, brought(x));
     int most = taken<int>(all[0]);
     for (uint32_t lane = 1; lane < 32; lane++) most = max(most, taken<int>(all[lane]));
     return most;

@@ -1,15 +1,18 @@
 // The CUDA driver's functions that onedraw-cuda calls, over memory of the host and the kernels as a C++ compiler makes them: a libcuda without a GPU.
 //
-// What a stream is told is done when somebody waits, and no sooner, in the order of the telling: who forgets to wait finds nothing. Memory that nobody wrote holds no zeros.
+// What streams are told is done when somebody waits for any of them, and no sooner, all in the order of the telling: a wait that the host forgets is found out, one
+// stream's for another is not. Memory that nobody wrote holds no zeros.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <type_traits>
+
 #include "cuda.hpp"
 #include "kernels.hpp"
 
 #include "../kernels/onedraw.cu"
-
-#include <dlfcn.h>
-
-#include <map>
-#include <mutex>
 
 // Dynamic shared memory, as much as a block of threads has on an H100.
 constexpr size_t SHARED = 227 << 10;
@@ -17,7 +20,7 @@ alignas(16) thread_local float memory[SHARED / sizeof(float)];
 
 namespace {
 
-enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, CAPTURED = 900 };
+enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, CAPTURED = 900, SPOILT = 901 };
 using emulated::Work;
 typedef uint64_t Address;
 
@@ -29,7 +32,7 @@ struct Function {
 };
 
 struct Stream {
-    bool is_captured = false;
+    bool is_captured = false, is_spoilt = false;
     std::vector<Work> captured;
 };
 
@@ -53,6 +56,8 @@ std::deque<Work> queue;
 std::map<Address, std::pair<size_t, bool>> allocations;
 std::map<std::string, Function> functions;
 Stream legacy;
+// Streams that are captured so that nobody may wait or allocate meanwhile.
+std::vector<Stream*> strict;
 
 Stream& of(Stream* stream) { return stream == nullptr ? legacy : *stream; }
 
@@ -71,11 +76,19 @@ Code wait() {
     return SUCCESS;
 }
 
+// Whether something is forbidden while streams are captured, which it spoils then.
+bool is_forbidden() {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    for (Stream* stream : strict) stream->is_spoilt = true;
+    return !strict.empty();
+}
+
 Code allocate(Address* address, size_t bytes, bool is_device) {
     const std::lock_guard<std::recursive_mutex> lock(alone);
+    if (is_forbidden()) return CAPTURED;
     void* found = nullptr;
     if (bytes == 0) return INVALID_VALUE;
-    // Not a byte more: AddressSanitizer sees who reads past it.
+    // Not a byte more: built with -fsanitize=address, it sees who reads past it.
     if (posix_memalign(&found, 256, bytes) != 0) return OUT_OF_MEMORY;
     memset(found, emulated::UNWRITTEN, bytes);
     *address = Address(found);
@@ -91,10 +104,13 @@ std::map<Address, std::pair<size_t, bool>>::iterator find(Address address) {
     return address - after->first < after->second.first ? after : allocations.end();
 }
 
-Code free_memory(Address address) {
+Code free_memory(Address address, bool is_device) {
+    if (is_forbidden()) return CAPTURED;
     wait();
     const std::lock_guard<std::recursive_mutex> lock(alone);
-    if (allocations.erase(address) == 0) return INVALID_VALUE;
+    const auto found = allocations.find(address);
+    if (found == allocations.end() || found->second.second != is_device) return INVALID_VALUE;
+    allocations.erase(found);
     free(reinterpret_cast<void*>(address));
     return SUCCESS;
 }
@@ -111,6 +127,13 @@ Code launch_with(const Function* function, const Launch& launch, void** argument
     told.grid.kernel = [=]() { kernel(argument); };
     told.is_early = is_early;
     return tell(launch.stream, {std::make_shared<const emulated::Kernel>(told), {}});
+}
+
+// Whether so many bytes are memory of the device.
+bool holds(Address address, size_t bytes) {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    const auto found = find(address);
+    return found != allocations.end() && found->second.second && address - found->first + bytes <= found->second.first;
 }
 
 Code copy(Stream* stream, void* to, const void* from, size_t bytes) {
@@ -136,7 +159,7 @@ Code cuDevicePrimaryCtxRetain(void** context, int) { return *context = &legacy, 
 Code cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 Code cuCtxGetCurrent(void** context) { return *context = &legacy, SUCCESS; }
 Code cuCtxSetCurrent(void*) { return SUCCESS; }
-Code cuCtxSynchronize() { return wait(); }
+Code cuCtxSynchronize() { return is_forbidden() ? CAPTURED : wait(); }
 Code cuGetErrorName(int, const char** name) { return *name = "an error of the emulated driver", SUCCESS; }
 Code cuGetErrorString(int, const char** text) { return *text = "an error of the emulated driver", SUCCESS; }
 
@@ -149,11 +172,11 @@ Code cuModuleGetFunction(Function** function, void*, const char* name) {
     void* const library = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     void* const symbol = dlsym(library, name);
     if (symbol == nullptr) return NOT_FOUND;
-    *function = &(functions[name] = {symbol, strncmp(name, "ask_", 4) == 0, 48 << 10});
+    *function = &functions.emplace(name, Function{symbol, strncmp(name, "ask_", 4) == 0, 48 << 10}).first->second;
     return SUCCESS;
 }
-// How much shared memory a kernel always has: that of a draw, about.
-Code cuFuncGetAttribute(int* value, int, Function*) { return *value = 28 << 10, SUCCESS; }
+// How much shared memory a draw always has: nobody asks it of another kernel.
+Code cuFuncGetAttribute(int* value, int, Function*) { return *value = int(sizeof(Draw<float, false>)), SUCCESS; }
 Code cuFuncSetAttribute(Function* function, int attribute, int value) {
     if (attribute == 8) function->dynamic = value;
     return SUCCESS;
@@ -168,22 +191,23 @@ Code cuLaunchKernel(Function* function, uint32_t bx, uint32_t by, uint32_t bz, u
 }
 
 Code cuMemAlloc_v2(Address* address, size_t bytes) { return allocate(address, bytes, true); }
-Code cuMemFree_v2(Address address) { return free_memory(address); }
+Code cuMemFree_v2(Address address) { return free_memory(address, true); }
 Code cuMemHostAlloc(void** address, size_t bytes, uint32_t) { return allocate(reinterpret_cast<Address*>(address), bytes, false); }
-Code cuMemFreeHost(void* address) { return free_memory(Address(address)); }
+Code cuMemFreeHost(void* address) { return free_memory(Address(address), false); }
 Code cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream* stream) {
     const std::lock_guard<std::recursive_mutex> lock(alone);
+    if (!holds(to, bytes)) return INVALID_VALUE;
     if (find(Address(from)) != allocations.end()) return copy(stream, reinterpret_cast<void*>(to), from, bytes);
     // The driver has read memory that is not its own by the time that it returns.
     const std::vector<char> read(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
     return tell(stream, {nullptr, [=]() { memcpy(reinterpret_cast<void*>(to), read.data(), bytes); }});
 }
-Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream* stream) { return copy(stream, to, reinterpret_cast<void*>(from), bytes); }
-Code cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream* stream) { return copy(stream, reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); }
-Code cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) { return copy(nullptr, reinterpret_cast<void*>(to), from, bytes), wait(); }
-Code cuMemcpyDtoH_v2(void* to, Address from, size_t bytes) { return copy(nullptr, to, reinterpret_cast<void*>(from), bytes), wait(); }
+Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream* stream) { return !holds(from, bytes) ? INVALID_VALUE : copy(stream, to, reinterpret_cast<void*>(from), bytes); }
+Code cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream* stream) {
+    return !holds(to, bytes) || !holds(from, bytes) ? INVALID_VALUE : copy(stream, reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+}
 Code cuMemsetD8Async(Address to, uint8_t fill, size_t bytes, Stream* stream) {
-    return tell(stream, {nullptr, [=]() { memset(reinterpret_cast<void*>(to), fill, bytes); }});
+    return !holds(to, bytes) ? INVALID_VALUE : tell(stream, {nullptr, [=]() { memset(reinterpret_cast<void*>(to), fill, bytes); }});
 }
 Code cuMemsetD8_v2(Address to, uint8_t fill, size_t bytes) { return cuMemsetD8Async(to, fill, bytes, nullptr); }
 Code cuPointerGetAttribute(void* value, int attribute, Address address) {
@@ -199,15 +223,29 @@ Code cuPointerGetAttribute(void* value, int attribute, Address address) {
 
 Code cuStreamCreate(Stream** stream, uint32_t) { return *stream = new Stream, SUCCESS; }
 Code cuStreamDestroy_v2(Stream* stream) { return wait(), delete stream, SUCCESS; }
-Code cuStreamSynchronize(Stream* stream) { return of(stream).is_captured ? CAPTURED : wait(); }
+Code cuStreamSynchronize(Stream* stream) {
+    if (!of(stream).is_captured) return is_forbidden() ? CAPTURED : wait();
+    of(stream).is_spoilt = true;
+    return CAPTURED;
+}
 Code cuStreamWaitEvent(Stream*, void*, uint32_t) { return SUCCESS; }
 Code cuStreamIsCapturing(Stream* stream, int* is) { return *is = of(stream).is_captured, SUCCESS; }
-Code cuStreamBeginCapture_v2(Stream* stream, int) { return of(stream).is_captured = true, SUCCESS; }
-Code cuStreamEndCapture(Stream* stream, std::vector<Work>** graph) {
-    of(stream).is_captured = false;
-    *graph = new std::vector<Work>(std::move(of(stream).captured));
-    of(stream).captured.clear();
+Code cuStreamBeginCapture_v2(Stream* stream, int mode) {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    if (stream == nullptr || stream->is_captured) return INVALID_VALUE;
+    stream->is_captured = true;
+    // 2 is the relaxed mode.
+    if (mode != 2) strict.push_back(stream);
     return SUCCESS;
+}
+Code cuStreamEndCapture(Stream* stream, std::vector<Work>** graph) {
+    const std::lock_guard<std::recursive_mutex> lock(alone);
+    if (stream == nullptr || !stream->is_captured) return INVALID_VALUE;
+    strict.erase(std::remove(strict.begin(), strict.end(), stream), strict.end());
+    const bool is_spoilt = stream->is_spoilt;
+    *graph = is_spoilt ? nullptr : new std::vector<Work>(std::move(stream->captured));
+    *stream = {};
+    return is_spoilt ? SPOILT : SUCCESS;
 }
 Code cuGraphInstantiateWithFlags(std::vector<Work>** runs, std::vector<Work>* graph, uint64_t) { return *runs = new std::vector<Work>(*graph), SUCCESS; }
 Code cuGraphLaunch(std::vector<Work>* graph, Stream* stream) {
@@ -222,6 +260,6 @@ Code cuGraphExecDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS
 Code cuEventCreate(void** event, uint32_t) { return *event = &legacy, SUCCESS; }
 Code cuEventDestroy_v2(void*) { return SUCCESS; }
 Code cuEventRecord(void*, Stream*) { return SUCCESS; }
-Code cuEventSynchronize(void*) { return wait(); }
+Code cuEventSynchronize(void*) { return is_forbidden() ? CAPTURED : wait(); }
 Code cuEventQuery(void*) { return wait(); }
 }

@@ -22,7 +22,7 @@ constexpr uint8_t UNWRITTEN = 0xa7;
 // Blocks that are kept beside each other. A kernel with more is run a block at a time, after the one before has ended.
 constexpr uint32_t BESIDE = 96;
 
-// All shared memory, which is the library's thread-local memory and nothing else.
+// All shared memory, which is the library's thread-local memory; nothing else may be thread-local here.
 struct Shared {
     char* start;
     size_t bytes;
@@ -133,8 +133,8 @@ inline void run_alone(Kernel& kernel) {
     kernel.grid.before = 1;
     std::unique_ptr<Block> block(take_block(kernel.grid, {}));
     const Shared shared = shared_memory();
-    memset(shared.start, UNWRITTEN, shared.bytes);
     for (uint32_t number = 0; number < count_of(kernel); number++) {
+        memset(shared.start, UNWRITTEN, shared.bytes);
         begin_block(*block, kernel.grid, index_of(kernel, number));
         run_block(*block);
     }

@@ -30,6 +30,10 @@ constexpr size_t STACK = 128 << 10;
 // Something that is waited for: it comes when the number is another one.
 typedef uint32_t Turn;
 
+// What threads meet for: all of them for the same.
+enum Meeting : uint32_t { BARRIER, COUNT, ANY_OR_ALL, SHUFFLE, BALLOT, SUM, LARGEST, WARP };
+constexpr uint64_t STACK_END = 0x9ae16a3b2f90404full;
+
 struct Thread {
     jmp_buf at;
     ucontext_t start;
@@ -37,13 +41,17 @@ struct Thread {
     const Turn* awaited;
     Turn since;
     bool is_done;
-    // Copies that nobody has waited for yet.
+    // Copies that nobody has waited for yet, and how many of them were committed.
     std::vector<std::function<void()>> copies;
+    size_t committed;
+    // The lowest word of the stack: whoever needs more than there is writes over it.
+    uint64_t* end_of_stack;
 };
 
 struct Warp {
     Turn turn;
     uint32_t arrived;
+    Meeting meeting;
     // What the lanes brought, this time and the time before: nobody is two behind.
     uint64_t brought[2][LANES];
 };
@@ -65,6 +73,7 @@ struct Block {
     std::vector<std::unique_ptr<Thread>> threads;
     Turn turn;
     uint32_t arrived, alive;
+    Meeting meeting;
     // For how many threads it was true.
     uint32_t truths, counted[2];
     std::vector<Warp> warps;
@@ -116,8 +125,13 @@ inline void add_threads(Block& to, uint32_t count) {
         to.threads.emplace_back(new Thread{});
         Thread& thread = *to.threads.back();
         thread.number = uint32_t(to.threads.size() - 1);
-        void* const stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (stack == MAP_FAILED) abort();
+        void* const stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (stack == MAP_FAILED) {
+            perror("emulated: a stack");
+            abort();
+        }
+        thread.end_of_stack = static_cast<uint64_t*>(stack);
+        *thread.end_of_stack = STACK_END;
         getcontext(&thread.start);
         thread.start.uc_stack.ss_sp = stack;
         thread.start.uc_stack.ss_size = STACK;
@@ -150,9 +164,16 @@ inline void release() {
     block->turn++;
 }
 
+[[noreturn]] inline void fail(const char* what) {
+    fprintf(stderr, "emulated: block %u, %u of %u threads: %s\n", blockIdx.x, blockIdx.y, blockDim.x, what);
+    abort();
+}
+
 // All threads of the block that have not ended; for how many it was true.
-inline uint32_t meet(bool is_true) {
+inline uint32_t meet(Meeting meeting, bool is_true) {
     const Turn turn = block->turn;
+    if (block->arrived > 0 && block->meeting != meeting) fail("threads meet at different barriers");
+    block->meeting = meeting;
     block->truths += is_true;
     if (++block->arrived == block->alive) release();
     else wait_for(block->turn);
@@ -160,9 +181,11 @@ inline uint32_t meet(bool is_true) {
 }
 
 // All lanes of a warp: what each of them brought.
-inline const uint64_t* meet_warp(uint32_t mask, uint64_t brings) {
-    if (mask != 0xffffffffu) abort();
+inline const uint64_t* meet_warp(Meeting meeting, uint32_t mask, uint64_t brings) {
+    if (mask != 0xffffffffu) fail("a part of a warp meets, which is not emulated");
     Warp& warp = block->warps[running->number / LANES];
+    if (warp.arrived > 0 && warp.meeting != meeting) fail("lanes meet for different things");
+    warp.meeting = meeting;
     uint64_t* const brought = warp.brought[warp.turn & 1];
     brought[running->number % LANES] = brings;
     if (++warp.arrived == LANES) {
@@ -183,11 +206,6 @@ inline void over_to_next() {
 
 inline void after_the_one_before() {
     if (block->grid->before == 0) wait_for(block->grid->before);
-}
-
-[[noreturn]] inline void fail(const char* what) {
-    fprintf(stderr, "emulated: block %u, %u of %u threads: %s\n", blockIdx.x, blockIdx.y, blockDim.x, what);
-    abort();
 }
 
 // Runs a block on, until it has ended, pauses, or waits for the kernel before.
@@ -215,6 +233,7 @@ inline void run_block(Block& on) {
             if (is_paused) return;
             if (!thread.is_done) continue;
             if (!thread.copies.empty()) fail("a thread ended with copies under way");
+            if (*thread.end_of_stack != STACK_END) fail("a stack was too small");
             on.alive--;
             if (on.alive > 0 && on.arrived == on.alive) release();
         }

@@ -14,7 +14,7 @@ const VOCABULARY: usize = 700;
 /// Few, so that what a step leaves behind is another's soon.
 const STEPS: usize = 5;
 
-/// Draws steps over rows of their own without a wait, and compares what the last of them says.
+/// Draws one step over rows of its own, then two without a wait between them, and so on, and compares what the last of each says.
 fn drawn_without_waiting(all: &[SamplingParams], has_masks: bool, what: &str) {
     let Some(device) = device() else { return };
     let random = &mut SplitMix64::new(11);
@@ -32,16 +32,18 @@ fn drawn_without_waiting(all: &[SamplingParams], has_masks: bool, what: &str) {
         let uploaded: Vec<_> = rows.iter().map(|rows| Uploaded::new(&device, rows, Lie::default())).collect();
         let stream = device.context().new_stream().expect("a stream");
         let turns = twins.turns(&pairs, &masks);
-        for uploaded in &uploaded {
-            twins.gpu.prepare(&stream, &turns).expect("turns");
-            // SAFETY: the matrices are there until the stream was waited for.
-            #[allow(unsafe_code)]
-            unsafe { twins.gpu.launch(&stream, &uploaded.matrix(&device)) }.expect("a launch");
+        for steps in 1..=STEPS {
+            for uploaded in &uploaded[..steps] {
+                twins.gpu.prepare(&stream, &turns).expect("turns");
+                // SAFETY: the matrices are there until the stream was waited for.
+                #[allow(unsafe_code)]
+                unsafe { twins.gpu.launch(&stream, &uploaded.matrix(&device)) }.expect("a launch");
+            }
+            let drawn = twins.gpu.results(&stream).expect("results");
+            let expected = rows[..steps].iter().map(|rows| twins.expected(&pairs, |i| rows.row(i), &masks));
+            assert_eq!(Some(&drawn), expected.last().as_ref(), "{what}, {dtype:?}, {steps} steps");
+            assert!(drawn.iter().all(Result::is_ok), "{drawn:?}");
         }
-        let drawn = twins.gpu.results(&stream).expect("results");
-        let steps: Vec<_> = rows.iter().map(|rows| twins.expected(&pairs, |i| rows.row(i), &masks)).collect();
-        assert_eq!(Some(&drawn), steps.last(), "{what}, {dtype:?}");
-        assert!(drawn.iter().all(Result::is_ok), "{drawn:?}");
     }
 }
 

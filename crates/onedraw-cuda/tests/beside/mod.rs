@@ -28,13 +28,19 @@ impl Deref for Held {
     }
 }
 
-/// Where there is no driver the test is skipped, and says so, unless `ONEDRAW_CUDA_REQUIRED` is set.
+/// Where there is no driver the test is skipped, and says so, unless `ONEDRAW_CUDA_REQUIRED` names the one that must be there.
 pub fn device() -> Option<Held> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let required = std::env::var("ONEDRAW_CUDA_REQUIRED").ok();
     match Device::new(0) {
-        Ok(device) => Some(Held { device, _alone: alone }),
-        Err(error @ CudaError::NoDriver) if std::env::var_os("ONEDRAW_CUDA_REQUIRED").is_none() => {
+        Ok(device) => {
+            if let Some(name) = required {
+                assert_eq!(device.context().name(), Ok(name));
+            }
+            Some(Held { device, _alone: alone })
+        }
+        Err(error @ CudaError::NoDriver) if required.is_none() => {
             println!("skipped: {error}");
             None
         }
