@@ -104,35 +104,31 @@ T __ldcg(const T* at) {
 }
 
 // Threads take turns: whatever one does between two waits is one thing to the others.
+template <typename T>
+T exchanged(T* at, T other) {
+    const T was = *at;
+    *at = other;
+    return was;
+}
 template <typename T, typename V>
 T atomicAdd(T* at, V more) {
-    const T was = *at;
-    *at = was + T(more);
-    return was;
+    return exchanged(at, T(*at + T(more)));
 }
 template <typename T, typename V>
 T atomicSub(T* at, V less) {
-    const T was = *at;
-    *at = was - T(less);
-    return was;
+    return exchanged(at, T(*at - T(less)));
 }
 template <typename T>
 T atomicOr(T* at, T bits) {
-    const T was = *at;
-    *at = was | bits;
-    return was;
+    return exchanged(at, T(*at | bits));
 }
 template <typename T>
 T atomicMax(T* at, T other) {
-    const T was = *at;
-    *at = max(was, other);
-    return was;
+    return exchanged(at, max(*at, other));
 }
 template <typename T>
 T atomicMin(T* at, T other) {
-    const T was = *at;
-    *at = min(was, other);
-    return was;
+    return exchanged(at, min(*at, other));
 }
 
 inline void __threadfence() {}
