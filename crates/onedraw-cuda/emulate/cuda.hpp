@@ -131,6 +131,11 @@ T atomicMin(T* at, T other) {
     return exchanged(at, min(*at, other));
 }
 
+template <typename T>
+T atomicExch(T* at, T other) {
+    return exchanged(at, other);
+}
+
 inline void __threadfence() {}
 
 // A copy is made when it is waited for, and no sooner.
@@ -231,7 +236,5 @@ inline uint32_t larger_or_nan_bf16(uint32_t a, uint32_t b) {
 }
 
 inline uint4 sixteen_once(const void* at) { return *static_cast<const uint4*>(at); }
-inline void expect(const void*) {}
-inline uint32_t acquired(const uint32_t* at) { return *at; }
 inline void let_the_next_begin() { emulated::over_to_next(); }
 inline void wait_for_the_one_before() { emulated::after_the_one_before(); }

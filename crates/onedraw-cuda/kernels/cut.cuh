@@ -3,9 +3,9 @@
 
 #include "draw.cuh"
 
-template <typename T, bool BARE>
+template <typename T, Rows ROWS>
 template <typename Measure>
-__device__ __forceinline__ uint32_t Draw<T, BARE>::crossed(uint64_t unit, Key last, Measure measure) {
+__device__ __forceinline__ uint32_t Draw<T, ROWS>::crossed(uint64_t unit, Key last, Measure measure) {
     constexpr uint32_t BINS = LISTED, OF_THREAD = BINS / DRAW_THREADS;
     unsigned long long* const sums = reinterpret_cast<unsigned long long*>(keys);
     const uint32_t reached = collect(logit_of(last)), lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -43,8 +43,8 @@ __device__ __forceinline__ uint32_t Draw<T, BARE>::crossed(uint64_t unit, Key la
     return count;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Key Draw<T, BARE>::select(float scale, uint64_t unit, Key last) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Key Draw<T, ROWS>::select(float scale, uint64_t unit, Key last) {
     const Softmax softmax = {x_max, scale};
     const float top = x_max;
     // How far below the best, 128 steps to an octave, from 2^-8 to 2^8.
@@ -93,9 +93,9 @@ __device__ __noinline__ Key Draw<T, BARE>::select(float scale, uint64_t unit, Ke
     return low;
 }
 
-template <typename T, bool BARE>
+template <typename T, Rows ROWS>
 template <typename Holds>
-__device__ __forceinline__ float Draw<T, BARE>::lowest_where(float from, Holds holds) {
+__device__ __forceinline__ float Draw<T, ROWS>::lowest_where(float from, Holds holds) {
     __syncthreads();
     if (threadIdx.x == 0) {
         found_logit = __uint_as_float(0x7f800000u);
@@ -115,8 +115,8 @@ __device__ __forceinline__ float Draw<T, BARE>::lowest_where(float from, Holds h
 
 constexpr double LN_2 = 0.693147180559945309417232121458176568;
 
-template <typename T, bool BARE>
-__device__ __noinline__ Key Draw<T, BARE>::cut_cutoff(const Stage& stage, Key last) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Key Draw<T, ROWS>::cut_cutoff(const Stage& stage, Key last) {
     const Softmax softmax = {x_max, stage.scale};
     const float top = x_max;
     const double factor = stage.inverse;
@@ -138,8 +138,8 @@ __device__ __noinline__ Key Draw<T, BARE>::cut_cutoff(const Stage& stage, Key la
     return last_of(lowest_kept <= top ? lowest_kept : top);
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Key Draw<T, BARE>::cut_sigma(const Stage& stage, Key last) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Key Draw<T, ROWS>::cut_sigma(const Stage& stage, Key last) {
     const double top = double(x_max);
     // The last token of all.
     uint64_t latest = 0;
@@ -180,8 +180,8 @@ __device__ __noinline__ Key Draw<T, BARE>::cut_sigma(const Stage& stage, Key las
     return last_of(lowest_kept <= float(top) ? lowest_kept : float(top));
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Key Draw<T, BARE>::cut_typical(const Stage& stage, Key last) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key last) {
     const Softmax softmax = {x_max, stage.scale};
     const float top = x_max;
     const double factor = stage.inverse;
@@ -237,8 +237,8 @@ __device__ __noinline__ Key Draw<T, BARE>::cut_typical(const Stage& stage, Key l
     return end < last ? end : last;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::cut() {
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::cut() {
 #pragma unroll 1
     for (uint32_t i = 0; i < row.stages; i++) {
         const Stage& stage = row.stage[i];
@@ -258,8 +258,8 @@ __device__ __noinline__ void Draw<T, BARE>::cut() {
     }
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Key Draw<T, BARE>::cut_nucleus(const Stage& stage) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Key Draw<T, ROWS>::cut_nucleus(const Stage& stage) {
     const uint64_t mass = census(last, stage.scale).mass;
     const unsigned __int128 product = (unsigned __int128)stage.share * mass + ((1ull << 53) - 1);
     const uint64_t units = uint64_t(product >> 53);

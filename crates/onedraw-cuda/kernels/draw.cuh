@@ -23,6 +23,12 @@ constexpr float MARGIN = 1.0f / 1024.0f;
 // The sums of f32 powers are within 2^-15 of what they stand for; the rest of the margin is spare.
 constexpr float SUM_ERROR = 1.0f / 16384.0f;
 constexpr uint32_t ALL = 0xffffffffu;
+// Blocks that a row has at most (src/launch.rs).
+constexpr uint32_t MOST_BLOCKS = 14336;
+// The table of edited tokens: entries are linked by their blocks, those of every so many blocks together. A link is a token and the entry that follows.
+constexpr uint32_t HEADS = 2048, LINK_SHIFT = 20, TOKEN_BITS = (1u << LINK_SHIFT) - 1, NONE = 2047;
+static_assert(MOST_BLOCKS * BLOCK <= TOKEN_BITS && TABULATED <= NONE, "a link is a word");
+static_assert(MOST_BLOCKS / 32 * sizeof(uint32_t) <= (LISTED - TABULATED) * sizeof(Key), "bits behind the entries");
 static_assert(CANDIDATES <= DRAW_THREADS && sizeof(Sequence) / 8 <= DRAW_THREADS, "a thread each");
 // Depths below the best logit are sixteenths of an octave, from 2^-8 on.
 constexpr uint32_t DEPTH_LOWEST = (127 - 8) << 4;
@@ -51,22 +57,19 @@ struct Census {
     uint64_t count, mass;
 };
 
-// MIN_P, TOP_K and TOP_P as they stand to each other.
-struct Truncation {
-    // TOP_P, or null.
-    const Stage* nucleus;
-    // What TOP_P sees: the first so many of the order, and no logit that is lower.
-    uint32_t k_before;
-    float bottom_before;
-    // What is left at last, beside TOP_P.
-    uint32_t k;
-    float bottom;
-    // Whether TOP_P needs the exact mass of what it sees: the first pass has no bounds of it.
-    bool is_exact;
+// What rows may have. The less it is, the shorter the code and the more of them are drawn beside each other.
+enum Rows {
+    // No masks and no edits; plain stages, and a token is all that is asked for.
+    BARE,
+    // Masks and edits, of no more tokens than the table holds; the rest as above.
+    EDITED,
+    // The same with edits of any number of tokens, and no table.
+    CROWDED,
+    // Everything.
+    ANY,
 };
 
-// BARE: no row has a mask or an edit, and every one is plain and asks for its token alone.
-template <typename T, bool BARE>
+template <typename T, Rows ROWS>
 struct Draw {
     // Copies of what is asked and of the sequence: to look into device memory takes half a microsecond each time.
     Step asked;
@@ -85,10 +88,6 @@ struct Draw {
     float above, lowest;
     // Whether there are no masks and no edits, or nobody asks after them.
     bool is_bare;
-    // Whether the largest logits of blocks as they came lie where masses would.
-    bool has_raw;
-    // Whether the sums of a raw row were there in time, and all of it is written.
-    bool is_told;
     // The last token that is kept, and the drawn one.
     Key last, drawn;
     // What one thread found out for all.
@@ -102,7 +101,8 @@ struct Draw {
     uint32_t count, others;
     // Where TOP_P is asked after: the mass that it sees, 0 at most as long as that is not known.
     Bounds total;
-    Truncation kept;
+    // What MIN_P leaves: no logit that is lower. Before: where TOP_P comes after it.
+    float bottom, bottom_before;
     // Where the first pass wrote the references of the row's groups, and of how many blocks a group is.
     const float* references;
     uint32_t pitch, group;
@@ -115,9 +115,15 @@ struct Draw {
     float tops[WARPS];
     Key candidates[CANDIDATES];
     float rough_scores[CANDIDATES];
-    Key keys[LISTED];
+    alignas(16) Key keys[LISTED];
     // No more of them are raced than half the list.
     float listed_scores[LISTED / 2];
+    // The table of the tokens that edits may change, and what they make of them.
+    alignas(16) uint32_t heads[ROWS == EDITED || ROWS == ANY ? HEADS : 1];
+    uint32_t links[ROWS == EDITED || ROWS == ANY ? TABULATED : 1];
+    float edited_logits[ROWS == EDITED || ROWS == ANY ? TABULATED : 1];
+    // Without it: a bit for each block that has such a token.
+    uint32_t edited_blocks[ROWS == CROWDED || ROWS == ANY ? MOST_BLOCKS / 32 : 1];
 
     // For each block: its largest logit; what that may gain by noise; its mass, as f32; and memory for a word.
     __device__ __forceinline__ float* highest() const { return memory; }
@@ -129,7 +135,9 @@ struct Draw {
     __device__ __forceinline__ float at(uint32_t token) const {
         if (token >= vocabulary) return negative_infinity();
         const float x = one(logits + token);
-        return BARE || is_bare ? x : Adjustment::adjusted(place, adjustment.touched, token, x);
+        if (ROWS == BARE || is_bare) return x;
+        if (!is_tabulated()) return Adjustment::adjusted(place, adjustment.touched, token, x);
+        return place.allows(token) ? tabulated(token, x) : negative_infinity();
     }
 
     __device__ __forceinline__ bool passes(float x) const { return x >= lowest && x < above; }
@@ -222,12 +230,12 @@ struct Draw {
 
     // ---- over blocks ----
 
-    // Lists the blocks of which `flags` has a bit set, the four of a vector; how many. Few are, most often: whoever has one takes its place by itself.
+    // Lists the blocks of which `flags` has a bit set, the four of a vector; how many. There are no `others` then. Few are, most often: whoever has one takes its place by itself.
     template <typename Flags>
     __device__ __forceinline__ uint32_t collect_fours(Flags flags) {
         uint32_t* const listed = work();
         __syncthreads();
-        if (threadIdx.x == 0) count = 0;
+        if (threadIdx.x == 0) count = others = 0;
         __syncthreads();
 #pragma unroll 1
         for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) {
@@ -313,13 +321,29 @@ struct Draw {
     // Four tokens of the block at a place of the list, as masks and edits leave them.
     __device__ __forceinline__ void adjust(float4& x, uint32_t of, uint32_t listed) const {
         const uint32_t token = of < listed ? work()[of] * BLOCK + 4 * (threadIdx.x & 15) : vocabulary;
-        if (token < vocabulary) adjustment.apply(x, token, place, adjustment.word(token));
+        if (token < vocabulary) settle(x, token);
+    }
+
+    // Four tokens as masks and edits leave them.
+    __device__ __forceinline__ void settle(float4& x, uint32_t token) const {
+        adjustment.apply_masks(x, token);
+        if (!is_tabulated()) {
+            if (edited_blocks[token / BLOCK / 32] >> token / BLOCK % 32 & 1) x = edited_four(x, token);
+            return;
+        }
+        // All lanes of a block go the same way.
+        over_linked(token, [&](uint32_t other, uint32_t entry) {
+            if (other / 4 != token / 4) return;
+            const uint32_t i = other % 4;
+            const float v = edited_logits[entry];
+            x = make_float4(i == 0 ? v : x.x, i == 1 ? v : x.y, i == 2 ? v : x.z, i == 3 ? v : x.w);
+        });
     }
 
     // Goes over the blocks that reach a key: `each(x, is_before)` of four tokens, and which of them come before it.
     template <typename Each>
     __device__ __forceinline__ void before_key(Key key, Each each) {
-        constexpr uint32_t AT_ONCE = BARE ? 8 : 4;
+        constexpr uint32_t AT_ONCE = ROWS == BARE ? 8 : 4;
         // Where logits are equal the lower id comes first: a logit as high as the key's is enough there, and elsewhere it takes the next one.
         const float at_key = logit_of(key), after = logit_of_place(uint32_t(key >> 32) - 1);
         const uint32_t listed = collect(at_key), id = uint32_t(key);
@@ -327,7 +351,7 @@ struct Draw {
 #pragma unroll
             for (uint32_t i = 0; i < AT_ONCE; i++) {
                 const uint32_t of = start + i * HALVES, token = (of < listed ? work()[of] : 0) * BLOCK + 4 * (threadIdx.x & 15);
-                if (!BARE && !is_bare) adjust(x[i], of, listed);
+                if (ROWS != BARE && !is_bare) adjust(x[i], of, listed);
                 const auto is_before = [=](float x, uint32_t token) { return x >= (token < id ? at_key : after); };
                 each(x[i], bool4{is_before(x[i].x, token), is_before(x[i].y, token + 1), is_before(x[i].z, token + 2), is_before(x[i].w, token + 3)});
             }
@@ -358,8 +382,10 @@ struct Draw {
 
     // ---- MIN_P, TOP_K and TOP_P in a race: truncate.cuh ----
 
-    // How the stages of a plain row stand to each other.
-    __device__ __noinline__ Truncation truncation() const;
+    // TOP_P, or null.
+    __device__ __forceinline__ const Stage* nucleus() const { return row.nucleus < STAGES ? &row.stage[row.nucleus] : nullptr; }
+    // Whether TOP_P needs the exact mass of what it sees, since the first pass has no bounds of it: it does not stand first, or these do not hold.
+    __device__ __forceinline__ bool is_unbounded() const { return row.nucleus != 0 || total.most == 0; }
 
     // The winner of the race among what all stages keep.
     __device__ __noinline__ uint32_t truncated();
@@ -392,24 +418,63 @@ struct Draw {
     // Finds the last token that all stages keep; `above` and `lowest` say the rest.
     __device__ __noinline__ void cut();
 
-    // ---- what is reported: report.cuh ----
+    // ---- what is reported: report.cuh, tell.cuh ----
 
+    // Of what is left of a row.
     __device__ __noinline__ void report(uint32_t token);
-    // Back to the row as it came.
-    __device__ __noinline__ void become_raw();
     // Lists the best tokens, sorted: so many at least, or all there are.
     __device__ __noinline__ uint32_t best_listed(uint32_t wanted);
-    // Writes what is said of the listed tokens and of the drawn one, whose place among them is given.
-    __device__ __noinline__ void tell(uint32_t kept_ones, uint32_t at_place, uint32_t rank);
-
+    // Of a row as it came: its best tokens, so many at least, listed before anything is drawn; how many are known.
+    __device__ __forceinline__ uint32_t look(const Step& step, const Task& task, uint32_t wanted);
+    // And what is said of the first of them once a token is drawn and the row's mass is known.
+    __device__ __forceinline__ void tell(const Step& step, uint32_t listed, uint32_t known, bool is_logits, uint32_t token, uint64_t mass);
     __device__ __noinline__ uint32_t tokens_before(Key key);
 
     // ---- edits of single tokens: repair.cuh ----
 
-    // `each(token, x)` for every token that an edit may change and its logit as the row came, a thread each.
+    // Whether the table has room for all tokens that an edit may change, and whether they are there.
+    __device__ __forceinline__ bool fits() const { return row.listed + place.depth <= TABULATED; }
+    __device__ __forceinline__ bool is_tabulated() const { return ROWS == EDITED || (ROWS == ANY && fits()); }
+    // Until blocks are repaired: the entries of the table as the first pass left them.
+    __device__ __forceinline__ float2* entries() { return reinterpret_cast<float2*>(keys); }
+    // And a bit for each block that lost its best token. Such blocks are listed, `others` of them.
+    __device__ __forceinline__ uint32_t* lost() { return reinterpret_cast<uint32_t*>(keys + TABULATED); }
+    // `each(other, entry)` for the entries of the table that may be of a token's block.
     template <typename Each>
-    __device__ __forceinline__ void over_touched(Each each);
-    // What the first pass found of blocks that an edit may change, made good: their largest logits.
+    __device__ __forceinline__ void over_linked(uint32_t token, Each each) const {
+#pragma unroll 1
+        for (uint32_t entry = heads[token / BLOCK % HEADS]; entry != NONE;) {
+            const uint32_t link = links[entry];
+            each(link & TOKEN_BITS, entry);
+            entry = link >> LINK_SHIFT;
+        }
+    }
+    // What edits make of a token: x, if it is not in the table.
+    __device__ __forceinline__ float tabulated(uint32_t token, float x) const {
+        over_linked(token, [&](uint32_t other, uint32_t entry) { x = other == token ? edited_logits[entry] : x; });
+        return x;
+    }
+    // What edits make of four tokens, without a table.
+    __device__ __noinline__ float4 edited_four(float4 x, uint32_t token) const {
+        adjustment.apply(x, token, place, adjustment.word(token));
+        return x;
+    }
+    // Whether a token of the text may be changed already.
+    __device__ __forceinline__ Touched is_touched(uint32_t token) const {
+        if (!is_tabulated() || adjustment.touched == nullptr) return NOBODY_KNOWS;
+        Touched found = IS_NEW;
+        over_linked(token, [&](uint32_t other, uint32_t) { found = other == token ? IS_TOUCHED : found; });
+        return found;
+    }
+    // Links the tokens that a sequence lists, of which a thread has a few, and those of a draft. It needs nothing of the first pass.
+    __device__ __noinline__ void link(uint32_t first, uint32_t second, uint32_t third);
+    // A token's logit is another than the first pass saw: what that does to its block.
+    __device__ __forceinline__ void change(uint32_t token, float x, float edited);
+    // All tokens that the table links.
+    __device__ __noinline__ void change_listed();
+    // All tokens that an edit may change, without a table.
+    __device__ __noinline__ void change_touched();
+    // Looks at the blocks again that lost their best token.
     __device__ __noinline__ void repair();
     // And their masses, in units of what the best weighs.
     __device__ __noinline__ void repair_masses(float scale);
@@ -465,7 +530,7 @@ struct Draw {
         return (x - x_max) * float(row.inverse) - rough_ln((__float_as_uint(luck) & LANE_BITS) == token % BLOCK ? minimum : later);
     }
 
-    // Of few listed tokens, unsorted, with all that come before them: the winner among those that `kept` says.
+    // Of few listed tokens, unsorted, with all that come before them: the winner among those that the stages keep.
     // 0xffffffff if the bounds of the total leave it open.
     __device__ __noinline__ uint32_t race_few(uint32_t listed);
 
@@ -503,6 +568,8 @@ struct Draw {
     __device__ __noinline__ Bounds total_mass(float scale);
     // The same, exact for the blocks that have nearly all of it.
     __device__ __noinline__ Bounds total_opened(float scale);
+    // Adds what the best tokens of four blocks weigh at their depths, those that are heavy or the others.
+    __device__ __forceinline__ void add_best(uint32_t quad, float scale, bool heavy);
     // How far below the best logit the nucleus can reach, from the largest logits of the blocks alone; +inf if they do not say.
     __device__ __noinline__ float reach_of_nucleus();
     // The mass before a token: from the largest logits and the masses of the blocks alone.
@@ -517,7 +584,17 @@ struct Draw {
         __syncthreads();
     }
 
-    // ---- the draw ----
+    // ---- a row from its beginning to its end: row.cuh ----
+
+    // What needs nothing of the first pass, which has waited for the step before: copies of what is asked, and what edits make of tokens.
+    // Whether the form is one for this row.
+    __device__ __forceinline__ bool prepare(const Step& step, const Task& task);
+    // What is wrong with the row, or what it draws. UNFIT: nothing is done yet, since the form is not one for it.
+    __device__ __forceinline__ Result draw(const Step& step);
+    // Draws a row and writes what comes of it; whether the form is one for it.
+    __device__ __forceinline__ bool finish(const Step& step);
+    // The edit that took the last token: the first after which nothing is alive; 0xffffffff if nothing was to begin with.
+    __device__ __noinline__ uint32_t emptied_by() const;
 
     // The largest logit of every block into shared memory, without being waited for; -inf where there is none.
     __device__ __forceinline__ void fetch_peaks(float* to, const float* peaks, uint32_t pitch) const {
@@ -533,93 +610,8 @@ struct Draw {
         for (uint32_t quad = threadIdx.x; 4 * quad < count; quad += DRAW_THREADS) __pipeline_memcpy_async(reinterpret_cast<float4*>(to) + quad, reinterpret_cast<const float4*>(from) + quad, 16);
     }
 
-    // The edit that took the last token: the first after which nothing is alive; 0xffffffff if nothing was to begin with.
-    __device__ __noinline__ uint32_t emptied_by() const {
-#pragma unroll 1
-        for (uint32_t edits = 0; edits <= row.edits; edits++) {
-            bool is_alive = false;
-#pragma unroll 1
-            for (uint32_t token = threadIdx.x; token < vocabulary; token += DRAW_THREADS) is_alive |= place.edited(token, widened(logits[token]), edits) > negative_infinity();
-            if (!__syncthreads_or(is_alive)) return edits - 1;
-        }
-        return 0xffffffffu;
-    }
-
-    // What is wrong with the row, or what it draws.
-    __device__ __forceinline__ Result draw(const Step& step) {
-        const Task task = step.tasks[number];
-        wait_for_the_one_before();
-        // Raw rows are summed meanwhile: that needs the first pass alone.
-        if (!BARE && step.parts) let_the_next_begin();
-        const uint32_t bad_token = __ldcg(step.bad + number), top = __ldcg(step.summits + number * SUMMIT_PITCH);
-        // Under way together with the peaks.
-        const uint64_t* const record = reinterpret_cast<const uint64_t*>(step.sequences + task.slot);
-        const bool copies = threadIdx.x < sizeof(Sequence) / 8;
-        const uint64_t word_of = copies ? record[threadIdx.x] : 0;
-        const uint64_t begin = uint64_t(number) * step.pitch;
-        fetch_peaks(highest(), step.peaks + begin, step.pitch);
-        fetch(lucks(), step.lucks + begin, step.pitch);
-        // A row that is edited and reports of what it was needs both.
-        if (!BARE && !step.is_summed && step.parts) fetch_peaks(masses(), step.peaks + begin, step.pitch);
-        if (step.is_summed) {
-            fetch(masses(), step.sums + begin, step.pitch);
-            fetch(reinterpret_cast<float*>(work()), step.references + begin, (step.pitch + step.group - 1) / step.group);
-        }
-        __pipeline_commit();
-        if (copies) reinterpret_cast<uint64_t*>(&row)[threadIdx.x] = word_of;
-        if (!BARE && threadIdx.x < sizeof(Step) / 8) reinterpret_cast<uint64_t*>(&asked)[threadIdx.x] = reinterpret_cast<const uint64_t*>(&step)[threadIdx.x];
-        if (threadIdx.x < DEPTHS) depths[threadIdx.x] = 0;
-        if (threadIdx.x == 0) {
-            place = {&row, task.mask, task.path, task.depth};
-            slot = task.slot;
-            is_told = false;
-            references = step.references + begin;
-            pitch = step.pitch;
-            group = step.group;
-            total = {};
-            last = key_end();
-            summit = x_max = logit_of_summit(top);
-            above = __uint_as_float(0x7f800000u);
-            lowest = negative_infinity();
-        }
-        __pipeline_wait_prior(0);
-        __syncthreads();
-        if (bad_token != 0xffffffffu) {
-            const float x = widened(logits[bad_token]);
-            return {bad_token, x == x ? INFINITE_LOGIT : NAN_LOGIT};
-        }
-        if (!BARE) {
-            if (threadIdx.x == 0) {
-                adjustment = {task.mask, task.allowed, task.touched};
-                has_raw = !step.is_summed && step.parts && task.mask == nullptr && task.allowed == nullptr;
-                is_bare = task.mask == nullptr && task.allowed == nullptr && task.touched == nullptr;
-            }
-            __syncthreads();
-            if (task.touched != nullptr) {
-                repair();
-                float top = negative_infinity();
-#pragma unroll 1
-                for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) top = fmaxf(top, largest(reinterpret_cast<const float4*>(highest())[quad]));
-                top = largest_of_all(top);
-                if (threadIdx.x == 0) x_max = top;
-                __syncthreads();
-            }
-        }
-        if (!(x_max > negative_infinity())) return {BARE ? 0xffffffffu : emptied_by(), NOTHING_LEFT};
-        if (BARE) return {row.is_greedy ? leader().token : truncated(), DRAWN};
-        // Typical may take the first token away; every other truncation keeps it.
-        if (!row.is_plain || (step.laws != nullptr && !row.is_greedy)) cut();
-        uint32_t token = 0;
-        if (row.is_greedy || step.laws != nullptr) token = leader().token;
-        else if (!step.is_chosen) token = row.is_plain ? truncated() : race(last + 1).token;
-        if (step.laws != nullptr) {
-            write_law(step.laws + uint64_t(number) * vocabulary, row.is_greedy ? key_of(x_max, token) : last);
-            return {token, DRAWN};
-        }
-        if (step.is_chosen) token = step.results[number].token;
-        if (row.logprobs > 0) report(token);
-        return {token, DRAWN};
-    }
+    // Whether logprobs of the row as it came are asked for: `tell` writes them.
+    __device__ __forceinline__ bool is_raw() const { return row.logprobs > 0 && row.logprobs_mode <= RAW_LOGITS; }
 
     // The first token of the order.
     __device__ __noinline__ Finalist leader() {
@@ -644,38 +636,7 @@ struct Draw {
 #include "race.cuh"
 #include "repair.cuh"
 #include "report.cuh"
+#include "row.cuh"
+#include "tell.cuh"
 #include "truncate.cuh"
 #include "verify.cuh"
-
-// A block of threads has one row after the other, where there are more than blocks of threads.
-template <typename T, bool BARE>
-__device__ __forceinline__ void draw_rows(const Step& step) {
-    __shared__ Draw<T, BARE> draw;
-    if (threadIdx.x == 0) {
-        draw.number = blockIdx.x;
-        draw.vocabulary = step.vocabulary;
-        draw.room = (step.pitch + ROUND_UP - 1) / ROUND_UP * ROUND_UP;
-    }
-#pragma unroll 1
-    while (true) {
-        if (threadIdx.x == 0) draw.logits = static_cast<const T*>(step.logits) + int64_t(draw.number) * step.stride;
-        __syncthreads();
-        const Result result = draw.draw(step);
-        const uint32_t number = draw.number;
-        const bool is_raw = !BARE && step.parts > 0 && draw.row.logprobs > 0 && draw.row.logprobs_mode <= RAW_LOGITS;
-        if (is_raw && !draw.is_told) arrive(step, number, result.status == DRAWN);
-        if (BARE) let_the_next_begin();
-        if (threadIdx.x == 0) {
-            step.results[number] = result;
-            // For the next step. Who comes last to a raw row does it there.
-            step.bad[number] = 0xffffffffu;
-            if (!is_raw || draw.is_told) step.summits[number * SUMMIT_PITCH] = step.raw_summits[number * SUMMIT_PITCH] = 0;
-            // A row with logprobs of what is left moves on when these are done.
-            const bool moves_on = BARE || draw.row.logprobs == 0 || draw.row.logprobs_mode <= RAW_LOGITS;
-            if (step.advances && result.status == DRAWN && moves_on) append(draw.row, step.sequences + draw.slot, result.token);
-        }
-        if (BARE || number + gridDim.x >= step.rows) return;
-        __syncthreads();
-        if (threadIdx.x == 0) draw.number = number + gridDim.x;
-    }
-}

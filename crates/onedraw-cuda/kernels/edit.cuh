@@ -22,9 +22,11 @@ struct Place {
         return i < known ? sequence->history[i % sequence->ring] : path[i - known];
     }
 
-    // How often the window has a token: x in the prompt, y in the output.
-    __device__ uint2 count(uint32_t token) const {
-        uint2 seen = sequence->counts[token];
+    // How often the window of the text has a token: x in the prompt, y in the output. It takes a while: who can asks before it is needed.
+    __device__ __forceinline__ uint2 counted(uint32_t token) const { return sequence->counts != nullptr ? sequence->counts[token] : make_uint2(0, 0); }
+
+    // The same of the window that ends with the draft.
+    __device__ uint2 count(uint32_t token, uint2 seen) const {
         const uint32_t known = sequence->prompt + sequence->position, window = sequence->window;
 #pragma unroll 1
         for (uint32_t i = 0; i < depth; i++) {
@@ -73,8 +75,8 @@ struct Place {
         return low < sequence->biases && sequence->bias_ids[low] == token ? saturated(x + sequence->bias_values[low]) : x;
     }
 
-    __device__ float penalised(uint32_t token, float x) const {
-        const uint2 seen = count(token);
+    __device__ float penalised(uint32_t token, float x, uint2 counted) const {
+        const uint2 seen = count(token, counted);
         if (seen.x + seen.y == 0) return x;
         x = saturated(x > 0.0f ? x / sequence->repetition : x * sequence->repetition);
         const uint32_t often = seen.y + (sequence->counts_prompt ? seen.x : 0);
@@ -87,15 +89,15 @@ struct Place {
         return (sequence->allowed == nullptr || has_bit(sequence->allowed, token)) && (mask == nullptr || has_bit(mask, token));
     }
 
-    // A logit after the first `edits` edits.
-    __device__ __forceinline__ float edited(uint32_t token, float x, uint32_t edits) const {
+    // A logit after the first `edits` edits, of a token that is `counted`.
+    __device__ __forceinline__ float edited(uint32_t token, float x, uint32_t edits, uint2 counted) const {
 #pragma unroll 1
         for (uint32_t i = 0; i < edits && x > negative_infinity(); i++) {
             switch (sequence->edit[i]) {
                 case BAD_WORDS: x = ends_bad_word(token) ? negative_infinity() : x; break;
                 case MIN_TOKENS: x = sequence->position + depth < sequence->min_tokens && is_end(token) ? negative_infinity() : x; break;
                 case LOGIT_BIAS: x = biased(token, x); break;
-                case PENALTIES: x = penalised(token, x); break;
+                case PENALTIES: x = penalised(token, x, counted); break;
                 case ALLOWED: x = allows(token) ? x : negative_infinity(); break;
             }
         }
@@ -134,14 +136,14 @@ struct Adjustment {
     __device__ __forceinline__ uint32_t word(uint32_t token) const { return touched != nullptr ? touched[token / 32] : 0; }
 
     // One token that an edit may change, as the masks and the edits leave it. Everything by value: an address would put it into local memory.
-    __device__ __noinline__ static float edited(Place place, uint32_t token, float x) {
-        return place.allows(token) ? place.edited(token, x, place.sequence->edits) : negative_infinity();
+    __device__ __noinline__ static float edited(Place place, uint32_t token, float x, uint2 counted) {
+        return place.allows(token) ? place.edited(token, x, place.sequence->edits, counted) : negative_infinity();
     }
 
     // One token, whichever.
     __device__ __noinline__ static float adjusted(Place place, const uint32_t* touched, uint32_t token, float x) {
         const bool is_touched = touched != nullptr && (place.touched(touched[token / 32], token & ~3u) >> token % 4 & 1);
-        return is_touched ? edited(place, token, x) : place.allows(token) ? x : negative_infinity();
+        return is_touched ? edited(place, token, x, place.counted(token)) : place.allows(token) ? x : negative_infinity();
     }
 
     // Four of them, with the word of their bits. One place in the code, whichever token it is.
@@ -151,7 +153,7 @@ struct Adjustment {
 #pragma unroll 1
         for (uint32_t which = place.touched(word, token); which != 0; which &= which - 1) {
             const uint32_t i = __ffs(which) - 1;
-            const float v = edited(place, token + i, i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w);
+            const float v = edited(place, token + i, i == 0 ? x.x : i == 1 ? x.y : i == 2 ? x.z : x.w, place.counted(token + i));
             x = make_float4(i == 0 ? v : x.x, i == 1 ? v : x.y, i == 2 ? v : x.z, i == 3 ? v : x.w);
         }
     }

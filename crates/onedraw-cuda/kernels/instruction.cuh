@@ -45,16 +45,6 @@ __device__ __forceinline__ uint4 sixteen_once(const void* at) {
     return x;
 }
 
-// To be read soon.
-__device__ __forceinline__ void expect(const void* at) { asm volatile("prefetch.global.L1 [%0];" ::"l"(at)); }
-
-// What follows is read after this.
-__device__ __forceinline__ uint32_t acquired(const uint32_t* at) {
-    uint32_t x;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
-    return x;
-}
-
 // The next kernel of the stream may begin with what it does not need this one for.
 __device__ __forceinline__ void let_the_next_begin() {
 #if __CUDA_ARCH__ >= 900

@@ -3,8 +3,8 @@
 
 #include "draw.cuh"
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::depth_with(uint32_t enough) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::depth_with(uint32_t enough) {
     // Every warp finds it out by itself, eight depths a lane.
     const uint32_t lane = threadIdx.x & 31;
     const uint4 near = reinterpret_cast<const uint4*>(depths)[2 * lane], far = reinterpret_cast<const uint4*>(depths)[2 * lane + 1];
@@ -28,8 +28,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::depth_with(uint32_t enough) {
     return holders == 0 ? DEPTHS - 1 : __shfl_sync(ALL, depth, __ffs(holders) - 1);
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::depth_of(uint32_t k) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::depth_of(uint32_t k) {
     // Of four blocks the best one is as good as all where k are few of the blocks: most are not among the first at all.
     const bool is_few = k <= pitch / 16;
     const auto add = [&](float x) {
@@ -48,20 +48,18 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::depth_of(uint32_t k) {
     return depth_with(k);
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::gather(float distance) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::gather(float distance) {
     constexpr uint32_t AT_ONCE = 2;
     const float top = x_max;
     // A distance may be too large for a number, and is less than an infinite one all the same.
     const auto is_near = [=](float x) { return (x > negative_infinity()) & (fminf(top - x, 3.402823466e+38f) < distance); };
     const uint32_t reached = collect_where(highest(), is_near);
-    if (threadIdx.x == 0) others = 0;
-    __syncthreads();
     over_fours<AT_ONCE>(reached, [&](float4 (&x)[AT_ONCE], uint32_t start) {
         uint32_t hits = 0;
 #pragma unroll
         for (uint32_t i = 0; i < AT_ONCE; i++) {
-            if (!BARE && !is_bare) adjust(x[i], start + i * HALVES, reached);
+            if (ROWS != BARE && !is_bare) adjust(x[i], start + i * HALVES, reached);
             hits |= (uint32_t(is_near(x[i].x)) | uint32_t(is_near(x[i].y)) << 1 | uint32_t(is_near(x[i].z)) << 2 | uint32_t(is_near(x[i].w)) << 3) << 4 * i;
         }
         if (hits == 0) return;
@@ -82,12 +80,12 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::gather(float distance) {
     return others;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::race_few(uint32_t listed) {
     // Eight threads a key, four, two or one.
     const uint32_t shift = listed <= DRAW_THREADS / 8 ? 3 : listed <= DRAW_THREADS / 4 ? 2 : listed <= DRAW_THREADS / 2 ? 1 : 0, each = 1u << shift;
     const uint32_t lane = threadIdx.x & 31, i = threadIdx.x >> shift, part = threadIdx.x & (each - 1);
-    const Stage* const nucleus = kept.nucleus;
+    const Stage* const nucleus = this->nucleus();
     uint64_t* const weights = keys + LISTED / 2;
     const Key own = i < listed ? keys[i] : ~0ull;
     const float x = i < listed ? logit_of(own) : negative_infinity();
@@ -110,7 +108,7 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed) {
         rank += __shfl_xor_sync(ALL, rank, offset);
         mass += __shfl_xor_sync(ALL, mass, offset);
     }
-    bool is_kept = i < listed && rank < kept.k_before && x >= kept.bottom_before;
+    bool is_kept = i < listed && rank < row.k_before && x >= bottom_before;
     // What the whole weighs, unless it is known: each token once.
     uint64_t least = total.least, most = total.most;
     const bool is_counted = nucleus != nullptr && most == 0;
@@ -129,7 +127,7 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed) {
         for (uint32_t w = 0; w < WARPS; w++) most += parts[w].mass;
         least = most;
     }
-    is_kept = is_kept && rank < kept.k && x >= kept.bottom && (nucleus == nullptr || is_below(mass, nucleus->share, most));
+    is_kept = is_kept && rank < row.k && x >= bottom && (nucleus == nullptr || is_below(mass, nucleus->share, most));
     const bool is_open = is_kept && nucleus != nullptr && least != most && !is_below(mass, nucleus->share, least);
     score = is_kept ? score : negative_infinity();
     const float high = largest_of_warp(score);
@@ -147,8 +145,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::race_few(uint32_t listed) {
     return best(threadIdx.x < count ? scored(close[threadIdx.x]) : nobody()).token;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::list(uint32_t k) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::list(uint32_t k) {
     clear_depths();
     const uint32_t listed = gather(depth_ends(depth_of(k)));
     if (listed > LISTED) return 0;
@@ -156,8 +154,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::list(uint32_t k) {
     return listed;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::sort(uint32_t listed) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::sort(uint32_t listed) {
     if (listed <= DRAW_THREADS / 4) {
         // Four threads a key count who is before it.
         const uint32_t i = threadIdx.x / 4;
@@ -204,8 +202,8 @@ __device__ __noinline__ void Draw<T, BARE>::sort(uint32_t listed) {
     }
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::passing(uint32_t listed) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::passing(uint32_t listed) {
     uint32_t kept = 0;
 #pragma unroll 1
     for (uint32_t start = 0; start < listed; start += DRAW_THREADS) {
@@ -215,8 +213,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::passing(uint32_t listed) {
     return kept;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::top_p(const Stage& stage, uint32_t listed, uint64_t total) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::top_p(const Stage& stage, uint32_t listed, uint64_t total) {
     const Softmax softmax = {x_max, stage.scale};
     const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     __syncthreads();
@@ -258,8 +256,8 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::top_p(const Stage& stage, uint32
     return kept;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Finalist Draw<T, BARE>::race_listed(uint32_t listed) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Finalist Draw<T, ROWS>::race_listed(uint32_t listed) {
     __syncthreads();
     if (threadIdx.x == 0) {
         lead = order_of(negative_infinity());

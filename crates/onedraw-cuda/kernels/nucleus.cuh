@@ -3,12 +3,30 @@
 
 #include "draw.cuh"
 
-template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::total_mass(float scale) {
+// By depth what the best tokens of blocks weigh, for `reach_of_nucleus`: in units of 2^-17 of the best token's weight, rounded down. No more than 2^14 blocks fill 32 bits.
+// Light ones are hardly ever needed, and would all wait for a few words.
+constexpr uint32_t HEAVY = 64;
+
+template <typename T, Rows ROWS>
+__device__ __forceinline__ void Draw<T, ROWS>::add_best(uint32_t quad, float scale, bool heavy) {
+    const float4 tallest = reinterpret_cast<const float4*>(highest())[quad];
+    const float top = x_max;
+    const auto add = [&](float x) {
+        const uint32_t amount = uint32_t(power_of((x - top) * scale) * (0x1p17f * (1.0f - SUM_ERROR)));
+        if (amount > 0 && (amount >= HEAVY) == heavy) atomicAdd(&depths[depth(x)], amount);
+    };
+    add(tallest.x);
+    add(tallest.y);
+    add(tallest.z);
+    add(tallest.w);
+}
+
+template <typename T, Rows ROWS>
+__device__ __noinline__ Bounds Draw<T, ROWS>::total_mass(float scale) {
     // A power of two.
     const uint32_t shift = __ffs(group) - 1, quads = room / 4, blocks = pitch;
     const float top = x_max;
-    const bool has_edits = !BARE && adjustment.touched != nullptr;
+    const bool has_edits = ROWS != BARE && adjustment.touched != nullptr;
     float* const known = reinterpret_cast<float*>(work());
     if (has_edits) {
         // The memory has been used since.
@@ -18,25 +36,13 @@ __device__ __noinline__ Bounds Draw<T, BARE>::total_mass(float scale) {
         __pipeline_wait_prior(0);
         __syncthreads();
     }
-    // By depth what the best tokens of blocks weigh, for `reach_of_nucleus`: in units of 2^-17 of the best token's weight, rounded down. No more than 2^14 blocks fill 32 bits.
-    const auto add = [&](float x) {
-        const uint32_t amount = uint32_t(power_of((x - top) * scale) * (0x1p17f * (1.0f - SUM_ERROR)));
-        if (amount > 0) atomicAdd(&depths[depth(x)], amount);
-    };
-    const auto add_best = [&](uint32_t quad) {
-        const float4 tallest = reinterpret_cast<const float4*>(highest())[quad];
-        add(tallest.x);
-        add(tallest.y);
-        add(tallest.z);
-        add(tallest.w);
-    };
     float mass = 0.0f;
     bool is_lost = false;
 #pragma unroll 1
     for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
         float4 sum = {};
         const uint32_t block = 4 * quad;
-        add_best(quad);
+        add_best(quad, scale, true);
         if (block < blocks) {
             sum = reinterpret_cast<const float4*>(masses())[quad];
             // A group is two blocks, or a multiple of four.
@@ -62,14 +68,21 @@ __device__ __noinline__ Bounds Draw<T, BARE>::total_mass(float scale) {
     return around(amount(units(mass)));
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ float Draw<T, BARE>::reach_of_nucleus() {
-    const float share = float(kept.nucleus->share) * 0x1p-53f, wanted = share * float(total.most) * (1.0f + SUM_ERROR) * 0x1p-26f + 1.0f;
-    return wanted < 0x1p31f ? depth_ends(depth_with(uint32_t(wanted) + 1)) : __uint_as_float(0x7f800000u);
+template <typename T, Rows ROWS>
+__device__ __noinline__ float Draw<T, ROWS>::reach_of_nucleus() {
+    const float share = float(nucleus()->share) * 0x1p-53f, wanted = share * float(total.most) * (1.0f + SUM_ERROR) * 0x1p-26f + 1.0f;
+    if (!(wanted < 0x1p31f)) return __uint_as_float(0x7f800000u);
+    const uint32_t enough = uint32_t(wanted) + 1, reached = depth_with(enough);
+    if (reached < DEPTHS - 1) return depth_ends(reached);
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) add_best(quad, nucleus()->scale, false);
+    __syncthreads();
+    return depth_ends(depth_with(enough));
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::mass_before(Key key, float scale) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Bounds Draw<T, ROWS>::mass_before(Key key, float scale) {
     // So much does not fit the sums below: many tokens are nearly as good as the best.
     if (total.most >> 57 != 0) return {0, total.most};
     const uint32_t quads = room / 4;
@@ -97,8 +110,8 @@ __device__ __noinline__ Bounds Draw<T, BARE>::mass_before(Key key, float scale) 
     return {low > floors ? low - floors : 0, uint64_t(sums.y) << 26};
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::mass_opened(Key key, float scale) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Bounds Draw<T, ROWS>::mass_opened(Key key, float scale) {
     const float top = x_max;
     float mass = 0.0f;
     before_key(key, [&](float4 x, bool4 is_before) {
@@ -108,8 +121,8 @@ __device__ __noinline__ Bounds Draw<T, BARE>::mass_opened(Key key, float scale) 
     return around(amount(units(mass)));
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Bounds Draw<T, BARE>::total_opened(float scale) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Bounds Draw<T, ROWS>::total_opened(float scale) {
     const Softmax softmax = {x_max, scale};
     const float least = float(total.least) * (1.0f / float(UNIT)) * 0x1p-12f;
     const uint32_t quads = room / 4;
@@ -126,24 +139,24 @@ __device__ __noinline__ Bounds Draw<T, BARE>::total_opened(float scale) {
     return {exactly + others.least, exactly + others.most};
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ bool Draw<T, BARE>::is_in_nucleus(Key key) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ bool Draw<T, ROWS>::is_in_nucleus(Key key) {
     if (total.least != total.most) {
-        const Bounds rough = mass_before(key, kept.nucleus->scale);
-        if (is_below(rough.most, kept.nucleus->share, total.least)) return true;
-        if (!is_below(rough.least, kept.nucleus->share, total.most)) return false;
-        const Bounds finer = mass_opened(key, kept.nucleus->scale);
-        if (is_below(finer.most, kept.nucleus->share, total.least)) return true;
-        if (!is_below(finer.least, kept.nucleus->share, total.most)) return false;
-        set_total(total_opened(kept.nucleus->scale));
+        const Bounds rough = mass_before(key, nucleus()->scale);
+        if (is_below(rough.most, nucleus()->share, total.least)) return true;
+        if (!is_below(rough.least, nucleus()->share, total.most)) return false;
+        const Bounds finer = mass_opened(key, nucleus()->scale);
+        if (is_below(finer.most, nucleus()->share, total.least)) return true;
+        if (!is_below(finer.least, nucleus()->share, total.most)) return false;
+        set_total(total_opened(nucleus()->scale));
     }
-    const uint64_t exactly = census(key - 1, kept.nucleus->scale).mass;
-    if (is_below(exactly, kept.nucleus->share, total.least)) return true;
-    if (!is_below(exactly, kept.nucleus->share, total.most)) return false;
+    const uint64_t exactly = census(key - 1, nucleus()->scale).mass;
+    if (is_below(exactly, nucleus()->share, total.least)) return true;
+    if (!is_below(exactly, nucleus()->share, total.most)) return false;
     const float bottom = lowest;
     set_lowest(negative_infinity());
-    const uint64_t mass = census(key_end(), kept.nucleus->scale).mass;
+    const uint64_t mass = census(key_end(), nucleus()->scale).mass;
     set_lowest(bottom);
     set_total({mass, mass});
-    return is_below(exactly, kept.nucleus->share, mass);
+    return is_below(exactly, nucleus()->share, mass);
 }

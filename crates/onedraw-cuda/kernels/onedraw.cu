@@ -1,28 +1,35 @@
 // The kernels by name. Those of a step have a `Step` as their argument:
-// - skyline_<type>_<steps>; _summed_<steps> where a row has a mask or a sequence TOP_P; _any for rows that are not aligned.
-// - draw_<type>; _bare where no row has masks, edits or other stages than MIN_P, TOP_K and TOP_P, and only tokens are asked for.
-// - weigh_<type> where raw logprobs are asked for; _any for rows that are not aligned.
+// - skyline_<type>_<steps>; _summed_<steps> where a row has a mask or a sequence TOP_P; with _edited before it where a sequence has edits; _any for rows that are not aligned.
+// - draw_<type>; _bare where no row has masks, edits or other stages than MIN_P, TOP_K and TOP_P, and nothing is reported of what is left; _edited with masks and edits.
+// - weigh_<type> and tell_<type> where raw logprobs are asked for; weigh_<type>_any for rows that are not aligned.
 // - report_<type> where logprobs of what is left are asked for, judge for drafts, append.
 // ask_<type> has an `Ask`.
 #include "draw.cuh"
 #include "question.cuh"
 #include "skyline.cuh"
 
-#define SKYLINE(NAME, TYPE, STEPS, ALIGNED, ASKED, BLOCKS)                                                           \
+#define SKYLINE(NAME, TYPE, STEPS, ALIGNED, ASKED, EDITS, BLOCKS)                                                    \
     extern "C" __global__ void __launch_bounds__(SKYLINE_THREADS, BLOCKS) NAME(const __grid_constant__ Step step) {  \
-        skyline<TYPE, STEPS, ALIGNED, ASKED>(step);                                                                  \
+        skyline<TYPE, STEPS, ALIGNED, ASKED, EDITS>(step);                                                           \
     }
 
 // A draw has so many registers that a block of threads of `weigh` fits beside it: 104 * 512 + 48 * 256 are all that a multiprocessor has.
 #define OF_TYPE(NAME, TYPE)                                                                                          \
-    SKYLINE(skyline_##NAME##_1, TYPE, 1, true, MAXIMA, 8)                                                            \
-    SKYLINE(skyline_##NAME##_2, TYPE, 2, true, MAXIMA, 8)                                                            \
-    SKYLINE(skyline_##NAME##_4, TYPE, 4, true, MAXIMA, 6)                                                            \
-    SKYLINE(skyline_##NAME##_8, TYPE, 8, true, MAXIMA, 4)                                                            \
-    SKYLINE(skyline_##NAME##_summed_1, TYPE, 1, true, MASKS_AND_SUMS, 6)                                             \
-    SKYLINE(skyline_##NAME##_summed_4, TYPE, 4, true, MASKS_AND_SUMS, 5)                                             \
-    SKYLINE(skyline_##NAME##_summed_8, TYPE, 8, true, MASKS_AND_SUMS, 3)                                             \
-    SKYLINE(skyline_##NAME##_any, TYPE, 2, false, MASKS_AND_SUMS, 2)                                                 \
+    SKYLINE(skyline_##NAME##_1, TYPE, 1, true, MAXIMA, false, 8)                                                     \
+    SKYLINE(skyline_##NAME##_2, TYPE, 2, true, MAXIMA, false, 8)                                                     \
+    SKYLINE(skyline_##NAME##_4, TYPE, 4, true, MAXIMA, false, 6)                                                     \
+    SKYLINE(skyline_##NAME##_8, TYPE, 8, true, MAXIMA, false, 4)                                                     \
+    SKYLINE(skyline_##NAME##_summed_1, TYPE, 1, true, MASKS_AND_SUMS, false, 6)                                      \
+    SKYLINE(skyline_##NAME##_summed_4, TYPE, 4, true, MASKS_AND_SUMS, false, 5)                                      \
+    SKYLINE(skyline_##NAME##_summed_8, TYPE, 8, true, MASKS_AND_SUMS, false, 3)                                      \
+    SKYLINE(skyline_##NAME##_edited_1, TYPE, 1, true, MAXIMA, true, 4)                                               \
+    SKYLINE(skyline_##NAME##_edited_2, TYPE, 2, true, MAXIMA, true, 4)                                               \
+    SKYLINE(skyline_##NAME##_edited_4, TYPE, 4, true, MAXIMA, true, 4)                                               \
+    SKYLINE(skyline_##NAME##_edited_8, TYPE, 8, true, MAXIMA, true, 3)                                               \
+    SKYLINE(skyline_##NAME##_edited_summed_1, TYPE, 1, true, MASKS_AND_SUMS, true, 4)                                \
+    SKYLINE(skyline_##NAME##_edited_summed_4, TYPE, 4, true, MASKS_AND_SUMS, true, 4)                                \
+    SKYLINE(skyline_##NAME##_edited_summed_8, TYPE, 8, true, MASKS_AND_SUMS, true, 3)                                \
+    SKYLINE(skyline_##NAME##_any, TYPE, 2, false, MASKS_AND_SUMS, true, 2)                                           \
     extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 5) weigh_##NAME(const __grid_constant__ Step step) { \
         weigh_rows<TYPE, true>(step);                                                                                \
     }                                                                                                                \
@@ -30,10 +37,16 @@
         weigh_rows<TYPE, false>(step);                                                                               \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_bare(const __grid_constant__ Step step) { \
-        draw_rows<TYPE, true>(step);                                                                                 \
+        draw_rows<TYPE, BARE>(step);                                                                                 \
     }                                                                                                                \
-    extern "C" __global__ void __maxnreg__(104) draw_##NAME(const __grid_constant__ Step step) {                     \
-        draw_rows<TYPE, false>(step);                                                                                \
+    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_edited(const __grid_constant__ Step step) { \
+        draw_edited<TYPE>(step);                                                                                     \
+    }                                                                                                                \
+    extern "C" __global__ void __maxnreg__(112) draw_##NAME(const __grid_constant__ Step step) {                     \
+        draw_rows<TYPE, ANY>(step);                                                                                  \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) tell_##NAME(const __grid_constant__ Step step) {   \
+        tell_rows<TYPE>(step);                                                                                       \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 3) report_##NAME(const __grid_constant__ Step step) { \
         sum_report<TYPE>(step);                                                                                      \

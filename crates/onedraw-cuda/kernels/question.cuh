@@ -104,9 +104,10 @@ __device__ __noinline__ double luck_of(Noise noise, uint32_t token) {
 // How many edits it takes until a token is gone: 0 if it never was there, one more than there are if it stays.
 __device__ __noinline__ uint32_t edits_survived(Place place, uint32_t token, float x) {
     const uint32_t edits = place.sequence->edits;
+    const uint2 counted = place.counted(token);
     uint32_t count = 0;
 #pragma unroll 1
-    while (count <= edits && place.edited(token, x, count) > negative_infinity()) count++;
+    while (count <= edits && place.edited(token, x, count, counted) > negative_infinity()) count++;
     return count;
 }
 

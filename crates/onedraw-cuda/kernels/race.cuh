@@ -3,8 +3,8 @@
 
 #include "draw.cuh"
 
-template <typename T, bool BARE>
-__device__ __noinline__ Finalist Draw<T, BARE>::scored(Key key) const {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Finalist Draw<T, ROWS>::scored(Key key) const {
     const uint32_t token = uint32_t(key), block = token / BLOCK;
     const float x = logit_of(key);
     uint32_t bits[3];
@@ -18,18 +18,17 @@ __device__ __noinline__ Finalist Draw<T, BARE>::scored(Key key) const {
     return {(double(x) - double(x_max)) * row.inverse - ln(time), token, x};
 }
 
-template <typename T, bool BARE>
-__device__ __forceinline__ void Draw<T, BARE>::open(uint32_t block) {
+template <typename T, Rows ROWS>
+__device__ __forceinline__ void Draw<T, ROWS>::open(uint32_t block) {
     const uint32_t lane = threadIdx.x & 31, tokens = vocabulary, token = block * BLOCK + 4 * (lane & 15);
     const T* const row_logits = logits;
     const bool is_there = block < room;
     float4 x = four_at(row_logits, is_there ? token : tokens, tokens);
-    const bool has_edits = !BARE && !is_bare && is_there && token < tokens;
-    const uint32_t touched = has_edits ? adjustment.word(token) : 0;
+    const bool has_edits = ROWS != BARE && !is_bare && is_there && token < tokens;
     const uint4 bits = words(noise(), TOKEN, token / 4);
     const float luck = is_there ? lucks()[block] : 0.0f, top = x_max, factor = float(row.inverse), bottom = lowest, ceiling = above;
     const uint32_t first = __float_as_uint(luck) & LANE_BITS, id_before = uint32_t(before), place_before = uint32_t(before >> 32);
-    if (has_edits) adjustment.apply(x, token, place, touched);
+    if (has_edits) settle(x, token);
     const float minimum = power_of(luck * -1.44269504f);
     // Without a branch: all four are under way together.
     const auto score = [&](float x, uint32_t i, uint32_t bits) {
@@ -62,8 +61,8 @@ __device__ __forceinline__ void Draw<T, BARE>::open(uint32_t block) {
     keep(s3, x.w, 3);
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Finalist Draw<T, ROWS>::race(Key end) {
     const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = room, quads = all / 4;
     const float reach = fmaxf(logit_of(end), lowest), top = x_max, factor = float(row.inverse);
     float* const bounds = reinterpret_cast<float*>(work());
@@ -143,8 +142,8 @@ __device__ __noinline__ Finalist Draw<T, BARE>::race(Key end) {
     return decided();
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ Finalist Draw<T, BARE>::decided() {
+template <typename T, Rows ROWS>
+__device__ __noinline__ Finalist Draw<T, ROWS>::decided() {
     const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const uint32_t found = count;
     if (found <= 32) {

@@ -27,6 +27,8 @@ constexpr uint32_t STAGES = 8;
 enum EditKind : uint32_t { BAD_WORDS = 1, MIN_TOKENS = 2, LOGIT_BIAS = 3, PENALTIES = 4, ALLOWED = 5 };
 
 constexpr uint32_t EDITS = 12;
+// Tokens that an edit may change, as many as a sequence lists.
+constexpr uint32_t TABULATED = 1536;
 
 enum LogprobsMode : uint32_t { RAW_LOGPROBS = 0, RAW_LOGITS = 1, PROCESSED_LOGPROBS = 2, PROCESSED_LOGITS = 3 };
 
@@ -35,6 +37,9 @@ struct Sequence {
     // 32 tokens a word, lowest bit first, and four blocks of tokens at least: the tokens that the list allows, null: all; those that an edit may change, null: none.
     const uint32_t* allowed;
     uint32_t* touched;
+    // Those that an edit may change once more, one after the other: `listed` of them, of which the first TABULATED are here.
+    uint32_t* list;
+    uint32_t listed, reserved;
     // The scale that the sums of blocks are taken at: that of TOP_P, where it is the first stage of a plain row; 0: none.
     float sum_scale;
     // Entries to report, the drawn token among them; 0: none.
@@ -52,6 +57,8 @@ struct Sequence {
     uint32_t stages;
     // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and nothing is reported of what they leave.
     uint32_t is_plain;
+    // Of such: the places of MIN_P and TOP_P, STAGES where there is none; the first so many of the order that TOP_P sees, and that are left at last.
+    uint32_t minimum, nucleus, k_before, k;
     Stage stage[STAGES];
 
     uint32_t edits;
@@ -77,7 +84,7 @@ struct Sequence {
     const uint32_t* bad_words;
 };
 
-static_assert(sizeof(Stage) == 40 && sizeof(Sequence) == 536, "src/record.rs");
+static_assert(sizeof(Stage) == 40 && sizeof(Sequence) == 568, "src/record.rs");
 
 // One row of a step.
 struct Task {
@@ -87,12 +94,13 @@ struct Task {
     const uint32_t* path;
     uint32_t slot, depth;
     // The sequence's, here too: to find it there would take a read more. Of `is_raw`: whether raw logprobs are asked for.
-    const uint32_t *touched, *allowed;
+    const uint32_t *touched, *allowed, *list;
     float sum_scale;
     uint32_t is_raw;
 };
 
-enum Status : uint32_t { DRAWN = 0, NAN_LOGIT = 1, INFINITE_LOGIT = 2, NOTHING_LEFT = 3 };
+// The last one is between functions alone.
+enum Status : uint32_t { DRAWN = 0, NAN_LOGIT = 1, INFINITE_LOGIT = 2, NOTHING_LEFT = 3, UNFIT = 4 };
 
 struct Result {
     // Of a bad logit its id; where nothing is left the edit that took the last token, or 0xffffffff.
@@ -115,12 +123,6 @@ struct Report {
     // Parts that have been summed.
     uint32_t arrived;
     uint32_t reserved;
-};
-
-// The mass of a row as it came, and who has been there: twice the number of blocks of threads, and one more if there is a token.
-struct Weight {
-    uint64_t mass;
-    uint32_t arrived, reserved;
 };
 
 struct Entry {
@@ -181,8 +183,8 @@ struct Step {
     float* raw_tops;
     // For each row the largest of either, as `summit_of` has it; 0 between steps. A row begins at every SUMMIT_PITCH.
     uint32_t *summits, *raw_summits;
-    // For each row that reports raw logprobs, what is known of it; 0 between steps.
-    Weight* weights;
+    // For each row that reports raw logprobs, its mass as it came; 0 between steps.
+    uint64_t* weights;
     // For each row the lowest bad id, or 0xffffffff.
     uint32_t* bad;
     Result* results;
@@ -195,6 +197,11 @@ struct Step {
     uint32_t is_chosen;
     // Parts that raw rows are summed in, beside the draw; 0: no row is.
     uint32_t parts;
+    // For each row, the tokens that its sequence lists and those of its draft: x the logit as it came, y what edits make of it. A row begins at every TABULATED.
+    float2* edited;
+    // Blocks of threads of each row in the first pass that find these, after those with the dice; 0: no row has edits.
+    uint32_t editors;
+    uint32_t reserved;
 };
 
-static_assert(sizeof(Task) == 48 && sizeof(Step) == 184, "src/record.rs");
+static_assert(sizeof(Task) == 56 && sizeof(Step) == 200, "src/record.rs");

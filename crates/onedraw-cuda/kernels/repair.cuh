@@ -9,15 +9,47 @@ __device__ __forceinline__ float raise(float* number, float to) {
     return __uint_as_float(atomicMin(reinterpret_cast<uint32_t*>(number), __float_as_uint(to)));
 }
 
-template <typename T, bool BARE>
-template <typename Each>
-__device__ __forceinline__ void Draw<T, BARE>::over_touched(Each each) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::link(uint32_t first, uint32_t second, uint32_t third) {
+    const uint32_t list[EDITED_EACH] = {first, second, third};
+    const uint32_t listed = row.listed, all = listed + place.depth;
+#pragma unroll
+    for (uint32_t i = 0; i < EDITED_EACH; i++) {
+        const uint32_t entry = threadIdx.x + i * DRAW_THREADS;
+        if (entry >= all) break;
+        const uint32_t token = entry < listed ? list[i] : place.path[entry - listed];
+        // Nobody looks at the rows after a guess that is no token.
+        links[entry] = token < vocabulary ? token | atomicExch(&heads[token / BLOCK % HEADS], entry) << LINK_SHIFT : ALL;
+    }
+}
+
+template <typename T, Rows ROWS>
+__device__ __forceinline__ void Draw<T, ROWS>::change(uint32_t token, float x, float edited) {
+    const uint32_t block = token / BLOCK, bit = 1u << block % 32;
+    // A block that was raised above its best has no need of it.
+    if (x >= raise(highest() + block, edited) && !(atomicOr(lost() + block / 32, bit) & bit)) work()[atomicAdd(&others, 1)] = block;
+}
+
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::change_listed() {
+    const uint32_t all = row.listed + place.depth;
+#pragma unroll 1
+    for (uint32_t entry = threadIdx.x; entry < all; entry += DRAW_THREADS) {
+        const uint32_t token = links[entry] & TOKEN_BITS;
+        const float2 own = entries()[entry];
+        edited_logits[entry] = own.y;
+        if (token < vocabulary) change(token, own.x, own.y);
+    }
+    __syncthreads();
+}
+
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::change_touched() {
     // The bits of four blocks are eight words, which a thread has; the tokens are listed, as many at a time as fit.
     constexpr uint32_t AT_MOST = LISTED;
     const uint32_t depth = place.depth, there = pitch;
     const uint32_t* const bits = adjustment.touched;
     const uint32_t* const path = place.path;
-    const uint2* const counts = row.counts;
     uint32_t* const listed = reinterpret_cast<uint32_t*>(keys);
     uint32_t quad = threadIdx.x, left = 0;
     const auto begin = [&]() {
@@ -65,26 +97,17 @@ __device__ __forceinline__ void Draw<T, BARE>::over_touched(Each each) {
                 for (uint32_t j = 0; j < i - tokens && is_new; j++) is_new = path[j] != token;
                 if (!is_new) continue;
             }
-            // Under way together with the logit.
-            if (counts != nullptr) expect(counts + token);
-            each(token, one(logits + token));
+            const float x = one(logits + token);
+            atomicOr(&edited_blocks[token / BLOCK / 32], 1u << token / BLOCK % 32);
+            change(token, x, Adjustment::edited(place, token, x, place.counted(token)));
         }
     }
     __syncthreads();
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::repair() {
-    // A bit for each block that loses its best token, behind the list of tokens.
-    uint32_t* const lost = reinterpret_cast<uint32_t*>(keys + LISTED / 2);
-    for (uint32_t i = threadIdx.x; i < room / 32; i += DRAW_THREADS) lost[i] = 0;
-    over_touched([&](uint32_t token, float x) {
-        const uint32_t block = token / BLOCK;
-        // A block that was raised above its best has no need of it.
-        if (x >= raise(highest() + block, Adjustment::edited(place, token, x))) atomicOr(&lost[block / 32], 1u << block % 32);
-    });
-    // These are looked at again, all of them.
-    const uint32_t blocks = collect_fours([=](uint32_t quad) { return lost[quad / 8] >> quad % 8 * 4 & 15; });
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::repair() {
+    const uint32_t blocks = others;
     over_fours<1>(blocks, [&](float4 (&x)[1], uint32_t start) {
         adjust(x[0], start, blocks);
         float top[1] = {largest(x[0])};
@@ -94,46 +117,26 @@ __device__ __noinline__ void Draw<T, BARE>::repair() {
     __syncthreads();
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::repair_masses(float scale) {
-    const uint32_t* const bits = adjustment.touched;
-    const uint32_t depth = place.depth, there = pitch;
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::repair_masses(float scale) {
     const float top = x_max;
     const auto power = [=](float x) { return power_of((x - top) * scale); };
-    // First what the other tokens of such a block have.
-    uint32_t blocks = collect_fours([=](uint32_t quad) {
-        if (4 * quad >= there) return 0u;
-        const uint4 low = reinterpret_cast<const uint4*>(bits)[2 * quad], high = reinterpret_cast<const uint4*>(bits)[2 * quad + 1];
-        return uint32_t((low.x | low.y) != 0) | uint32_t((low.z | low.w) != 0) << 1 | uint32_t((high.x | high.y) != 0) << 2 | uint32_t((high.z | high.w) != 0) << 3;
+    const uint32_t blocks = collect_fours([this](uint32_t quad) {
+        if (!is_tabulated()) return edited_blocks[quad / 8] >> quad % 8 * 4 & 15;
+        const uint4 four = reinterpret_cast<const uint4*>(heads)[quad % (HEADS / 4)];
+        return uint32_t(four.x != NONE) | uint32_t(four.y != NONE) << 1 | uint32_t(four.z != NONE) << 2 | uint32_t(four.w != NONE) << 3;
     });
-    // A draft's tokens have no bits: each block of theirs once.
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < depth; i += DRAW_THREADS) {
-        if (place.path[i] >= vocabulary) continue;
-        const uint32_t block = place.path[i] / BLOCK;
-        bool is_new = (bits[2 * block] | bits[2 * block + 1]) == 0;
-#pragma unroll 1
-        for (uint32_t j = 0; j < i && is_new; j++) is_new = place.path[j] / BLOCK != block;
-        if (is_new) work()[atomicAdd(&count, 1)] = block;
-    }
-    __syncthreads();
-    blocks = count;
     over_fours<2>(blocks, [&](float4 (&x)[2], uint32_t start) {
         const uint32_t lane = threadIdx.x & 31;
         float sums[2];
-        uint32_t words[2];
-#pragma unroll
-        for (uint32_t i = 0; i < 2; i++) words[i] = start + i * HALVES < blocks ? bits[work()[start + i * HALVES] * 2 + (lane & 15) / 8] : ALL;
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) {
-            const uint32_t of = start + i * HALVES, token = of < blocks ? work()[of] * BLOCK + 4 * (lane & 15) : vocabulary, which = place.touched(words[i], token);
-            if (token < vocabulary) adjustment.apply_masks(x[i], token);
-            sums[i] = (which & 1 ? 0.0f : power(x[i].x)) + (which & 2 ? 0.0f : power(x[i].y)) + (which & 4 ? 0.0f : power(x[i].z)) + (which & 8 ? 0.0f : power(x[i].w));
+            adjust(x[i], start + i * HALVES, blocks);
+            sums[i] = (power(x[i].x) + power(x[i].y)) + (power(x[i].z) + power(x[i].w));
         }
         const float all = folded<2, 16>(sums, lane, [](float a, float b) { return a + b; });
         const uint32_t of = start + held<2, 16>(lane) * HALVES;
         if (of < blocks && lane % 8 == 0) masses()[work()[of]] = all;
     });
-    // Then the edited ones.
-    over_touched([&](uint32_t token, float x) { atomicAdd(masses() + token / BLOCK, power(Adjustment::edited(place, token, x))); });
+    __syncthreads();
 }

@@ -1,4 +1,4 @@
-// Logprobs: which tokens are listed (part of draw.cuh), then the sums over the whole row, by many blocks of threads.
+// Logprobs of what is left of a row: which tokens are listed (part of draw.cuh), then the sums over the whole row, by many blocks of threads.
 #pragma once
 
 #include "draw.cuh"
@@ -6,17 +6,13 @@
 // Tokens that one block of threads sums.
 constexpr uint32_t REPORTED = 8192;
 
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::report(uint32_t token) {
-    const bool raw = row.logprobs_mode <= RAW_LOGITS;
-    // Read ahead.
-    const Key key = key_of(raw ? one(logits + token) : at(token), token);
-    if (raw) become_raw();
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
+    const Key key = key_of(at(token), token);
     if (threadIdx.x == 0) {
         drawn = key;
-        if (raw) last = key_end();
         // A greedy row leaves one token.
-        else if (row.is_greedy) last = key;
+        if (row.is_greedy) last = key;
     }
     __syncthreads();
     const uint32_t wanted = min(row.logprobs, asked.width) - 1, listed = wanted > 0 ? min(best_listed(wanted), wanted) : 0;
@@ -33,36 +29,21 @@ __device__ __noinline__ void Draw<T, BARE>::report(uint32_t token) {
         kept_ones += __syncthreads_count(i < listed && key <= last && passes(logit_of(key)));
     }
     const uint32_t at_place = count;
-    // That of a token of a raw row is its rank, or what comes before it is counted; others' are found with their sums.
-    const uint32_t rank = !raw ? 0 : at_place != ALL ? at_place + 1 : tokens_before(drawn) + 1;
-    tell(kept_ones, at_place, rank);
-}
-
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::become_raw() {
-    // Where nothing was masked or edited, what is known of the blocks is that of the row as it came.
-    __syncthreads();
-    if (!is_bare && has_raw) {
-        for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) reinterpret_cast<float4*>(highest())[quad] = reinterpret_cast<const float4*>(masses())[quad];
-    } else if (!is_bare) {
-        const bool is_masked = adjustment.mask != nullptr || adjustment.allowed != nullptr;
-        fetch_peaks(highest(), (is_masked ? asked.raw_tops : asked.peaks) + uint64_t(number) * pitch, pitch);
-        __pipeline_commit();
-        if (is_masked && threadIdx.x == 0) summit = logit_of_summit(__ldcg(asked.raw_summits + number * SUMMIT_PITCH));
-        __pipeline_wait_prior(0);
+    // Logits for now; what they become, and the drawn token's rank, is found with their sums.
+    Entry* const entries = asked.entries + uint64_t(number) * asked.width;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < kept_ones; i += DRAW_THREADS) {
+        if (i != at_place) entries[i + 1 - (i > at_place)] = {uint32_t(keys[i]), i + 1, double(logit_of(keys[i]))};
     }
-    __syncthreads();
     if (threadIdx.x == 0) {
-        is_bare = true;
-        x_max = summit;
-        above = __uint_as_float(0x7f800000u);
-        lowest = negative_infinity();
+        entries[0] = {token, 0, double(logit_of(drawn))};
+        asked.reports[number] = {drawn, last, 0, row.inverse, 0.0, above, lowest, x_max, row.scale, 0, 1 + kept_ones - (at_place < kept_ones), 0, 0};
     }
     __syncthreads();
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::best_listed(uint32_t wanted) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
     const uint32_t found = above == __uint_as_float(0x7f800000u) ? list(wanted) : 0;
     if (found != 0) return found;
     // By the key of the last one: no more than are wanted come before it.
@@ -84,45 +65,6 @@ __device__ __noinline__ uint32_t Draw<T, BARE>::best_listed(uint32_t wanted) {
     return listed;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::tell(uint32_t kept_ones, uint32_t at_place, uint32_t rank) {
-    const bool raw = row.logprobs_mode <= RAW_LOGITS, is_logits = row.logprobs_mode == RAW_LOGITS;
-    Report& report = asked.reports[number];
-    Entry* const entries = asked.entries + uint64_t(number) * asked.width;
-    // The sums of a raw row are all there most often when few rows are drawn.
-    uint64_t mass = 0;
-    bool is_weighed = false;
-    if (raw && asked.parts > 0) {
-        const uint32_t arrived = acquired(&asked.weights[number].arrived);
-        mass = __ldcg(&asked.weights[number].mass);
-        is_weighed = arrived == 2 * asked.parts;
-    }
-    is_weighed = __syncthreads_and(is_weighed);
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i <= kept_ones; i += DRAW_THREADS) {
-        if (i < kept_ones && i == at_place) continue;
-        const Key key = i == kept_ones ? drawn : keys[i];
-        const double x = double(logit_of(key)), logprob = is_weighed ? (x - double(x_max)) - ln(relative(mass)) : 0.0;
-        const double value = is_weighed && !is_logits ? logprob : x;
-        if (i < kept_ones) {
-            entries[i + 1 - (i > at_place)] = {uint32_t(key), i + 1, value};
-            continue;
-        }
-        entries[0] = {uint32_t(key), rank, value};
-        report = {drawn, last, 0, raw ? 1.0 : row.inverse, is_weighed ? exponential_of(logprob) : 0.0, above, lowest, x_max, row.scale, 0, 1 + kept_ones - (at_place < kept_ones), 0, 0};
-        is_told = is_weighed;
-        if (is_weighed) asked.weights[number] = {};
-    }
-    __syncthreads();
-}
-
-template <typename T, bool BARE>
-__device__ __noinline__ uint32_t Draw<T, BARE>::tokens_before(Key key) {
-    uint32_t before = 0;
-    before_key(key, [&](float4, bool4 is_before) { before += is_before.x + is_before.y + is_before.z + is_before.w; });
-    return tallied(make_uint2(before, 0)).x;
-}
-
 // Once the total is known, a block of threads writes what the entries say; the drawn token's is the first. Others wrote them: the first cache is not asked.
 __device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t total, bool is_logits) {
     const double top = double(__ldcg(&report.x_max)), inverse = __ldcg(&report.inverse);
@@ -131,27 +73,6 @@ __device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t tot
         const double x = __ldcg(&entries[i].value), logprob = (x - top) * inverse - ln(relative(total));
         if (i == 0) report.probability = exponential_of(logprob);
         entries[i].value = is_logits ? x * inverse : logprob;
-    }
-}
-
-// A raw row is drawn by one block of threads and summed by others. All that comes of it is written by whichever arrives last.
-__device__ __noinline__ void arrive(const Step& step, uint32_t number, bool is_drawn_here) {
-    __shared__ uint32_t is_last;
-    Weight& weight = step.weights[number];
-    __threadfence();
-    __syncthreads();
-    // In the last bit whether there is a token to report of.
-    if (threadIdx.x == 0) is_last = atomicAdd(&weight.arrived, 2 | is_drawn_here) / 2 == step.parts;
-    __syncthreads();
-    if (!is_last) return;
-    __threadfence();
-    const bool is_drawn = __ldcg(&weight.arrived) & 1;
-    const Sequence& sequence = step.sequences[step.tasks[number].slot];
-    if (is_drawn) finish(step.reports[number], step.entries + uint64_t(number) * step.width, __ldcg(&weight.mass), sequence.logprobs_mode == RAW_LOGITS);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        weight = {};
-        step.summits[number * SUMMIT_PITCH] = step.raw_summits[number * SUMMIT_PITCH] = 0;
     }
 }
 
@@ -168,45 +89,6 @@ __device__ __forceinline__ uint64_t sum_of_block(uint64_t own) {
         for (uint32_t i = 1; i < REPORT_THREADS / 32; i++) own += parts[i];
     }
     return own;
-}
-
-// The mass of rows whose raw logprobs are asked for. It hangs on nothing that is drawn, so it goes on beside the draw, after which it is launched.
-template <typename T, bool ALIGNED>
-__device__ __forceinline__ void weigh_rows(const Step& step) {
-    const uint32_t number = blockIdx.y, vocabulary = step.vocabulary;
-    const Task task = step.tasks[number];
-    const bool is_raw = task.is_raw, is_masked = task.mask != nullptr || task.allowed != nullptr;
-    const T* const logits = static_cast<const T*>(step.logits) + int64_t(number) * step.stride;
-    // Each block of threads has a part, and takes a step of it while the next is under way.
-    constexpr uint32_t AT_ONCE = 16 / PACKED<T>, STRETCH = PACKED<T> * REPORT_THREADS, STEP = AT_ONCE * STRETCH;
-    const uint32_t steps = (vocabulary + STEP - 1) / STEP, begin = uint32_t(uint64_t(blockIdx.x) * steps / gridDim.x), end = uint32_t(uint64_t(blockIdx.x + 1) * steps / gridDim.x);
-    // The draw has waited for the first pass and is under way: nothing of what it writes is read here before it has arrived. All the same this ends after it.
-    if (is_raw) {
-        uint4 x[AT_ONCE], ahead[AT_ONCE];
-        const auto fetch = [&](uint4 (&x)[AT_ONCE], uint32_t at) {
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) {
-                const uint32_t token = at * STEP + i * STRETCH + PACKED<T> * threadIdx.x;
-                x[i] = ALIGNED && token + PACKED<T> <= vocabulary ? sixteen_once(logits + token) : gathered(logits, token, vocabulary);
-            }
-        };
-        uint64_t mass = 0;
-        if (begin < end) fetch(ahead, begin);
-        const Softmax softmax = {logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + number * SUMMIT_PITCH)), 1.44269504f};
-#pragma unroll 1
-        for (uint32_t at = begin; at < end; at++) {
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) x[i] = ahead[i];
-            if (at + 1 < end) fetch(ahead, at + 1);
-            // What is past the end weighs nothing.
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) over_packed<T>(x[i], [&](float x, uint32_t) { mass += weight_below(softmax, x); });
-        }
-        mass = sum_of_block(mass);
-        if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&step.weights[number].mass), mass);
-        arrive(step, number, false);
-    }
-    if (blockIdx.x == 0 && number == 0) wait_for_the_one_before();
 }
 
 // The logprobs of what is left of a row.

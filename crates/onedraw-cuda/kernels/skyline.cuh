@@ -1,8 +1,8 @@
-// The first pass: one read of the rows as they came, or as masks leave them, and the largest logit of every block of 64 tokens. Edits of single tokens are the second pass's.
+// The first pass: one read of the rows as they came, or as masks leave them, and the largest logit of every block of 64 tokens. Edits of single tokens are made beside it; what they do to their blocks is the second pass's.
 #pragma once
 
+#include "edit.cuh"
 #include "packed.cuh"
-#include "record.cuh"
 
 constexpr int SKYLINE_THREADS = 256;
 
@@ -80,11 +80,10 @@ __device__ __forceinline__ void raise_summit(uint32_t* summits, uint32_t row, fl
 constexpr uint32_t LANE_BITS = 63;
 
 // The noise of the blocks of a row, which hangs on no logit: a thread has four blocks, which share their words.
-__device__ __forceinline__ void throw_dice(const Step& step) {
+__device__ __forceinline__ void throw_dice(const Step& step, const Task& task) {
     constexpr float LN_64 = 4.158883083f;
     let_the_next_begin();
     const uint32_t row = blockIdx.y, four = blockIdx.x * SKYLINE_THREADS + threadIdx.x;
-    const Task task = step.tasks[row];
     const Sequence& sequence = step.sequences[task.slot];
     if (sequence.is_greedy || 4 * four >= step.pitch) return;
     const Noise noise = {sequence.seed, sequence.position + task.depth, sequence.sequence, sequence.round};
@@ -95,18 +94,58 @@ __device__ __forceinline__ void throw_dice(const Step& step) {
     reinterpret_cast<float4*>(step.lucks + uint64_t(row) * step.pitch)[four] = make_float4(luck(minima.x, lanes.x), luck(minima.y, lanes.y), luck(minima.z, lanes.z), luck(minima.w, lanes.w));
 }
 
+// What edits make of the tokens that a row's sequence lists and of those of its draft: by so many blocks of threads of a row, EDITED_EACH a thread.
+constexpr uint32_t EDITED_EACH = 3;
+
+template <typename T>
+__device__ __forceinline__ void edit_tokens(const Step& step, const Task& task, uint32_t editor) {
+    __shared__ Sequence sequence;
+    let_the_next_begin();
+    if (task.touched == nullptr) return;
+    const uint32_t row = blockIdx.y, first = editor * SKYLINE_THREADS + threadIdx.x, pitch = step.editors * SKYLINE_THREADS, tokens = step.vocabulary;
+    uint32_t token[EDITED_EACH];
+    // Under way together with the sequence. Past its end the list has anything.
+#pragma unroll
+    for (uint32_t i = 0; i < EDITED_EACH; i++) token[i] = task.list[first + i * pitch];
+    if (threadIdx.x < sizeof(Sequence) / 8) reinterpret_cast<uint64_t*>(&sequence)[threadIdx.x] = reinterpret_cast<const uint64_t*>(step.sequences + task.slot)[threadIdx.x];
+    __syncthreads();
+    const uint32_t listed = sequence.listed, all = listed + task.depth;
+    // The draw does such a row by itself.
+    if (all > TABULATED) return;
+    const Place place = {&sequence, task.mask, task.path, task.depth};
+    const T* const logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
+    float x[EDITED_EACH];
+    uint2 counted[EDITED_EACH];
+    // All reads are under way together.
+#pragma unroll
+    for (uint32_t i = 0; i < EDITED_EACH; i++) {
+        const uint32_t entry = first + i * pitch;
+        if (entry >= listed) token[i] = entry < all ? task.path[entry - listed] : 0xffffffffu;
+        // Nobody looks at the rows after a guess that is no token.
+        const bool is_one = token[i] < tokens;
+        x[i] = is_one ? one(logits + token[i]) : 0.0f;
+        counted[i] = is_one ? place.counted(token[i]) : make_uint2(0, 0);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < EDITED_EACH; i++) {
+        if (token[i] < tokens) step.edited[uint64_t(row) * TABULATED + first + i * pitch] = make_float2(x[i], Adjustment::edited(place, token[i], x[i], counted[i]));
+    }
+}
+
 // Each thread reads sixteen bytes STEPS times; a warp takes step.group blocks.
-template <typename T, int STEPS, bool ALIGNED, Asked ASKED>
+template <typename T, int STEPS, bool ALIGNED, Asked ASKED, bool EDITS>
 __device__ __forceinline__ void skyline(const Step& step) {
     // Threads that hold a block, and blocks that a warp reads at once.
     constexpr int THREADS = BLOCK / PACKED<T>, AT_ONCE = 32 / THREADS;
     const uint32_t row = blockIdx.y, lane = threadIdx.x & 31, warp = threadIdx.x >> 5, vocabulary = step.vocabulary;
     // Nobody writes it meanwhile.
     Task task = {};
-    if (ASKED == MASKS_AND_SUMS) task = step.tasks[row];
+    const uint32_t others = step.dice + (EDITS ? step.editors : 0);
+    if (ASKED == MASKS_AND_SUMS || blockIdx.x < others) task = step.tasks[row];
     wait_for_the_one_before();
-    if (blockIdx.x < step.dice) return throw_dice(step);
-    const uint32_t group = (blockIdx.x - step.dice) * (SKYLINE_THREADS / 32) + warp, first = group * (AT_ONCE * STEPS), token = first * BLOCK + PACKED<T> * lane;
+    if (blockIdx.x < step.dice) return throw_dice(step, task);
+    if (EDITS && blockIdx.x < others) return edit_tokens<T>(step, task, blockIdx.x - step.dice);
+    const uint32_t group = (blockIdx.x - others) * (SKYLINE_THREADS / 32) + warp, first = group * (AT_ONCE * STEPS), token = first * BLOCK + PACKED<T> * lane;
     const T* const at = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
     uint4 x[STEPS];
 #pragma unroll

@@ -35,8 +35,8 @@ __device__ __forceinline__ double total_of(uint32_t vocabulary, double* sums, do
     return all;
 }
 
-template <typename T, bool BARE>
-__device__ __noinline__ void Draw<T, BARE>::write_law(double* law, Key last) {
+template <typename T, Rows ROWS>
+__device__ __noinline__ void Draw<T, ROWS>::write_law(double* law, Key last) {
     static_assert(sizeof(keys) >= sizeof(double) * (JUDGE_THREADS + 1), "the list is the memory of the sums");
     const double ln_total = ln(relative(census(last, row.scale).mass)), top = double(x_max), inverse = row.inverse;
 #pragma unroll 1

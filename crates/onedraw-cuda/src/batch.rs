@@ -14,7 +14,7 @@ use crate::matrix::Mask;
 use crate::memory::{Array, Inbox, Pinned};
 use crate::record::chain::{Masks, Record};
 use crate::record::tables::Tables;
-use crate::record::{Entry, Outcome, Report, Sequence, Step, Task, Weight};
+use crate::record::{Entry, Outcome, Report, Sequence, Step, TABULATED, Task};
 use crate::slots::{SequenceId, Slots};
 use crate::stream::Stream;
 
@@ -111,7 +111,9 @@ struct Arrays {
     raw_tops: Array<f32>,
     summits: Array<u32>,
     raw_summits: Array<u32>,
-    weights: Array<Weight>,
+    weights: Array<u64>,
+    /// Two numbers each.
+    edited: Array<[f32; 2]>,
     bad: Array<u32>,
     results: Array<Outcome>,
     reports: Array<Report>,
@@ -133,6 +135,7 @@ impl Arrays {
             summits: Array::filled(context, rows * launch::SUMMIT_PITCH, 0)?,
             raw_summits: Array::filled(context, rows * launch::SUMMIT_PITCH, 0)?,
             weights: Array::filled(context, rows, 0)?,
+            edited: Array::filled(context, rows * TABULATED, 0)?,
             bad: Array::filled(context, rows, 0xff)?,
             // Until something is drawn.
             results: Array::filled(context, rows, 0xff)?,

@@ -17,8 +17,13 @@ use crate::stream::Stream;
 const NEEDED: u32 = 13_000;
 /// The oldest compute capability that the kernels are built for.
 const OLDEST: (i32, i32) = (8, 0);
-/// The first pass of each type: by its steps, where there are masks or masses to sum, and where rows are not aligned.
-pub(crate) const SKYLINES: [&str; 8] = ["1", "2", "4", "8", "summed_1", "summed_4", "summed_8", "any"];
+/// The first pass of each type: by its steps; where there are masks or masses to sum; both with edits; and where rows are not aligned.
+#[rustfmt::skip]
+pub(crate) const SKYLINES: [&str; 15] = [
+    "1", "2", "4", "8", "summed_1", "summed_4", "summed_8",
+    "edited_1", "edited_2", "edited_4", "edited_8", "edited_summed_1", "edited_summed_4", "edited_summed_8",
+    "any",
+];
 
 /// The driver reads the headers in it where they lie.
 #[repr(C, align(16))]
@@ -52,8 +57,10 @@ struct Kernels {
     skyline: [[CUfunction; SKYLINES.len()]; 3],
     draw: [CUfunction; 3],
     draw_bare: [CUfunction; 3],
+    draw_edited: [CUfunction; 3],
     /// For rows that are aligned, and for any.
     weigh: [[CUfunction; 3]; 2],
+    tell: [CUfunction; 3],
     report: [CUfunction; 3],
     append: CUfunction,
     judge: CUfunction,
@@ -97,8 +104,10 @@ pub(crate) enum Kernel {
     Skyline(Dtype, usize),
     Draw(Dtype),
     DrawBare(Dtype),
+    DrawEdited(Dtype),
     /// With whether rows are aligned.
     Weigh(Dtype, bool),
+    Tell(Dtype),
     Report(Dtype),
     Append,
     Judge,
@@ -208,12 +217,15 @@ impl Device {
         grid: Grid,
         step: &Step,
     ) -> Result<(), CudaError> {
-        let Kernels { skyline, draw, draw_bare, weigh, report, append, judge, ask: _ } = &self.0.kernels;
+        let Kernels { skyline, draw, draw_bare, draw_edited, weigh, tell, report, append, judge, ask: _ } =
+            &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
             Kernel::Draw(dtype) => draw[dtype as usize],
             Kernel::DrawBare(dtype) => draw_bare[dtype as usize],
+            Kernel::DrawEdited(dtype) => draw_edited[dtype as usize],
             Kernel::Weigh(dtype, is_aligned) => weigh[usize::from(!is_aligned)][dtype as usize],
+            Kernel::Tell(dtype) => tell[dtype as usize],
             Kernel::Report(dtype) => report[dtype as usize],
             Kernel::Append => *append,
             Kernel::Judge => *judge,
@@ -269,7 +281,9 @@ impl Kernels {
             skyline,
             draw: of_types("draw", "")?,
             draw_bare: of_types("draw", "_bare")?,
+            draw_edited: of_types("draw", "_edited")?,
             weigh: [of_types("weigh", "")?, of_types("weigh", "_any")?],
+            tell: of_types("tell", "")?,
             report: of_types("report", "")?,
             append: find("append".into())?,
             judge: find("judge".into())?,
@@ -282,7 +296,7 @@ impl Kernels {
         let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let most = context.attribute(most).map_err(CudaError::launch)?;
         let mut least = i32::MAX;
-        for &draw in self.draw.iter().chain(&self.draw_bare) {
+        for &draw in [&self.draw, &self.draw_bare, &self.draw_edited, &self.tell].into_iter().flatten() {
             let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
             let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: a function of the module that was just loaded.

@@ -25,6 +25,10 @@ const DRAW_MEMORY: (usize, usize) = (16, 2048);
 pub(crate) const SUMMIT_PITCH: usize = 32;
 /// Blocks of tokens whose noise a block of threads makes.
 const NOISE: usize = 4 * THREADS as usize;
+/// Forms of the first pass without edits; as many with them follow in [`SKYLINES`](crate::device::SKYLINES).
+const FORMS: usize = 7;
+/// Blocks of threads that edit the tokens of a row.
+const EDITORS: usize = 2;
 
 /// Blocks of threads, the threads of one, and its dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,8 @@ pub(crate) struct Skyline {
     pub group: u32,
     /// Blocks of threads of each row that make noise instead of reading.
     pub dice: u32,
+    /// Blocks of threads of each row that edit the tokens which its sequence lists.
+    pub editors: u32,
     pub grid: Grid,
 }
 
@@ -67,7 +73,8 @@ pub(crate) fn skyline(form: Form, dtype: Dtype, vocabulary: usize, is_aligned: b
     let at_once = 8 / dtype.size();
     let asks = form.has_masks || form.has_sums;
     let (place, steps) = match 2 * form.rows * blocks / at_once {
-        _ if !is_aligned => (7, 2),
+        _ if !is_aligned => (2 * FORMS, 2),
+        // Two steps were slower.
         0..=16_384 if asks => (4, 1),
         16_385..=131_072 if asks => (5, 4),
         _ if asks => (6, 8),
@@ -76,11 +83,14 @@ pub(crate) fn skyline(form: Form, dtype: Dtype, vocabulary: usize, is_aligned: b
         16_385..=131_072 => (2, 4),
         _ => (3, 8),
     };
+    let place = if form.has_edits && is_aligned { FORMS + place } else { place };
     let each = THREADS as usize / 32 * at_once * steps;
     let dice = if form.has_noise { pitch(vocabulary).div_ceil(NOISE) } else { 0 };
+    let editors = if form.has_edits { EDITORS } else { 0 };
     let reading = blocks.div_ceil(each);
-    let grid = Grid { blocks: ((dice + reading) as u32, form.rows as u32), threads: THREADS, memory: 0 };
-    Skyline { place, group: (at_once * steps) as u32, dice: dice as u32, grid }
+    let blocks = ((dice + editors + reading) as u32, form.rows as u32);
+    let grid = Grid { blocks, threads: THREADS, memory: 0 };
+    Skyline { place, group: (at_once * steps) as u32, dice: dice as u32, editors: editors as u32, grid }
 }
 
 /// The second pass: one block of threads a row. Where `processors` are given, no more than these: they have rows in turn, and what comes next need not wait for room.
@@ -132,10 +142,19 @@ mod tests {
         assert_eq!(of(256, 128_256, plain, true), ("8", 16, (16, 256)));
         assert_eq!(of(256, 128_256, plain, false), ("any", 4, (63, 256)));
         let edits = Form { has_edits: true, ..plain };
-        assert_eq!(of(8, 128_256, edits, true), of(8, 128_256, plain, true), "the draw's");
+        assert_eq!(
+            of(8, 128_256, edits, true),
+            ("edited_2", 4, (2 + 63, 8)),
+            "they have threads of their own"
+        );
         for asks in [Form { has_sums: true, ..plain }, Form { has_masks: true, ..plain }] {
             assert_eq!(of(1, 128_256, asks, true), ("summed_1", 2, (126, 1)));
+            assert_eq!(of(8, 128_256, asks, true), ("summed_1", 2, (126, 8)));
             assert_eq!(of(64, 128_256, asks, true), ("summed_4", 8, (32, 64)));
+            assert_eq!(
+                of(64, 128_256, Form { has_edits: true, ..asks }, true),
+                ("edited_summed_4", 8, (2 + 32, 64))
+            );
             assert_eq!(of(256, 128_256, asks, true), ("summed_8", 16, (16, 256)));
         }
         let halves = skyline(Form { rows: 256, ..plain }, Dtype::BF16, 128_256, true);

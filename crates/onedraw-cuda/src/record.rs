@@ -10,6 +10,8 @@ use onedraw::LogprobsMode;
 pub(crate) const STAGES: usize = 8;
 /// The most edits of a chain.
 pub(crate) const EDITS: usize = 12;
+/// Tokens that an edit may change, as many as a sequence lists.
+pub(crate) const TABULATED: usize = 1536;
 
 /// A truncation's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,9 @@ pub(crate) struct Stage {
 pub(crate) struct Sequence {
     pub allowed: u64,
     pub touched: u64,
+    pub list: u64,
+    pub listed: u32,
+    pub reserved: u32,
     pub sum_scale: f32,
     pub logprobs: u32,
     pub logprobs_mode: u32,
@@ -67,6 +72,10 @@ pub(crate) struct Sequence {
     pub is_greedy: u32,
     pub stages: u32,
     pub is_plain: u32,
+    pub minimum: u32,
+    pub nucleus: u32,
+    pub k_before: u32,
+    pub k: u32,
     pub stage: [Stage; STAGES],
     pub edits: u32,
     pub edit: [u32; EDITS],
@@ -99,6 +108,7 @@ pub(crate) struct Task {
     pub depth: u32,
     pub touched: u64,
     pub allowed: u64,
+    pub list: u64,
     pub sum_scale: f32,
     pub is_raw: u32,
 }
@@ -114,8 +124,8 @@ impl Sequence {
 impl Task {
     /// A row of a sequence, without a mask and right after its text.
     pub(crate) fn of(slot: u32, sequence: &Sequence) -> Self {
-        let Sequence { touched, allowed, sum_scale, .. } = *sequence;
-        Self { slot, touched, allowed, sum_scale, is_raw: sequence.is_raw().into(), ..Self::default() }
+        let Sequence { touched, allowed, list, sum_scale, .. } = *sequence;
+        Self { slot, touched, allowed, list, sum_scale, is_raw: sequence.is_raw().into(), ..Self::default() }
     }
 }
 
@@ -149,15 +159,6 @@ pub(crate) struct Report {
     pub scale: f32,
     pub rank: u32,
     pub listed: u32,
-    pub arrived: u32,
-    pub reserved: u32,
-}
-
-/// What is known of a row that reports raw logprobs, while it is drawn and summed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Weight {
-    pub mass: u64,
     pub arrived: u32,
     pub reserved: u32,
 }
@@ -219,17 +220,19 @@ pub(crate) struct Step {
     pub trials: u64,
     pub is_chosen: u32,
     pub parts: u32,
+    pub edited: u64,
+    pub editors: u32,
+    pub reserved: u32,
 }
 
 // As kernels/record.cuh has them; the derives above refuse hidden padding.
 const _: () = {
     assert!(size_of::<Stage>() == 40);
-    assert!(size_of::<Sequence>() == 536);
-    assert!(size_of::<Task>() == 48);
+    assert!(size_of::<Sequence>() == 568);
+    assert!(size_of::<Task>() == 56);
     assert!(size_of::<Outcome>() == 8);
     assert!(size_of::<Report>() == 72);
-    assert!(size_of::<Weight>() == 16);
     assert!(size_of::<Entry>() == 16);
     assert!(size_of::<Trial>() == 56);
-    assert!(size_of::<Step>() == 184);
+    assert!(size_of::<Step>() == 200);
 };

@@ -6,7 +6,7 @@ use super::{Batch, Member, Turn};
 use crate::device::Kernel;
 use crate::error::CudaError;
 use crate::launch;
-use crate::matrix::Matrix;
+use crate::matrix::{Dtype, Matrix};
 use crate::record::chain::Masks;
 use crate::record::{Outcome, Sequence, Step, Task};
 use crate::results::sampled;
@@ -45,9 +45,13 @@ impl Form {
         self.has_edits |= sequence.touched != 0;
     }
 
-    /// Whether only tokens are asked for, of rows as they came, by stages that need no second look.
-    pub(super) fn is_bare(&self) -> bool {
-        !(self.has_edits || self.has_masks || self.has_reports() || self.has_others)
+    /// The kernel that draws such rows.
+    pub(super) fn kernel(&self, dtype: Dtype) -> Kernel {
+        match () {
+            () if self.has_others || self.has_processed => Kernel::Draw(dtype),
+            () if self.has_edits || self.has_masks => Kernel::DrawEdited(dtype),
+            () => Kernel::DrawBare(dtype),
+        }
     }
 
     /// Whether a sequence reports logprobs.
@@ -58,6 +62,7 @@ impl Form {
 
 impl Batch {
     /// Draws a token for each turn from its row and appends it to that sequence, then waits. It happens on the legacy default stream. One bad row is one error.
+    /// Where the whole step fails, sequences may have a token more all the same, which nobody is told; the next step goes on from there.
     pub fn sample(
         &mut self,
         turns: &[Turn],
@@ -175,7 +180,7 @@ impl Batch {
         let skyline = launch::skyline(form, matrix.dtype, vocabulary, matrix.is_aligned());
         let step = self.step(matrix, &skyline);
         // SAFETY: the arrays have room for that many rows, tasks name slots of the array, and the matrix is the caller's promise.
-        unsafe { self.launch_rows(stream, matrix, &skyline, &step, form.is_bare()) }
+        unsafe { self.launch_rows(stream, matrix, &skyline, &step, form.kernel(matrix.dtype)) }
     }
 
     /// Launches the draws of a step, and what is reported of them.
@@ -190,19 +195,20 @@ impl Batch {
         matrix: &Matrix<'_>,
         skyline: &launch::Skyline,
         step: &Step,
-        is_bare: bool,
+        draw: Kernel,
     ) -> Result<(), CudaError> {
         let (form, dtype) = (self.form, matrix.dtype);
-        let draw = if is_bare { Kernel::DrawBare(dtype) } else { Kernel::Draw(dtype) };
         let report = launch::report(form.rows, matrix.vocabulary);
-        let processors = (!is_bare).then(|| self.device.processors());
+        let processors = matches!(draw, Kernel::Draw(_)).then(|| self.device.processors());
+        let has_parts = step.parts != 0;
         let kernels = [
             Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
             Some((draw, launch::draw(form.rows, matrix.vocabulary, processors))),
-            (step.parts != 0).then_some((
+            has_parts.then_some((
                 Kernel::Weigh(dtype, matrix.is_aligned()),
                 launch::weigh(form.rows, matrix.vocabulary),
             )),
+            has_parts.then_some((Kernel::Tell(dtype), launch::draw(form.rows, matrix.vocabulary, None))),
             (form.has_processed && step.laws == 0).then_some((Kernel::Report(dtype), report)),
         ];
         // SAFETY: the caller's.
@@ -244,6 +250,9 @@ impl Batch {
             laws: 0,
             trials: 0,
             is_chosen: 0,
+            edited: self.arrays.edited.address(),
+            editors: skyline.editors,
+            reserved: 0,
             parts: if self.form.has_raw { launch::weigh(matrix.rows, matrix.vocabulary).blocks.0 } else { 0 },
         }
     }

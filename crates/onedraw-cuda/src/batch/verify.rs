@@ -206,11 +206,14 @@ impl Batch {
             }
             Pass::Report => step.is_chosen = 1,
         }
-        let is_bare = matches!(pass, Pass::Draw) && self.form.is_bare();
+        let draw = match pass {
+            Pass::Draw => self.form.kernel(matrix.dtype),
+            Pass::Laws(_) | Pass::Report => Kernel::Draw(matrix.dtype),
+        };
         // SAFETY: the arrays have room for the rows, tasks name slots of the array and paths that live until the answers are read, as the matrix and the
         // laws do. The first tokens of `results` are what the judge wrote, where they are to be reported.
         unsafe {
-            self.launch_rows(stream, matrix, &skyline, &step, is_bare)?;
+            self.launch_rows(stream, matrix, &skyline, &step, draw)?;
             match pass {
                 Pass::Laws(trials) if trials.count() > 0 => {
                     self.device.launch(stream, Kernel::Judge, launch::judge(trials.count()), &step)

@@ -208,6 +208,12 @@ impl Chain {
         sequence.stage[..self.stages.len()].copy_from_slice(&self.stages);
         let is_plain = self.is_plain() && asks_only_the_row(params);
         sequence.is_plain = is_plain.into();
+        let place = |kind| self.stages.iter().position(|stage| stage.kind == kind as u32).unwrap_or(STAGES);
+        let (nucleus, top_k) = (place(StageKind::TopP), place(StageKind::TopK));
+        sequence.minimum = place(StageKind::MinP) as u32;
+        sequence.nucleus = nucleus as u32;
+        sequence.k = self.stages.get(top_k).map_or(u32::MAX, |stage| stage.k);
+        sequence.k_before = if top_k < nucleus { sequence.k } else { u32::MAX };
         // After another truncation top-p sees another mass than the row's, which is summed then.
         let nucleus = self.stages.first().filter(|stage| stage.kind == StageKind::TopP as u32);
         sequence.sum_scale = nucleus.filter(|_| is_plain && !self.is_greedy).map_or(0.0, |stage| stage.scale);

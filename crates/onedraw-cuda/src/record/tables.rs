@@ -3,7 +3,7 @@
 use onedraw::SamplingParams;
 use onedraw::noise::BLOCK;
 
-use super::{EditKind, Sequence};
+use super::{EditKind, Sequence, TABULATED};
 use crate::launch;
 
 /// Sections begin at multiples of so many words: 16 bytes.
@@ -17,6 +17,9 @@ pub(crate) struct Tables {
     ring: u32,
     allowed: Option<usize>,
     touched: Option<usize>,
+    list: Option<usize>,
+    /// Tokens that an edit may change.
+    listed: u32,
     counts: Option<usize>,
     history: Option<usize>,
     end_ids: Option<usize>,
@@ -33,9 +36,14 @@ impl Tables {
         if let Some(ids) = &params.allowed_token_ids {
             tables.allowed = tables.push(bitmap(ids.iter().copied(), vocabulary));
         }
-        let touched = touched(params, record);
+        let mut touched = touched(params, record);
         if !touched.is_empty() || record.has(EditKind::Penalties) {
-            tables.touched = tables.push(bitmap(touched.into_iter(), vocabulary));
+            tables.touched = tables.push(bitmap(touched.iter().copied(), vocabulary));
+            touched.sort_unstable();
+            touched.dedup();
+            tables.listed = touched.len() as u32;
+            touched.resize(TABULATED, 0);
+            tables.list = tables.push(touched);
         }
         if record.has(EditKind::Penalties) {
             tables.counts = tables.push(counts(params, record, vocabulary));
@@ -83,6 +91,8 @@ impl Tables {
             ring: self.ring,
             allowed: address(self.allowed),
             touched: address(self.touched),
+            list: address(self.list),
+            listed: self.listed,
             counts: address(self.counts),
             history: address(self.history),
             end_ids: address(self.end_ids),
@@ -189,6 +199,7 @@ mod tests {
         assert_eq!(at(&tables, record.allowed, 4), [1, 1 << 1, 1, 0]);
         let touched = [1 << 4 | 1 << 9 | 1 << 2 | 1 << 3 | 1 << 5, 1 << 8, 1, 0];
         assert_eq!(at(&tables, record.touched, 4), touched, "the last ids of words, ends and biases");
+        assert_eq!(at(&tables, record.list, record.listed as usize), [2, 3, 4, 5, 9, 40, 64], "each once");
         assert_eq!(at(&tables, record.end_ids, 2), [40, 3]);
         assert_eq!(at(&tables, record.bias_ids, 2), [5, 64]);
         assert_eq!(at(&tables, record.bias_values, 2), [(-2f32).to_bits(), 0.1f32.to_bits()]);
@@ -222,5 +233,6 @@ mod tests {
     fn penalties_touch_tokens_to_come() {
         let (record, _) = made(&SamplingParams { repetition_penalty: 2.0, ..Default::default() }, 8);
         assert_ne!((record.touched, record.counts), (0, 0));
+        assert_eq!(record.listed, 0);
     }
 }

@@ -90,6 +90,30 @@ fn a_temperature_counts_from_where_it_stands() {
 }
 
 #[test]
+fn plain_stages_say_how_they_stand_to_each_other() {
+    let of = |order: &str| {
+        let named = |stage: &str| order.contains(stage);
+        let params = SamplingParams {
+            min_p: if named("min_p") { 0.1 } else { 0.0 },
+            top_p: if named("top_p") { 0.5 } else { 1.0 },
+            top_k: if named("top_k") { 3 } else { 0 },
+            ..Default::default()
+        };
+        let sequence = record(ordered(order, params)).sequence;
+        assert_eq!(sequence.is_plain, 1);
+        (sequence.minimum, sequence.nucleus, sequence.k_before, sequence.k)
+    };
+    let (none, all) = (STAGES as u32, u32::MAX);
+    assert_eq!(of("temperature"), (none, none, all, all));
+    assert_eq!(of("min_p"), (0, none, all, all));
+    assert_eq!(of("top_k"), (none, none, 3, 3));
+    assert_eq!(of("top_p"), (none, 0, all, all));
+    assert_eq!(of("min_p,top_k,top_p"), (0, 2, 3, 3));
+    assert_eq!(of("top_p,min_p,top_k"), (1, 0, all, 3), "top-p sees the whole row");
+    assert_eq!(of("top_k,top_p,min_p"), (2, 1, 3, 3));
+}
+
+#[test]
 fn masses_are_summed_where_top_p_sees_the_whole_row() {
     let params = SamplingParams { temperature: 0.5, top_p: 0.5, top_k: 3, ..Default::default() };
     let of = |order: &str, temperature| {
