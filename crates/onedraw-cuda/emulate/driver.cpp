@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <type_traits>
@@ -20,7 +22,7 @@ alignas(16) thread_local float memory[SHARED / sizeof(float)];
 
 namespace {
 
-enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, CAPTURED = 900, SPOILT = 901 };
+enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, OUT_OF_RESOURCES = 701, CAPTURED = 900, SPOILT = 901 };
 using emulated::Work;
 typedef uint64_t Address;
 
@@ -129,6 +131,22 @@ Code launch_with(const Function* function, const Launch& launch, void** argument
     return tell(launch.stream, {std::make_shared<const emulated::Kernel>(told), {}});
 }
 
+// What tests want this driver to lack: a newer version, a newer card, room for a launch.
+bool lacks(const char* what) {
+    const char* const lack = getenv("EMULATED_LACK");
+    return lack != nullptr && strcmp(lack, what) == 0;
+}
+
+// Of steps with four launches each: the first step fails at its first, the next one is whole, the third fails at its second, and so on.
+bool fails_now() {
+    static int step = 0, launch = 0;
+    const bool fails = step % 2 == 0 && launch == step / 2;
+    if (!fails && ++launch < 4) return false;
+    launch = 0;
+    step++;
+    return fails;
+}
+
 // Whether so many bytes are memory of the device.
 bool holds(Address address, size_t bytes) {
     const std::lock_guard<std::recursive_mutex> lock(alone);
@@ -146,13 +164,14 @@ Code copy(Stream* stream, void* to, const void* from, size_t bytes) {
 extern "C" {
 
 Code cuInit(uint32_t) { return SUCCESS; }
-Code cuDriverGetVersion(int* version) { return *version = 13000, SUCCESS; }
+Code cuDriverGetVersion(int* version) { return *version = lacks("driver") ? 12080 : 13000, SUCCESS; }
 Code cuDeviceGetCount(int* count) { return *count = 1, SUCCESS; }
 Code cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? SUCCESS : INVALID_DEVICE; }
 Code cuDeviceGetName(char* name, int length, int) { return snprintf(name, size_t(length), "a CPU"), SUCCESS; }
 Code cuDeviceGetAttribute(int* value, int attribute, int) {
     // Multiprocessors (few, so that rows take turns), the compute capability, shared memory of a block.
-    *value = attribute == 16 ? 3 : attribute == 75 ? 9 : attribute == 97 ? int(SHARED) : 0;
+    const bool is_old = lacks("card");
+    *value = attribute == 16 ? 3 : attribute == 75 ? (is_old ? 7 : 9) : attribute == 76 ? (is_old ? 5 : 0) : attribute == 97 ? int(SHARED) : 0;
     return SUCCESS;
 }
 Code cuDevicePrimaryCtxRetain(void** context, int) { return *context = &legacy, SUCCESS; }
@@ -176,13 +195,14 @@ Code cuModuleGetFunction(Function** function, void*, const char* name) {
     return SUCCESS;
 }
 // How much shared memory a draw always has: nobody asks it of another kernel.
-Code cuFuncGetAttribute(int* value, int, Function*) { return *value = int(sizeof(Draw<float, false>)), SUCCESS; }
+Code cuFuncGetAttribute(int* value, int, Function*) { return *value = int(sizeof(Draw<float, ANY>)), SUCCESS; }
 Code cuFuncSetAttribute(Function* function, int attribute, int value) {
     if (attribute == 8) function->dynamic = value;
     return SUCCESS;
 }
 Code cuLaunchKernelEx(const Launch* launch, Function* function, void** arguments, void**) {
     if (launch->threads_x == 0 || launch->threads_x > 1024 || launch->blocks_x == 0 || launch->blocks_y == 0 || launch->blocks_y > 65535 || int(launch->shared) > function->dynamic) return INVALID_VALUE;
+    if (lacks("launch") && fails_now()) return OUT_OF_RESOURCES;
     return function->asks ? launch_with<Ask>(function, *launch, arguments) : launch_with<Step>(function, *launch, arguments);
 }
 Code cuLaunchKernel(Function* function, uint32_t bx, uint32_t by, uint32_t bz, uint32_t tx, uint32_t ty, uint32_t tz, uint32_t shared, Stream* stream, void** arguments, void** more) {
