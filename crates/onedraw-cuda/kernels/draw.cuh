@@ -26,8 +26,9 @@ constexpr uint32_t ALL = 0xffffffffu;
 // Blocks that a row has at most (src/launch.rs).
 constexpr uint32_t MOST_BLOCKS = 14336;
 // The table of edited tokens: entries are linked by their blocks, those of every so many blocks together. A link is a token and the entry that follows.
-constexpr uint32_t HEADS = 2048, LINK_SHIFT = 20, TOKEN_BITS = (1u << LINK_SHIFT) - 1, NONE = 2047;
+constexpr uint32_t HEADS = LINKED > 0 ? 2048 : 4, LINK_SHIFT = 20, TOKEN_BITS = (1u << LINK_SHIFT) - 1, NONE = 2047;
 static_assert(MOST_BLOCKS * BLOCK <= TOKEN_BITS && TABULATED <= NONE, "a link is a word");
+static_assert(TABULATED == EDITED_EACH * DRAW_THREADS, "a thread links so many");
 static_assert(MOST_BLOCKS / 32 * sizeof(uint32_t) <= (LISTED - TABULATED) * sizeof(Key), "bits behind the entries");
 static_assert(CANDIDATES <= DRAW_THREADS && sizeof(Sequence) / 8 <= DRAW_THREADS, "a thread each");
 // Depths below the best logit are sixteenths of an octave, from 2^-8 on.
@@ -59,7 +60,7 @@ struct Census {
 
 // What rows may have. The less it is, the shorter the code and the more of them are drawn beside each other.
 enum Rows {
-    // No masks and no edits; plain stages, and a token is all that is asked for.
+    // No masks and no edits; plain stages, and nothing is reported of what they leave.
     BARE,
     // Masks and edits, of no more tokens than the table holds; the rest as above.
     EDITED,
@@ -86,7 +87,7 @@ struct Draw {
     float summit, x_max;
     // What is left lies below `above` and not below `lowest`.
     float above, lowest;
-    // Whether there are no masks and no edits, or nobody asks after them.
+    // Whether there are no masks and no edits.
     bool is_bare;
     // The last token that is kept, and the drawn one.
     Key last, drawn;
@@ -120,8 +121,8 @@ struct Draw {
     float listed_scores[LISTED / 2];
     // The table of the tokens that edits may change, and what they make of them.
     alignas(16) uint32_t heads[ROWS == EDITED || ROWS == ANY ? HEADS : 1];
-    uint32_t links[ROWS == EDITED || ROWS == ANY ? TABULATED : 1];
-    float edited_logits[ROWS == EDITED || ROWS == ANY ? TABULATED : 1];
+    uint32_t links[(ROWS == EDITED || ROWS == ANY) && LINKED > 0 ? LINKED : 1];
+    float edited_logits[(ROWS == EDITED || ROWS == ANY) && LINKED > 0 ? LINKED : 1];
     // Without it: a bit for each block that has such a token.
     uint32_t edited_blocks[ROWS == CROWDED || ROWS == ANY ? MOST_BLOCKS / 32 : 1];
 
@@ -433,7 +434,7 @@ struct Draw {
     // ---- edits of single tokens: repair.cuh ----
 
     // Whether the table has room for all tokens that an edit may change, and whether they are there.
-    __device__ __forceinline__ bool fits() const { return row.listed + place.depth <= TABULATED; }
+    __device__ __forceinline__ bool fits() const { return row.listed + place.depth <= LINKED; }
     __device__ __forceinline__ bool is_tabulated() const { return ROWS == EDITED || (ROWS == ANY && fits()); }
     // Until blocks are repaired: the entries of the table as the first pass left them.
     __device__ __forceinline__ float2* entries() { return reinterpret_cast<float2*>(keys); }
@@ -586,7 +587,7 @@ struct Draw {
 
     // ---- a row from its beginning to its end: row.cuh ----
 
-    // What needs nothing of the first pass, which has waited for the step before: copies of what is asked, and what edits make of tokens.
+    // What needs nothing of the first pass, which has waited for the step before: copies of what is asked, and the links of edited tokens.
     // Whether the form is one for this row.
     __device__ __forceinline__ bool prepare(const Step& step, const Task& task);
     // What is wrong with the row, or what it draws. UNFIT: nothing is done yet, since the form is not one for it.

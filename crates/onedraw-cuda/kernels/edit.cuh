@@ -1,6 +1,6 @@
-// Masks and edits of single logits, computed where a logit is read: the row is never written.
+// Masks and edits of single logits: the row is never written.
 //
-// A bit a token says whether an edit may change it, so that nobody else pays. Each edit is one rounded operation in the order of the chain.
+// A sequence lists the tokens that an edit may change, for which edits are computed beside the first pass; where that list is too short, a bit a token says it. Each edit is one rounded operation in the order of the chain.
 #pragma once
 
 #include "record.cuh"

@@ -13,7 +13,6 @@
         skyline<TYPE, STEPS, ALIGNED, ASKED, EDITS>(step);                                                           \
     }
 
-// A draw has so many registers that a block of threads of `weigh` fits beside it: 104 * 512 + 48 * 256 are all that a multiprocessor has.
 #define OF_TYPE(NAME, TYPE)                                                                                          \
     SKYLINE(skyline_##NAME##_1, TYPE, 1, true, MAXIMA, false, 8)                                                     \
     SKYLINE(skyline_##NAME##_2, TYPE, 2, true, MAXIMA, false, 8)                                                     \

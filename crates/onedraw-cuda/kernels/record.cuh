@@ -29,6 +29,13 @@ enum EditKind : uint32_t { BAD_WORDS = 1, MIN_TOKENS = 2, LOGIT_BIAS = 3, PENALT
 constexpr uint32_t EDITS = 12;
 // Tokens that an edit may change, as many as a sequence lists.
 constexpr uint32_t TABULATED = 1536;
+// Of these, as many as a draw has a table for. Before compute capability 9.0 a block of threads may have no more than 99 KB of shared memory, and the largest logits of
+// 262,144 tokens take 64 of them: there is none, and every edited row is drawn without one.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr uint32_t LINKED = 0;
+#else
+constexpr uint32_t LINKED = TABULATED;
+#endif
 
 enum LogprobsMode : uint32_t { RAW_LOGPROBS = 0, RAW_LOGITS = 1, PROCESSED_LOGPROBS = 2, PROCESSED_LOGITS = 3 };
 
@@ -37,7 +44,7 @@ struct Sequence {
     // 32 tokens a word, lowest bit first, and four blocks of tokens at least: the tokens that the list allows, null: all; those that an edit may change, null: none.
     const uint32_t* allowed;
     uint32_t* touched;
-    // Those that an edit may change once more, one after the other: `listed` of them, of which the first TABULATED are here.
+    // The tokens that an edit may change as a list: `listed` of them, of which the first TABULATED are here.
     uint32_t* list;
     uint32_t listed, reserved;
     // The scale that the sums of blocks are taken at: that of TOP_P, where it is the first stage of a plain row; 0: none.

@@ -94,14 +94,14 @@ __device__ __forceinline__ void throw_dice(const Step& step, const Task& task) {
     reinterpret_cast<float4*>(step.lucks + uint64_t(row) * step.pitch)[four] = make_float4(luck(minima.x, lanes.x), luck(minima.y, lanes.y), luck(minima.z, lanes.z), luck(minima.w, lanes.w));
 }
 
-// What edits make of the tokens that a row's sequence lists and of those of its draft: by so many blocks of threads of a row, EDITED_EACH a thread.
+// What edits make of the tokens that a row's sequence lists and of those of its draft: by step.editors blocks of threads of a row, EDITED_EACH a thread; all of TABULATED.
 constexpr uint32_t EDITED_EACH = 3;
 
 template <typename T>
 __device__ __forceinline__ void edit_tokens(const Step& step, const Task& task, uint32_t editor) {
     __shared__ Sequence sequence;
     let_the_next_begin();
-    if (task.touched == nullptr) return;
+    if (LINKED == 0 || task.touched == nullptr) return;
     const uint32_t row = blockIdx.y, first = editor * SKYLINE_THREADS + threadIdx.x, pitch = step.editors * SKYLINE_THREADS, tokens = step.vocabulary;
     uint32_t token[EDITED_EACH];
     // Under way together with the sequence. Past its end the list has anything.
@@ -111,7 +111,7 @@ __device__ __forceinline__ void edit_tokens(const Step& step, const Task& task, 
     __syncthreads();
     const uint32_t listed = sequence.listed, all = listed + task.depth;
     // The draw does such a row by itself.
-    if (all > TABULATED) return;
+    if (all > LINKED) return;
     const Place place = {&sequence, task.mask, task.path, task.depth};
     const T* const logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
     float x[EDITED_EACH];

@@ -4,6 +4,7 @@ use onedraw::noise::BLOCK;
 
 use crate::batch::Form;
 use crate::matrix::Dtype;
+use crate::record::TABULATED;
 
 /// Rows stand along a side of the grid that has no more places.
 pub(crate) const MAX_ROWS: usize = 65_535;
@@ -27,8 +28,9 @@ pub(crate) const SUMMIT_PITCH: usize = 32;
 const NOISE: usize = 4 * THREADS as usize;
 /// Forms of the first pass without edits; as many with them follow in [`SKYLINES`](crate::device::SKYLINES).
 const FORMS: usize = 7;
-/// Blocks of threads that edit the tokens of a row.
+/// Blocks of threads that edit the tokens of a row, of which each thread has three (kernels/skyline.cuh).
 const EDITORS: usize = 2;
+const _: () = assert!(EDITORS * THREADS as usize * 3 == TABULATED);
 
 /// Blocks of threads, the threads of one, and its dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ pub(crate) fn pitch(vocabulary: usize) -> usize {
     vocabulary.div_ceil(BLOCK).next_multiple_of(4)
 }
 
-/// Blocks of tokens whose masses a draw can sum in 32 bits: no more than 2^14, and a multiple of what memory there is for.
+/// Blocks of tokens whose masses a draw can sum in 32 bits: no more than 2^14, and a multiple of what memory there is for. The kernels' bits a block and links rely on it.
 const MOST_BLOCKS: usize = 14_336;
 
 /// The most logits of a row where a draw may have so much shared memory.
@@ -93,7 +95,7 @@ pub(crate) fn skyline(form: Form, dtype: Dtype, vocabulary: usize, is_aligned: b
     Skyline { place, group: (at_once * steps) as u32, dice: dice as u32, editors: editors as u32, grid }
 }
 
-/// The second pass: one block of threads a row. Where `processors` are given, no more than these: they have rows in turn, and what comes next need not wait for room.
+/// The second pass: one block of threads a row. Where `processors` are given, no more than these: they have rows in turn.
 pub(crate) fn draw(rows: usize, vocabulary: usize, processors: Option<usize>) -> Grid {
     let (each, multiple) = DRAW_MEMORY;
     let memory = (each * pitch(vocabulary).next_multiple_of(multiple)) as u32;

@@ -129,7 +129,8 @@ fn seen(params: &SamplingParams, record: &Sequence) -> impl Iterator<Item = (u32
 
 /// Two words a token: how often the window has it in the prompt, and in the output.
 fn counts(params: &SamplingParams, record: &Sequence, vocabulary: usize) -> Vec<u32> {
-    let mut counts = vec![0; 2 * vocabulary];
+    // Four at a time: a guess that is no token may stand beside the last ones.
+    let mut counts = vec![0; 2 * vocabulary.next_multiple_of(4)];
     for (token, is_prompt) in seen(params, record) {
         counts[2 * token as usize + usize::from(!is_prompt)] += 1;
     }
@@ -221,6 +222,9 @@ mod tests {
         let (record, tables) = made(&params, 8);
         assert_eq!(at(&tables, record.counts, 16), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1]);
         assert_eq!(at(&tables, record.touched, 2), [1 << 6 | 1 << 7, 0]);
+        let (record, padded) = made(&params, 9);
+        assert_eq!(at(&padded, record.counts, 24)[16..], [0; 8], "of twelve tokens");
+        let (record, tables) = made(&params, 8);
         assert_eq!((record.window, record.ring), (3, 3));
         assert_eq!(at(&tables, record.history, 3), [7, 6, 6], "tokens 3, 4 and 2");
 
