@@ -47,10 +47,12 @@ impl Form {
 
     /// The kernel that draws such rows.
     pub(super) fn kernel(&self, dtype: Dtype) -> Kernel {
-        match () {
-            () if self.has_others || self.has_processed => Kernel::Draw(dtype),
-            () if self.has_edits || self.has_masks => Kernel::DrawEdited(dtype),
-            () => Kernel::DrawBare(dtype),
+        if self.has_others || self.has_processed {
+            Kernel::Draw(dtype)
+        } else if self.has_edits || self.has_masks {
+            Kernel::DrawEdited(dtype)
+        } else {
+            Kernel::DrawBare(dtype)
         }
     }
 
