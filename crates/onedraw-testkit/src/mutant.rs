@@ -8,7 +8,7 @@ use onedraw::SamplingParams;
 use onedraw::mass::Softmax;
 use onedraw::math::ln;
 use onedraw::noise::{BLOCK, Noise, Purpose, exponential};
-use onedraw::order::Key;
+use onedraw::key::Key;
 use onedraw::params::GREEDY_BELOW;
 
 /// A mistake that somebody could make.

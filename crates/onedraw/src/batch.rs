@@ -4,16 +4,21 @@ use std::sync::{Mutex, TryLockError};
 
 use rayon::prelude::*;
 
+use crate::engine::local::ShardMemory;
+use crate::engine::remote::RemoteDraw;
+use crate::engine::shard::Shard;
+use crate::engine::split::Shards;
+use crate::engine::workspace::Workspace;
 use crate::error::{ParamError, RowError};
 use crate::explain::Explanation;
 use crate::kernels::Kernel;
+use crate::kernels::passes::Passes;
+use crate::kernels::row::{Row, Rows};
 use crate::logprobs::{Distribution, Report, TokenLogprob};
 use crate::params::SamplingParams;
-use crate::row::{Row, Rows};
-use crate::sequence::{Runner, Sampled, Saved, Sequence};
-use crate::shard::Shards;
-use crate::stop::Rewind;
-use crate::workspace::Workspace;
+use crate::sampled::{Runner, Sampled};
+use crate::sequence::{Saved, Sequence};
+use crate::state::path::Rewind;
 
 /// Names a sequence of a [`Batch`]. Not used again after the sequence is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -117,9 +122,9 @@ impl Batch {
         self
     }
 
-    /// Splits every row over so many ranks, in this process.
-    pub fn shards(self, ranks: usize) -> Self {
-        self.split(Shards::even(ranks))
+    /// Splits every row into this many shards, in this process. The tokens are the same.
+    pub fn shards(self, count: usize) -> Self {
+        self.split(Shards::even(count))
     }
 
     /// Splits every row as `shards` says.
@@ -284,6 +289,32 @@ impl Batch {
                 sequence.accept(sampled.token, sampled.mirostat_mu);
             }
         }
+    }
+
+    /// [`Sampler::shard`](crate::Sampler::shard) for a sequence of the batch.
+    pub fn shard<'a>(
+        &'a self,
+        step: Step<'a>,
+        start: usize,
+        memory: &'a mut ShardMemory,
+    ) -> Result<Shard<'a>, RowError> {
+        self.sequence(step.sequence)?.shard(step.row, start, step.mask, self.passes(), memory)
+    }
+
+    /// [`Sampler::draw_over`](crate::Sampler::draw_over) for a sequence of the batch. The draws of all sequences can be
+    /// under way at once and share each exchange of messages. The tokens are appended with [`Batch::accept_sampled`].
+    pub fn draw_over(
+        &self,
+        id: SequenceId,
+        vocabulary: usize,
+        shards: usize,
+        has_mask: bool,
+    ) -> Result<RemoteDraw<'_>, RowError> {
+        self.sequence(id)?.draw_over(vocabulary, shards, has_mask, self.passes())
+    }
+
+    fn passes(&self) -> Passes {
+        Passes::of(self.kernel).unwrap_or_default()
     }
 
     /// Draws at `ahead` positions after each sequence's next, and leaves the histories as they are.

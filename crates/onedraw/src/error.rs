@@ -2,48 +2,10 @@
 
 use std::fmt;
 
-use crate::chain::Stage;
-
-/// A parameter that cannot be used: names the field, the value and what is allowed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParamError {
-    field: String,
-    message: String,
-}
-
-impl ParamError {
-    /// An error of a parameter, the library's or a caller's own.
-    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: one_line(field.into()), message: one_line(message.into()) }
-    }
-
-    /// The name of the parameter, as it stands in JSON.
-    pub fn field(&self) -> &str {
-        &self.field
-    }
-
-    /// What is wrong with it and what is allowed.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-}
-
-/// A message repeats what the user wrote; one error is one line all the same.
-fn one_line(text: String) -> String {
-    if !text.contains(char::is_control) {
-        return text;
-    }
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escaped).collect()
-}
-
-impl fmt::Display for ParamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.message)
-    }
-}
-
-impl std::error::Error for ParamError {}
+use crate::logits::fault::Fault;
+use crate::numeric::mass::MAX_VOCABULARY;
+use crate::params::chain::Stage;
+pub use crate::params::error::ParamError;
 
 /// A row of logits that cannot be sampled. It spoils no other row of a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +99,8 @@ pub enum RowError {
         /// What it said, or what is wrong with it.
         message: String,
     },
+    /// The row is split over shards, and their answers cannot be used. Nothing was drawn.
+    Shard(Fault),
     /// A caller's uniform number is not in [0, 1).
     UniformOutOfRange {
         /// The number.
@@ -166,6 +130,7 @@ impl RowError {
             Self::UnknownSequence => "unknown_sequence",
             Self::RepeatedSequence => "repeated_sequence",
             Self::CustomStage { .. } => "custom_stage",
+            Self::Shard(_) => "shard",
             Self::UniformOutOfRange { .. } => "uniform_out_of_range",
         }
     }
@@ -221,7 +186,7 @@ impl fmt::Display for RowError {
                 write!(
                     f,
                     "the row has {vocabulary} logits; at most {} are allowed",
-                    crate::row::MAX_VOCABULARY
+                    MAX_VOCABULARY
                 )
             }
             Self::MaskTooShort { words, needed } => {
@@ -233,9 +198,16 @@ impl fmt::Display for RowError {
             Self::UnknownSequence => write!(f, "the sequence is not in the batch"),
             Self::RepeatedSequence => write!(f, "the sequence has two steps in one call; each may have one"),
             Self::CustomStage { stage, message } => write!(f, "the stage {}: {message}", stage.name()),
+            Self::Shard(fault) => fault.fmt(f),
             Self::UniformOutOfRange { uniform } => write!(f, "the uniform number {uniform} is not in [0, 1)"),
         }
     }
 }
 
 impl std::error::Error for RowError {}
+
+impl From<Fault> for RowError {
+    fn from(fault: Fault) -> Self {
+        Self::Shard(fault)
+    }
+}

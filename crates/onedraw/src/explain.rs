@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::draw::{Draw, DrawMemory};
-use crate::edit::Edit;
+use crate::engine::draw::{Draw, DrawMemory, Moment};
+use crate::engine::report;
 use crate::error::RowError;
-use crate::mass::{Softmax, Spread};
-use crate::math::exp;
-use crate::order::Key;
-use crate::plan::{Segment, Step};
-use crate::question::{Answers, Question};
-use crate::truncate::Truncation;
-use crate::walk::{Moment, Passed};
+use crate::logits::access::RowAccess;
+use crate::logits::query::{ListKept, Place};
+use crate::numeric::key::Key;
+use crate::numeric::mass::{Softmax, Spread};
+use crate::numeric::math::exp;
+use crate::plan::{Operation, Segment};
+use crate::stages::truncate::Truncation;
 
 /// A chain at work on one row. Stages that their parameters leave idle are not in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -85,50 +85,60 @@ impl Explainer {
         Self { listed, started: Instant::now(), stages, before, softmax: Softmax::new(0.0, 1.0), total: 0 }
     }
 
-    pub(crate) fn explain(
+    /// Takes a draw through the chain, as [`Draw::through`] does, and notes what every stage did.
+    pub(crate) async fn explain<R: RowAccess>(
         &mut self,
-        row: &mut dyn Answers,
+        row: &mut R,
         segments: &[Segment],
         is_greedy: bool,
         moment: &Moment<'_>,
         memory: &mut DrawMemory,
     ) -> Result<Explanation, RowError> {
-        let watch = |draw: &mut Draw<'_>, passed: Passed<'_>| self.note(draw, passed, moment);
-        let mut draw = Draw::watched(row, segments, is_greedy, moment, memory, watch)?;
-        let key = draw.winner();
-        let probability = exp(draw.logprob(key));
+        let mut draw = Draw::begin(row, segments.first(), is_greedy, memory).await?;
+        for (i, segment) in segments.iter().enumerate() {
+            if i > 0 {
+                draw.enter(i, segment).await?;
+            }
+            // The fine plan has one edit per segment, and none before an operation that edits.
+            match segment.edits.first() {
+                Some(edit) => self.note(&mut draw, edit.stage().name(), None, moment).await?,
+                None if i == 0 => self.note(&mut draw, "row", None, moment).await?,
+                None => {}
+            }
+            for (j, operation) in segment.operations.iter().enumerate() {
+                let place = Place { segment: i as u32, operation: j as u32 };
+                draw.take(operation, place, moment).await?;
+                let decision = decision(operation, draw.is_greedy, moment);
+                self.note(&mut draw, operation.stage().name(), decision, moment).await?;
+            }
+        }
+        let key = draw.winner().await?;
+        let probability = exp(report::logprob(&mut draw, key).await?);
         let (position, seed) = (moment.noise.position, moment.noise.seed);
-        Ok(Explanation {
-            stages: std::mem::take(&mut self.stages),
-            token: key.token(),
-            probability,
-            position,
-            seed,
-        })
+        let stages = std::mem::take(&mut self.stages);
+        Ok(Explanation { stages, token: key.token(), probability, position, seed })
     }
 
-    fn note(&mut self, draw: &mut Draw<'_>, passed: Passed<'_>, moment: &Moment<'_>) {
-        let (stage, decision) = match passed {
-            // The fine plan has one edit a segment, and none before a step that edits.
-            Passed::Edits(Segment { edits, .. }) => match edits.first().map(Edit::stage) {
-                Some(stage) => (stage.name().to_owned(), None),
-                None if self.stages.is_empty() => ("row".to_owned(), None),
-                None => return,
-            },
-            Passed::Step(step) => (step.stage().name().to_owned(), decision(step, draw, moment)),
-        };
-        let last = draw.cut();
+    async fn note<R: RowAccess>(
+        &mut self,
+        draw: &mut Draw<'_, R>,
+        stage: &str,
+        decision: Option<String>,
+        moment: &Moment<'_>,
+    ) -> Result<(), RowError> {
+        let last = draw.cut().await?;
         let nanoseconds = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let softmax = draw.softmax();
-        let spread = draw.row.spread(last, softmax);
-        draw.row.ask(Question::Kept { last });
-        let left = draw.row.keys();
-        let effect = self.effect(stage, left, moment.vocabulary, softmax, &spread);
+        let spread = draw.row.spread(last, softmax).await?;
+        draw.row.ask(&ListKept { last }).await?;
+        let left = &draw.row.lists.keys;
+        let effect = self.effect(stage.to_owned(), left, moment.vocabulary, softmax, &spread);
         self.before.clone_from(left);
         let temperature = draw.temperature.value;
         self.stages.push(StageEffect { decision, temperature, nanoseconds, ..effect });
         (self.softmax, self.total) = (softmax, spread.total);
         self.started = Instant::now();
+        Ok(())
     }
 
     /// Compares what is left with what was.
@@ -181,14 +191,14 @@ impl Explainer {
     }
 }
 
-/// What a step decided that the parameters do not say.
-fn decision(step: &Step, draw: &Draw<'_>, moment: &Moment<'_>) -> Option<String> {
-    match step {
-        Step::Heat(_) if draw.is_greedy => Some("greedy".to_owned()),
-        Step::Truncate(_, Truncation::Xtc(xtc)) => {
+/// What an operation decided that the parameters do not say.
+fn decision(operation: &Operation, is_greedy: bool, moment: &Moment<'_>) -> Option<String> {
+    match operation {
+        Operation::Heat(_) if is_greedy => Some("greedy".to_owned()),
+        Operation::Truncate(_, Truncation::Xtc(xtc)) => {
             Some(if xtc.acts(&moment.noise) { "the coin says yes" } else { "the coin says no" }.to_owned())
         }
-        Step::Truncate(_, Truncation::Mirostat(_)) => Some(format!("mu {}", moment.mu)),
+        Operation::Truncate(_, Truncation::Mirostat(_)) => Some(format!("mu {}", moment.mu)),
         _ => None,
     }
 }

@@ -45,77 +45,67 @@
 //!
 //! # The parts
 //!
-//! - What is asked: [`params`], [`presets`], the order of the stages ([`chain`]), checked once into a [`plan`].
-//!   Other systems' settings become these by [`import`].
-//! - What is drawn from: [`row`] (a row in any type), [`history`], [`logprobs`].
-//! - When to end: [`stop`], EOS, stop ids and stop strings over bytes; and when to go back for a banned phrase.
-//! - Guesses ahead: [`speculate`], which says how far a drafter's tokens hold.
-//! - Beyond the built-in stages: [`custom`], a stage of one's own.
-//! - What the chain does to a row: [`explain`].
-//! - A split vocabulary: [`shard`], and the [`question`]s that ranks answer.
-//! - The definition: [`reference`](mod@reference) is the obvious scalar form of everything, and the engine equals it to the
-//!   bit. Below it: [`noise`], [`mass`], [`math`], [`order`].
+//! From what a caller holds down to the arithmetic; each part uses only those below it:
+//!
+//! - [`Sampler`], [`Batch`]: what draws.  [`logprobs`], [`explain`]: what they can tell beside the token.
+//! - [`stop`], [`beam`], [`speculate`], [`constraint`], [`contrast`]: decoding beyond single draws.
+//! - [`params`], with the order of the stages ([`chain`]), [`presets`], a user's own stages ([`custom`]), and other systems'
+//!   settings ([`import`]); checked once into a [`plan`].
+//! - `engine`: the draw. Its `mod.rs` is the place to begin reading the code.
+//! - [`stages`]: one file for each stage.
+//! - `logits`: a row under its edits, and what can be learned about it.
+//! - `kernels`: passes over rows, for each instruction set.
+//! - [`noise`], [`mass`], [`math`], [`key`]: the arithmetic that tokens depend on.
+//! - [`reference`](mod@reference): the definition of all this, scalar and slow; the engine equals it to the bit.
+//!
+//! A vocabulary that is split over processes: [`Sampler::shard`] and [`Sampler::draw_over`], with the messages of [`wire`].
 
 pub mod batch;
-pub mod beam;
-mod census;
-pub mod chain;
-pub mod constraint;
-pub mod contrast;
-pub mod custom;
-mod draw;
-pub mod edit;
-mod edited;
+mod decode;
+mod engine;
 pub mod error;
 pub mod explain;
-pub mod float_mode;
-mod head;
-pub mod history;
-pub mod import;
-mod inquiry;
-pub mod json;
-pub mod kernels;
+mod kernels;
+mod logits;
 pub mod logprobs;
-pub mod mass;
-pub mod math;
-pub mod noise;
-pub mod order;
+mod numeric;
 pub mod params;
-mod path;
 pub mod plan;
-pub mod presets;
-pub mod question;
-mod race;
 pub mod reference;
-pub mod row;
+mod sampled;
 pub mod sampler;
-mod selection;
 mod sequence;
-pub mod shard;
-mod sketch;
-mod skyline;
-mod slice;
-pub mod speculate;
-pub mod stop;
-mod truncate;
-mod walk;
-mod workspace;
+pub mod stages;
+mod state;
+
+pub use decode::{beam, constraint, contrast, speculate, stop};
+pub use engine::wire;
+pub use kernels::row;
+pub use logits::{answer, fault, query};
+pub use numeric::{float_mode, key, mass, math, noise, temperature};
+pub use params::{chain, custom, import, json, presets};
+pub use state::history;
 
 pub use batch::{Batch, SequenceId, Step};
 pub use chain::{Order, Stage};
 pub use constraint::{Constraint, ConstraintError};
 pub use contrast::Contrast;
 pub use custom::Custom;
+pub use engine::local::ShardMemory;
+pub use engine::remote::{RemoteDraw, Reply as RemoteReply};
+pub use engine::shard::Shard;
+pub use engine::split::{Shards, Traffic};
 pub use error::{ParamError, RowError};
 pub use explain::Explanation;
+pub use fault::Fault;
 pub use kernels::Kernel;
 pub use logprobs::{Distribution, PromptLogprobs, Report, TokenLogprob};
 pub use params::{LogprobsMode, PenaltyScope, SamplingParams};
 pub use plan::Plan;
 pub use row::{Row, Rows};
+pub use sampled::{Runner, Sampled};
 pub use sampler::Sampler;
-pub use sequence::{Runner, Sampled, Saved};
-pub use shard::{Rank, Shards, Traffic};
+pub use sequence::Saved;
 pub use stop::{Finish, FinishReason, Progress, Rewind, StopConditions, StopMatcher, Utf8Stream};
 
 /// The README's example, compiled and run.

@@ -1,8 +1,11 @@
 //! Logprobs: the drawn token's, the best tokens', and a whole prompt's.
 
-use crate::draw::Draw;
+use crate::engine::draw::Draw;
+use crate::engine::report;
 use crate::error::RowError;
-use crate::math::exp;
+use crate::logits::access::RowAccess;
+use crate::numeric::key::Key;
+use crate::numeric::math::exp;
 use crate::params::LogprobsMode;
 
 /// A token with its logprob (or logit, as the mode says) and its rank.
@@ -48,46 +51,69 @@ fn listed(count: i64) -> Option<u32> {
 }
 
 /// Reports `token` and the `count` best (−1: all) as the draw sees them.
-pub(crate) fn report(draw: &mut Draw<'_>, token: u32, count: i64, mode: LogprobsMode) -> Report {
-    let key = draw.key_of(token);
-    let value = |draw: &mut Draw<'_>, key| if mode.is_logits() { draw.logit(key) } else { draw.logprob(key) };
-    let logprob = value(draw, key);
-    let probability = exp(draw.logprob(key));
-    let rank = draw.rank(key);
+pub(crate) async fn report<R: RowAccess>(
+    draw: &mut Draw<'_, R>,
+    token: u32,
+    count: i64,
+    mode: LogprobsMode,
+) -> Result<Report, RowError> {
+    let key = report::key_of(draw, token).await?;
+    let logprob = value(draw, key, mode).await?;
+    let probability = exp(report::logprob(draw, key).await?);
+    let rank = report::rank(draw, key).await?;
     let mut logprobs = vec![TokenLogprob { token, logprob, rank }];
     if count != 0 {
-        let best = draw.best(listed(count)).to_vec();
+        let best = report::best(draw, listed(count)).await?.to_vec();
         let others = best.iter().zip(1u32..).filter(|(key, _)| key.token() != token);
         for (&key, rank) in others {
-            let logprob = value(draw, key);
+            let logprob = value(draw, key, mode).await?;
             if logprob > f64::NEG_INFINITY {
                 logprobs.push(TokenLogprob { token: key.token(), logprob, rank });
             }
         }
     }
-    Report { token, logprob, probability, rank, logprobs }
+    Ok(Report { token, logprob, probability, rank, logprobs })
+}
+
+/// The logprob of a token, or its logit, as the mode says.
+async fn value<R: RowAccess>(
+    draw: &mut Draw<'_, R>,
+    key: Key,
+    mode: LogprobsMode,
+) -> Result<f64, RowError> {
+    if mode.is_logits() { report::logit(draw, key).await } else { report::logprob(draw, key).await }
 }
 
 /// The first `count` tokens of the order that the chain keeps.
-pub(crate) fn best(draw: &mut Draw<'_>, count: u32) -> Vec<TokenLogprob> {
-    let keys = draw.best(Some(count)).to_vec();
-    let kept = keys.into_iter().zip(1u32..).map(|(key, rank)| TokenLogprob {
-        token: key.token(),
-        logprob: draw.logprob(key),
-        rank,
-    });
-    kept.take_while(|token| token.logprob > f64::NEG_INFINITY).collect()
+pub(crate) async fn best<R: RowAccess>(
+    draw: &mut Draw<'_, R>,
+    count: u32,
+) -> Result<Vec<TokenLogprob>, RowError> {
+    let keys = report::best(draw, Some(count)).await?.to_vec();
+    let mut best = Vec::with_capacity(keys.len());
+    for (key, rank) in keys.into_iter().zip(1u32..) {
+        let logprob = report::logprob(draw, key).await?;
+        if logprob == f64::NEG_INFINITY {
+            break;
+        }
+        best.push(TokenLogprob { token: key.token(), logprob, rank });
+    }
+    Ok(best)
 }
 
-pub(crate) fn distribution(draw: &mut Draw<'_>) -> Distribution {
-    let keys = draw.support().to_vec();
-    let logprobs: Vec<f64> = keys.iter().map(|&key| draw.logprob(key)).collect();
-    Distribution {
+/// Every kept token with its probability.
+pub(crate) async fn distribution<R: RowAccess>(draw: &mut Draw<'_, R>) -> Result<Distribution, RowError> {
+    let keys = report::support(draw).await?.to_vec();
+    let mut logprobs = Vec::with_capacity(keys.len());
+    for &key in &keys {
+        logprobs.push(report::logprob(draw, key).await?);
+    }
+    Ok(Distribution {
         tokens: keys.iter().map(|key| key.token()).collect(),
         probabilities: logprobs.iter().map(|&logprob| exp(logprob)).collect(),
         logprobs,
-    }
+    })
 }
 
-/// One entry a prompt token: none for the first, which nothing predicts.
+/// One entry per prompt token: none for the first, which nothing predicts.
 pub type PromptLogprobs = Vec<Result<Option<Report>, RowError>>;

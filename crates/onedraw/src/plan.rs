@@ -1,21 +1,23 @@
-//! Parameters, checked once and laid out as the draw reads them.
+//! The plan: parameters, checked once and laid out as a draw reads them. It is the only interpretation of the parameters:
+//! the CPU's draw, the GPU's and every front end read it.
 
-use crate::chain::Stage;
-use crate::custom::{self, Custom};
-use crate::edit::Edit;
-use crate::edit::smoothing::Smoothing;
-use crate::edit::temperature::Heat;
 use crate::error::{ParamError, RowError};
-use crate::float_mode::Standard;
+use crate::kernels::bend::Bend;
+use crate::numeric::float_mode::Standard;
+use crate::numeric::mass::MAX_VOCABULARY;
+use crate::params::chain::Stage;
+use crate::params::custom::{self, Custom};
 use crate::params::{GREEDY_BELOW, SamplingParams};
-use crate::row::MAX_VOCABULARY;
-use crate::truncate::Truncation;
+use crate::stages::edit::{Edit, smoothing};
+use crate::stages::temperature::Heat;
+use crate::stages::truncate::Truncation;
 
 /// A validated chain. Stages whose parameters do nothing are not in it.
 ///
-/// The chain falls into segments. A segment begins with the edits of single tokens, which whoever holds the row makes by themselves. Then
-/// come steps that the draw leads: temperatures and truncations, and edits that hang on the whole row. An edit after a step
-/// begins the next segment, and there what the steps left is made part of the row.
+/// The chain is divided into segments. A segment begins with edits of single tokens, which every holder of a part of the row
+/// makes on its own. Then come operations that need the whole row, which the draw leads: temperatures and truncations, and
+/// edits that depend on all logits. An edit after an operation begins the next segment, where what the operations left is
+/// made part of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     segments: Vec<Segment>,
@@ -29,54 +31,62 @@ pub struct Plan {
     largest_output: Option<u32>,
 }
 
-/// Edits of single tokens, then steps.
+/// Edits of single tokens, then operations on the whole row.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Segment {
+pub struct Segment {
+    /// First of all, in the order of the chain.
     pub edits: Vec<Edit>,
-    pub steps: Vec<Step>,
+    /// Then these.
+    pub operations: Vec<Operation>,
 }
 
-/// A stage that the draw leads.
+/// A stage that needs the whole row, so that the draw leads it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+#[non_exhaustive]
+pub enum Operation {
+    /// A temperature.
     Heat(Heat),
-    /// With its stage, which several share a form with.
+    /// A truncation with its stage: several stages share one form.
     Truncate(Stage, Truncation),
-    Smooth(Smoothing),
+    /// Smoothing.
+    Smooth(Bend),
+    /// A user's own stage.
     Custom(Custom),
 }
 
-impl Step {
-    pub(crate) fn stage(&self) -> Stage {
+impl Operation {
+    /// The stage it belongs to.
+    pub fn stage(&self) -> Stage {
         match self {
-            Step::Heat(_) => Stage::Temperature,
-            Step::Truncate(stage, _) => stage.clone(),
-            Step::Smooth(_) => Stage::Smoothing,
-            Step::Custom(custom) => Stage::Custom(custom.clone()),
+            Operation::Heat(_) => Stage::Temperature,
+            Operation::Truncate(stage, _) => stage.clone(),
+            Operation::Smooth(_) => Stage::Smoothing,
+            Operation::Custom(custom) => Stage::Custom(custom.clone()),
         }
     }
 
     /// Whether the first token of the order is what it was, whatever the row.
     pub(crate) fn keeps_the_first(&self) -> bool {
-        matches!(self, Step::Truncate(_, Truncation::Prefix(_)))
+        matches!(self, Operation::Truncate(_, Truncation::Prefix(_)))
     }
 
-    /// Whether it changes logits, and so needs what the steps before it left made part of the row.
+    /// Whether it changes logits, and so needs what the operations before it left made part of the row.
     fn is_edit(&self) -> bool {
         match self {
-            Step::Smooth(_) => true,
-            Step::Custom(custom) => matches!(custom.kind, custom::Kind::Edit(_)),
-            Step::Heat(_) | Step::Truncate(..) => false,
+            Operation::Smooth(_) => true,
+            Operation::Custom(custom) => matches!(custom.kind, custom::Kind::Edit(_)),
+            Operation::Heat(_) | Operation::Truncate(..) => false,
         }
     }
 }
 
-/// How finely the chain is divided. The tokens are the same: an edit of a later segment finds what one of the same segment would.
+/// How finely the chain is divided. The drawn tokens are the same: an edit in a later segment finds what it would find in
+/// the same segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Grain {
     /// As few segments as can be.
     Coarse,
-    /// A segment an edit, and one before all: to look between them. Bans are an edit where there are any.
+    /// One segment per edit, and one before all, so that one can look between them. Bans are an edit where there are any.
     EachEdit { has_bans: bool },
 }
 
@@ -102,7 +112,9 @@ impl Plan {
         lay_out(params, order.stages(), with_mask, Grain::EachEdit { has_bans })
     }
 
-    pub(crate) fn segments(&self, with_mask: bool) -> Result<&[Segment], RowError> {
+    /// The segments of the chain; `with_mask`: for rows that come with a grammar's mask. An error if the order does not name
+    /// the stage that applies the mask.
+    pub fn segments(&self, with_mask: bool) -> Result<&[Segment], RowError> {
         match &self.masked_segments {
             Some(segments) if with_mask => Ok(segments),
             None if with_mask => Err(RowError::MaskWithoutStage),
@@ -152,27 +164,27 @@ fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool, grain: Gr
     let is_greedy = is_greedy(params);
     for (i, stage) in stages.iter().enumerate() {
         let edit = Edit::new(stage, params, with_mask);
-        let step = match stage {
+        let operation = match stage {
             _ if edit.is_some() => None,
             // A greedy chain draws nothing; its truncations see the logits as they are.
-            Stage::Temperature => Heat::new(params).filter(|_| !is_greedy).map(Step::Heat),
-            Stage::Smoothing => Smoothing::new(params).map(Step::Smooth),
-            Stage::Custom(custom) => Some(Step::Custom(custom.clone())),
+            Stage::Temperature => Heat::new(params).filter(|_| !is_greedy).map(Operation::Heat),
+            Stage::Smoothing => smoothing::bend(params).map(Operation::Smooth),
+            Stage::Custom(custom) => Some(Operation::Custom(custom.clone())),
             _ => {
                 let index = stages[..i].iter().filter(|other| *other == stage).count() as u32;
                 Truncation::new(stage, params, index)
-                    .map(|truncation| Step::Truncate(stage.clone(), truncation))
+                    .map(|truncation| Operation::Truncate(stage.clone(), truncation))
             }
         };
         let is_divided = match grain {
-            Grain::Coarse => !segment.steps.is_empty() && (edit.is_some() || step.iter().any(Step::is_edit)),
-            Grain::EachEdit { .. } => edit.is_some() || step.iter().any(Step::is_edit),
+            Grain::Coarse => !segment.operations.is_empty() && (edit.is_some() || operation.iter().any(Operation::is_edit)),
+            Grain::EachEdit { .. } => edit.is_some() || operation.iter().any(Operation::is_edit),
         };
         if is_divided {
             segments.push(std::mem::take(&mut segment));
         }
         segment.edits.extend(edit);
-        segment.steps.extend(step);
+        segment.operations.extend(operation);
     }
     segments.push(segment);
     segments
@@ -201,7 +213,7 @@ fn largest_ids(params: &SamplingParams) -> Vec<(&'static str, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::Order;
+    use crate::params::chain::Order;
 
     fn plan(params: SamplingParams) -> Plan {
         Plan::new(&params).expect("valid parameters")
@@ -210,7 +222,7 @@ mod tests {
     #[test]
     fn idle_stages_are_left_out() {
         let plan = plan(SamplingParams { top_k: -1, logprobs: Some(3), min_tokens: 5, ..Default::default() });
-        assert_eq!(plan.segments, [Segment { edits: vec![Edit::Bans], steps: Vec::new() }]);
+        assert_eq!(plan.segments, [Segment { edits: vec![Edit::Bans], operations: Vec::new() }]);
         assert!(!plan.is_greedy());
     }
 
@@ -234,7 +246,7 @@ mod tests {
         let params = SamplingParams { top_k: 3, top_p: 0.5, temperature: 0.5, ..Default::default() };
         let order = Some("top_k,temperature,top_p,temperature".parse().expect("a valid order"));
         let plan = plan(SamplingParams { order, ..params });
-        let stages: Vec<_> = plan.segments[0].steps.iter().map(Step::stage).collect();
+        let stages: Vec<_> = plan.segments[0].operations.iter().map(Operation::stage).collect();
         use Stage::*;
         assert_eq!(stages, [TopK, Temperature, TopP, Temperature]);
     }
@@ -250,7 +262,7 @@ mod tests {
             ..Default::default()
         };
         let counts = |segments: &[Segment]| -> Vec<_> {
-            segments.iter().map(|segment| (segment.edits.len(), segment.steps.len())).collect()
+            segments.iter().map(|segment| (segment.edits.len(), segment.operations.len())).collect()
         };
         assert_eq!(counts(&plan(params.clone()).segments), [(3, 3)]);
         assert_eq!(counts(&Plan::finely(&params, false, false)), [(0, 0), (1, 0), (1, 0), (0, 3)]);

@@ -1,16 +1,19 @@
 //! One sequence: parameters, history and seed in, tokens out.
 
+use crate::engine::local::ShardMemory;
+use crate::engine::remote::{RemoteDraw, Reply};
+use crate::engine::shard::Shard;
+use crate::engine::split::{Shards, Traffic};
+use crate::engine::workspace::Workspace;
 use crate::error::{ParamError, RowError};
 use crate::explain::Explanation;
 use crate::kernels::Kernel;
+use crate::kernels::row::{Row, Rows};
 use crate::logprobs::{Distribution, PromptLogprobs};
 use crate::params::SamplingParams;
-use crate::question::Answers;
-use crate::row::{Row, Rows};
-use crate::sequence::{Sampled, Saved, Sequence};
-use crate::shard::{Rank, Shards, Traffic};
-use crate::stop::Rewind;
-use crate::workspace::Workspace;
+use crate::sampled::Sampled;
+use crate::sequence::{Saved, Sequence};
+use crate::state::path::Rewind;
 
 /// Draws the tokens of one sequence.
 ///
@@ -42,7 +45,7 @@ impl Sampler {
         Ok(Sequence::all(&params)?.into_iter().map(sampler).collect())
     }
 
-    /// Splits every row over so many ranks, in this process. The tokens are the same.
+    /// Splits every row into shards, in this process. The tokens are the same.
     pub fn shards(mut self, shards: Shards) -> Self {
         self.workspace = self.workspace.split(shards);
         self
@@ -103,30 +106,80 @@ impl Sampler {
         self.sequence.distribution(logits.into(), Some(mask), &mut self.workspace)
     }
 
-    /// This process's part of the next row, whose first logit has id `start`, where a vocabulary is split across
-    /// processes. Every process keeps a sampler of its own with the same parameters, seed and history, and is given the whole
-    /// mask, if there is one. An id of the parameters that no process holds goes unnoticed here; [`Sampler::sample_over`]
-    /// checks it.
-    pub fn rank<'a>(
-        &'a mut self,
+    /// This process's part of the next row, whose first logit has id `start`, where a vocabulary is split across processes.
+    ///
+    /// Every process keeps a sampler of its own with the same parameters, seed and history, and is given the whole mask, if
+    /// there is one. `memory` is kept from step to step. An id in the parameters that no process holds goes unnoticed here;
+    /// [`Sampler::draw_over`] checks it.
+    pub fn shard<'a>(
+        &'a self,
         part: impl Into<Row<'a>>,
         start: usize,
         mask: Option<&'a [u32]>,
-    ) -> Result<Rank<'a>, RowError> {
-        self.sequence.rank(part.into(), start, mask, &mut self.workspace)
+        memory: &'a mut ShardMemory,
+    ) -> Result<Shard<'a>, RowError> {
+        self.sequence.shard(part.into(), start, mask, self.workspace.draw.passes, memory)
     }
 
-    /// Draws the next token of a row of `vocabulary` logits that others hold, by asking them, and appends it to the history.
-    /// `ranks` sends each question to every [`Rank`] and merges their replies with
-    /// [`Reply::absorb`](crate::question::Reply::absorb). The other samplers then [`accept_sampled`](Sampler::accept_sampled) it.
-    /// `has_mask` says whether the ranks were given one.
+    /// Begins to draw the next token of a row of `vocabulary` logits that `shards` [`Shard`]s hold between them. `has_mask`
+    /// says whether they were given a mask.
+    ///
+    /// The draw stops at every question until it is [resumed](RemoteDraw::resume) with the replies, so the draws of many
+    /// sequences can share each exchange of messages. In the end every process appends the token with
+    /// [`Sampler::accept_sampled`]. A reply that is missing or cannot be used is [`RowError::Shard`]; the history is
+    /// unchanged then, and the next draw works.
+    ///
+    /// ```
+    /// use onedraw::{RemoteReply, Sampler, SamplingParams, ShardMemory};
+    ///
+    /// let params = SamplingParams::builder().top_k(3).top_p(0.9).seed(5).build()?;
+    /// let row = [0.1_f32, 2.0, 1.5, -1.0, 1.9, 0.4, 2.2];
+    /// let mut sampler = Sampler::new(params.clone())?;
+    ///
+    /// // Here both shards are in one process; elsewhere they are at the two ends of a wire.
+    /// let mut memories = [ShardMemory::default(), ShardMemory::default()];
+    /// let [low, high] = &mut memories;
+    /// let mut shards = [sampler.shard(&row[..4], 0, None, low)?, sampler.shard(&row[4..], 4, None, high)?];
+    /// let mut draw = sampler.draw_over(row.len(), 2, false)?;
+    /// while let Some(question) = draw.question() {
+    ///     let messages: Vec<Vec<u8>> = shards.iter_mut().map(|shard| shard.reply(question)).collect();
+    ///     let replies: Vec<_> =
+    ///         messages.iter().enumerate().map(|(shard, message)| RemoteReply { shard, message }).collect();
+    ///     draw.resume(&replies);
+    /// }
+    /// let drawn = draw.result().expect("no question is left")?;
+    /// assert_eq!(drawn, Sampler::new(params)?.sample(&row)?);
+    /// sampler.accept_sampled(&drawn);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn draw_over(
+        &self,
+        vocabulary: usize,
+        shards: usize,
+        has_mask: bool,
+    ) -> Result<RemoteDraw<'_>, RowError> {
+        self.sequence.draw_over(vocabulary, shards, has_mask, self.workspace.draw.passes)
+    }
+
+    /// [`Sampler::draw_over`] to its end, then appends the token. `exchange` puts a question to every shard and returns
+    /// the replies that came, each with the number of its shard.
     pub fn sample_over(
         &mut self,
-        ranks: &mut dyn Answers,
         vocabulary: usize,
+        shards: usize,
         has_mask: bool,
+        mut exchange: impl FnMut(&[u8]) -> Vec<(usize, Vec<u8>)>,
     ) -> Result<Sampled, RowError> {
-        let sampled = self.sequence.draw_over(ranks, vocabulary, has_mask, &mut self.workspace)?;
+        let mut draw = self.draw_over(vocabulary, shards, has_mask)?;
+        let sampled = loop {
+            let Some(question) = draw.question() else { break draw.result() };
+            let messages = exchange(question);
+            let replies: Vec<_> =
+                messages.iter().map(|(shard, message)| Reply { shard: *shard, message }).collect();
+            draw.resume(&replies);
+        };
+        // There is a result as soon as there is no question.
+        let sampled = sampled.unwrap_or(Err(RowError::EmptyRow))?;
         self.accept_sampled(&sampled);
         Ok(sampled)
     }
@@ -240,7 +293,7 @@ impl Sampler {
         self.sequence.seed()
     }
 
-    /// What the last draw over several ranks sent.
+    /// What the last draw over several shards of this process would have sent.
     pub fn traffic(&self) -> Traffic {
         self.workspace.traffic
     }

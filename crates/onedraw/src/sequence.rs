@@ -4,58 +4,30 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::draw::{Draw, DrawMemory};
-use crate::edit::{Context, Edit};
+use crate::engine::draw::{Draw, DrawMemory, Moment};
+use crate::engine::local::{self, LocalRow, Setting, ShardMemory};
+use crate::engine::remote::RemoteDraw;
+use crate::engine::report;
+use crate::engine::shard::Shard;
+use crate::engine::workspace::Workspace;
 use crate::error::{ParamError, RowError};
 use crate::explain::{Explainer, Explanation};
-use crate::float_mode::Standard;
-use crate::history::History;
+use crate::kernels::passes::Passes;
+use crate::kernels::row::Row;
+use crate::logits::access::{RowAccess, answered};
 use crate::logprobs::{self, Distribution, Report, TokenLogprob};
-use crate::noise::Noise;
-use crate::order::Key;
+use crate::sampled::{Runner, Sampled};
+use crate::numeric::float_mode::Standard;
+use crate::numeric::key::Key;
+use crate::numeric::mass::MAX_VOCABULARY;
+use crate::numeric::noise::Noise;
 use crate::params::{LogprobsMode, SamplingParams};
-use crate::path::Path;
-use crate::plan::{Plan, Segment, Step};
-use crate::question::Answers;
-use crate::row::{MAX_VOCABULARY, Row};
-use crate::shard::{Rank, Ranks};
-use crate::slice::{Slice, SliceMemory};
-use crate::stop::Rewind;
-use crate::truncate::mirostat::Mirostat;
-use crate::walk::Moment;
-use crate::workspace::Workspace;
-
-/// A drawn token.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sampled {
-    /// The token.
-    pub token: u32,
-    /// The seed that drew it.
-    pub seed: u64,
-    /// The number of output tokens before it.
-    pub position: u32,
-    /// Which of the `n` sequences it belongs to.
-    pub sequence: u32,
-    /// Its probability, where `logprobs` is set: it needs the whole mass, so nobody pays unasked.
-    pub probability: Option<f64>,
-    /// Its logprob (in the logits modes its logit), where `logprobs` is set.
-    pub logprob: Option<f64>,
-    /// 1 + the tokens before it in the order, where `logprobs` is set.
-    pub rank: Option<u32>,
-    /// The drawn token, then the best others, where `logprobs` is set.
-    pub logprobs: Vec<TokenLogprob>,
-    /// Where mirostat stands once the token is accepted, where it is on.
-    pub mirostat_mu: Option<f64>,
-}
-
-/// A token that finishes early in the race of a draw.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Runner {
-    /// The token.
-    pub token: u32,
-    /// How far behind the winner, in units of the logarithm of time; 0 for the winner. In a greedy row: how far its logit is below the largest.
-    pub behind: f64,
-}
+use crate::plan::{Operation, Plan, Segment};
+use crate::stages::edit::Edit;
+use crate::stages::edit::context::Context;
+use crate::stages::truncate::mirostat::Mirostat;
+use crate::state::history::History;
+use crate::state::path::{Path, Rewind};
 
 /// What a token depends on, beside the row and the position.
 #[derive(Clone, Debug)]
@@ -199,10 +171,6 @@ impl Sequence {
         Noise { seed: self.seed, position, sequence: self.sequence, round: self.path.state().round }
     }
 
-    fn context<'a>(&'a self, mask: Option<&'a [u32]>, position: u32) -> Context<'a> {
-        Context { history: &self.history, mask, bans: &self.path.bans, position }
-    }
-
     fn moment(&self, vocabulary: usize, position: u32) -> Moment<'_> {
         Moment { noise: self.noise(position), history: &self.history, vocabulary, mu: self.path.state().mu }
     }
@@ -218,28 +186,35 @@ impl Sequence {
         self.plan.segments(mask.is_some())
     }
 
-    /// Loads the row and hands it over, whole or in shards, to `use_row`. The row has been checked.
-    fn with_row<R>(
+    /// Loads the row, whole or in shards, and hands it to `use_row`. The row has been checked.
+    fn with_row<T>(
         &self,
         row: Row<'_>,
         mask: Option<&[u32]>,
         position: u32,
         segments: &[Segment],
         workspace: &mut Workspace,
-        use_row: impl FnOnce(&mut dyn Answers, &mut DrawMemory) -> Result<R, RowError>,
-    ) -> Result<R, RowError> {
+        use_row: impl FnOnce(&mut LocalRow<'_>, &mut DrawMemory) -> Result<T, RowError>,
+    ) -> Result<T, RowError> {
         let _mode = Standard::enter();
-        let context = self.context(mask, position);
-        let noise = self.noise(position);
-        let Workspace { shards, slices, draw, partial, traffic } = workspace;
-        slices.resize_with(shards.ranks(), SliceMemory::default);
-        if let [whole] = &mut slices[..] {
-            return use_row(&mut Slice::load(row, 0, segments, context, noise, draw.passes, whole), draw);
-        }
-        let mut ranks = Ranks::load(row, shards, segments, context, noise, draw.passes, slices, partial);
-        let result = use_row(&mut ranks, draw);
-        *traffic = ranks.traffic;
+        let Workspace { shards, memory, draw, traffic } = workspace;
+        memory.resize_with(shards.count(), ShardMemory::default);
+        let setting = self.setting(mask, position, segments, draw.passes);
+        let mut row = LocalRow::load(row, shards, setting, memory);
+        let result = use_row(&mut row, draw);
+        *traffic = row.traffic();
         result
+    }
+
+    fn setting<'a>(
+        &'a self,
+        mask: Option<&'a [u32]>,
+        position: u32,
+        segments: &'a [Segment],
+        passes: Passes,
+    ) -> Setting<'a> {
+        let context = Context { history: &self.history, mask, bans: &self.path.bans, position };
+        Setting { segments, context, noise: self.noise(position), passes }
     }
 
     /// Draws at `ahead` positions after the history's end; the history stays as it is.
@@ -258,11 +233,9 @@ impl Sequence {
         if takes_the_first && let Some(token) = workspace.first(row) {
             return Ok(self.sampled(token, position, None));
         }
+        let choice = uniform.map_or(Choice::Race, Choice::At);
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            self.drawn(row, segments, vocabulary, position, memory, |draw| match uniform {
-                None => Ok(draw.winner()),
-                Some(uniform) => draw.at(uniform),
-            })
+            answered(self.drawn(row, segments, vocabulary, position, memory, choice))
         })
     }
 
@@ -280,15 +253,16 @@ impl Sequence {
             return Ok(self.sampled(token, position, None));
         }
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            self.drawn(row, segments, vocabulary, position, memory, |draw| Ok(draw.key_of(token)))
+            answered(self.drawn(row, segments, vocabulary, position, memory, Choice::Token(token)))
         })
     }
 
     /// Whether the draw is the largest logit of the row as it came, and nothing else is asked.
     fn takes_the_first(&self, segments: &[Segment], position: u32) -> bool {
         let is_bare = match segments {
-            [Segment { edits, steps }] => {
-                edits.iter().all(|edit| matches!(edit, Edit::Bans)) && steps.iter().all(Step::keeps_the_first)
+            [Segment { edits, operations }] => {
+                edits.iter().all(|edit| matches!(edit, Edit::Bans))
+                    && operations.iter().all(Operation::keeps_the_first)
             }
             _ => false,
         };
@@ -310,28 +284,36 @@ impl Sequence {
         }
     }
 
-    /// Draws from a loaded row by asking it: `choose` says which token it comes to.
-    fn drawn(
+    /// Draws from a row by asking it; `choice` says which token the draw comes to.
+    async fn drawn<R: RowAccess>(
         &self,
-        row: &mut dyn Answers,
+        row: &mut R,
         segments: &[Segment],
         vocabulary: usize,
         position: u32,
         memory: &mut DrawMemory,
-        choose: impl FnOnce(&mut Draw<'_>) -> Result<Key, RowError>,
+        choice: Choice,
     ) -> Result<Sampled, RowError> {
         let moment = self.moment(vocabulary, position);
-        let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
-        let key = choose(&mut draw)?;
+        let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
+        let key = match choice {
+            Choice::Race => draw.winner().await?,
+            Choice::At(uniform) => report::at(&mut draw, uniform).await?,
+            Choice::Token(token) => report::key_of(&mut draw, token).await?,
+        };
         let token = key.token();
-        let mirostat_mu = self.mirostat.map(|mirostat| mirostat.learned(moment.mu, draw.logprob(key)));
+        let mirostat_mu = match self.mirostat {
+            Some(mirostat) => Some(mirostat.learned(moment.mu, report::logprob(&mut draw, key).await?)),
+            None => None,
+        };
         let mut sampled = self.sampled(token, position, mirostat_mu);
         if let Some(count) = self.params.logprobs {
             let mode = self.params.logprobs_mode;
             let report = if mode.is_raw() {
-                logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode)
+                let mut raw = Draw::raw(row, memory).await?;
+                logprobs::report(&mut raw, token, count, mode).await?
             } else {
-                logprobs::report(&mut draw, token, count, mode)
+                logprobs::report(&mut draw, token, count, mode).await?
             };
             sampled.probability = Some(report.probability);
             sampled.logprob = Some(report.logprob);
@@ -353,8 +335,10 @@ impl Sequence {
         let segments = self.chain(row.len(), mask)?;
         let moment = self.moment(row.len(), position);
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
-            let runners = draw.runners(count, &moment.noise);
+            let runners = answered(async {
+                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
+                report::runners(&mut draw, count, &moment.noise).await
+            })?;
             let best = runners.first().map_or(0.0, |first| first.score);
             Ok(runners
                 .into_iter()
@@ -373,8 +357,10 @@ impl Sequence {
         let segments = self.chain(row.len(), mask)?;
         let moment = self.moment(row.len(), position);
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
-            Ok(logprobs::distribution(&mut draw))
+            answered(async {
+                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
+                logprobs::distribution(&mut draw).await
+            })
         })
     }
 
@@ -390,8 +376,10 @@ impl Sequence {
         let segments = self.chain(row.len(), mask)?;
         let moment = self.moment(row.len(), position);
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            let mut draw = Draw::new(row, segments, self.plan.is_greedy(), &moment, memory)?;
-            Ok(logprobs::best(&mut draw, u32::try_from(count).unwrap_or(u32::MAX)))
+            answered(async {
+                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
+                logprobs::best(&mut draw, u32::try_from(count).unwrap_or(u32::MAX)).await
+            })
         })
     }
 
@@ -410,9 +398,12 @@ impl Sequence {
         let segments = self.chain(row.len(), mask)?;
         let moment = self.moment(row.len(), position);
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            let mut draw = Draw::new(row, segments, true, &moment, memory)?;
-            let keys = draw.best(Some(u32::try_from(count).unwrap_or(u32::MAX))).iter();
-            Ok(Some(keys.filter(|&&key| key <= Key::END).map(|key| key.token()).collect()))
+            answered(async {
+                let mut draw = Draw::through(row, segments, true, &moment, memory).await?;
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                let keys = report::best(&mut draw, Some(count)).await?.iter();
+                Ok(Some(keys.filter(|&&key| key <= Key::END).map(|key| key.token()).collect()))
+            })
         })
     }
 
@@ -430,7 +421,7 @@ impl Sequence {
         let moment = self.moment(row.len(), position);
         let mut explainer = Explainer::new(listed);
         self.with_row(row, mask, position, &segments, workspace, |row, memory| {
-            explainer.explain(row, &segments, self.plan.is_greedy(), &moment, memory)
+            answered(explainer.explain(row, &segments, self.plan.is_greedy(), &moment, memory))
         })
     }
 
@@ -445,20 +436,24 @@ impl Sequence {
         let mode = if is_logits { LogprobsMode::RawLogits } else { LogprobsMode::RawLogprobs };
         let count = self.params.prompt_logprobs.unwrap_or(0);
         self.check_vocabulary(row.len())?;
-        // The row as it came is asked about: no edit is worth making.
+        // The questions are about the unmodified row, so no edit is made.
         self.with_row(row, None, 0, &[Segment::default()], workspace, |row, memory| {
-            Ok(logprobs::report(&mut Draw::raw(row, memory)?, token, count, mode))
+            answered(async {
+                let mut raw = Draw::raw(row, memory).await?;
+                logprobs::report(&mut raw, token, count, mode).await
+            })
         })
     }
 
     /// This process's part of the next row.
-    pub(crate) fn rank<'a>(
+    pub(crate) fn shard<'a>(
         &'a self,
         part: Row<'a>,
         start: usize,
         mask: Option<&'a [u32]>,
-        workspace: &'a mut Workspace,
-    ) -> Result<Rank<'a>, RowError> {
+        passes: Passes,
+        memory: &'a mut ShardMemory,
+    ) -> Result<Shard<'a>, RowError> {
         let _mode = Standard::enter();
         let vocabulary = start.saturating_add(part.len());
         if vocabulary > MAX_VOCABULARY {
@@ -466,31 +461,35 @@ impl Sequence {
         }
         check_mask(mask, vocabulary)?;
         let segments = self.plan.segments(mask.is_some())?;
-        let context = self.context(mask, self.position());
-        let noise = self.noise(self.position());
-        workspace.slices.resize_with(workspace.shards.ranks(), SliceMemory::default);
-        let memory = &mut workspace.slices[0];
-        Ok(Rank::new(Slice::load(part, start, segments, context, noise, workspace.draw.passes, memory)))
+        let setting = self.setting(mask, self.position(), segments, passes);
+        Ok(Shard::new(local::load(part, start, setting, memory), setting.noise))
     }
 
-    /// Draws the next token of a row that others hold.
+    /// Begins to draw the next token of a row that others hold.
     pub(crate) fn draw_over(
         &self,
-        ranks: &mut dyn Answers,
         vocabulary: usize,
+        shards: usize,
         has_mask: bool,
-        workspace: &mut Workspace,
-    ) -> Result<Sampled, RowError> {
-        let _mode = Standard::enter();
+        passes: Passes,
+    ) -> Result<RemoteDraw<'_>, RowError> {
         self.check_vocabulary(vocabulary)?;
         let segments = self.plan.segments(has_mask)?;
-        let (position, memory) = (self.position(), &mut workspace.draw);
-        let sampled = self.drawn(ranks, segments, vocabulary, position, memory, |draw| Ok(draw.winner()))?;
-        match sampled.token {
-            token if token as usize >= vocabulary => {
-                Err(RowError::OutsideVocabulary { field: "ranks", token, vocabulary })
-            }
-            _ => Ok(sampled),
-        }
+        let position = self.position();
+        Ok(RemoteDraw::start(vocabulary, shards, self.noise(position), move |mut row| async move {
+            let mut memory = DrawMemory::with(passes);
+            self.drawn(&mut row, segments, vocabulary, position, &mut memory, Choice::Race).await
+        }))
     }
+}
+
+/// Which token a draw comes to.
+#[derive(Clone, Copy)]
+enum Choice {
+    /// The winner of the race.
+    Race,
+    /// The one at this share of the mass.
+    At(f64),
+    /// This one, which was chosen elsewhere.
+    Token(u32),
 }

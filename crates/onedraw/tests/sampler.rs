@@ -250,7 +250,8 @@ fn ids_outside_the_vocabulary_are_errors() {
     one.rewind(0);
     assert!(one.sample(&ROW).is_ok());
     let too_far = RowError::VocabularyTooLarge { vocabulary: usize::MAX };
-    assert_eq!(one.rank(&ROW, usize::MAX - 1, None).map(drop), Err(too_far));
+    let mut memory = onedraw::ShardMemory::default();
+    assert_eq!(one.shard(&ROW, usize::MAX - 1, None, &mut memory).map(drop), Err(too_far));
 }
 
 #[test]

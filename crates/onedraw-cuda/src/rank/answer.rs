@@ -1,7 +1,7 @@
 //! Every question as one that the kernel answers, and back.
 
 use onedraw::mass::{Interval, Spread};
-use onedraw::order::Key;
+use onedraw::key::Key;
 use onedraw::question::{Answer, BadLogit, Finalist, Measure, Question, Reply, Stretch};
 
 use super::asking::{Ask, Asking, BINS, key, number, score};

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use onedraw::mass::Softmax;
-use onedraw::order::Key;
+use onedraw::key::Key;
 
 /// Blocks of threads that answer, at most: the host puts together what each says.
 pub(crate) const MOST_BLOCKS: usize = 128;

@@ -8,9 +8,9 @@ use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, i32x16, u32x16, u64x8};
 
 use crate::kernels::lanes::Lanes;
-use crate::kernels::logit::Four;
-use crate::mass::{POWERS, ROUND};
-use crate::noise::{BLOCK, Noise, Purpose};
+use crate::kernels::block::Four;
+use crate::numeric::mass::{POWERS, ROUND};
+use crate::numeric::noise::{BLOCK, Noise, Purpose};
 
 /// Philox calls side by side.
 pub(crate) const CALLS: usize = 16;
@@ -120,7 +120,7 @@ fn word_of<S: Lanes>(simd: S, noise: &Noise, purpose: Purpose, n: u32x16<S>) -> 
 mod tests {
     use super::*;
     use crate::kernels::passes::{Passes, vectorized};
-    use crate::noise::exponential;
+    use crate::numeric::noise::exponential;
 
     const NOISE: Noise = Noise { seed: 0x0123_4567_89ab_cdef, position: 7, sequence: 3, round: 2 };
 

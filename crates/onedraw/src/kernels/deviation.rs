@@ -4,7 +4,10 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, f64x8};
 
 use crate::kernels::lanes::Lanes;
-use crate::noise::BLOCK;
+use crate::numeric::noise::BLOCK;
+
+/// The bits of a distance: `q` is at most 2^40, so that the squares of 2^20 distances sum below 2^100.
+pub(crate) const DEVIATION_BITS: i32 = 40;
 
 /// The half of the bits of a distance: `q = upper · 2^20 + lower`, with the lower part between −2^19 and 2^19.
 const HALF: f64 = 1_048_576.0;

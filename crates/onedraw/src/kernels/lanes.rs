@@ -5,12 +5,12 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16, i32x16, u32x16, u64x8};
 
-use crate::kernels::logit::Four;
+use crate::kernels::block::Four;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::sound::Ordered;
 use crate::kernels::sound::{Check, Products};
-use crate::mass::{POWERS, ROUND, UNIT};
-use crate::noise::{Noise, Purpose};
+use crate::numeric::mass::{POWERS, ROUND, UNIT};
+use crate::numeric::noise::{Noise, Purpose};
 
 /// What every machine of this architecture has.
 #[cfg(target_arch = "x86_64")]
@@ -129,7 +129,7 @@ impl Lanes for Baseline {
     fn powers(self, t: f32x16<Self>) -> f32x16<Self> {
         #[inline(never)]
         fn one_by_one(t: [f32; 16]) -> [f32; 16] {
-            t.map(crate::mass::exp2_scaled)
+            t.map(crate::numeric::mass::exp2_scaled)
         }
         f32x16::load_array(self, one_by_one(t.into()))
     }

@@ -5,11 +5,9 @@ use fearless_simd::{f32x16, u16x32, u32x16};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
+use crate::kernels::block::Four;
 use crate::kernels::lanes::Lanes;
-use crate::noise::BLOCK;
-
-/// Sixteen logits or block maxima at a time, four times: a block.
-pub(crate) type Four<S> = (f32x16<S>, f32x16<S>, f32x16<S>, f32x16<S>);
+use crate::numeric::noise::BLOCK;
 
 /// A type of logits.
 pub(crate) trait Logit: Copy {
@@ -61,10 +59,35 @@ fn bf16_bits<S: Lanes>(bits: u32x16<S>) -> f32x16<S> {
     (bits << 16).bitcast()
 }
 
-/// Which of 64 logits are `logit` or more, a bit each.
-#[inline(always)]
-pub(crate) fn at_least<S: Lanes>((a, b, c, d): Four<S>, logit: f32) -> u64 {
-    let (a, b) = (a.simd_ge(logit).to_bitmask(), b.simd_ge(logit).to_bitmask());
-    let (c, d) = (c.simd_ge(logit).to_bitmask(), d.simd_ge(logit).to_bitmask());
-    a | b << 16 | c << 32 | d << 48
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::block::store;
+    use crate::kernels::passes::{Passes, vectorized};
+
+    fn widen<T: Logit>(passes: Passes, logits: &[T], to: &mut [f32; BLOCK]) {
+        let logits = logits.first_chunk().expect("a block");
+        vectorized!(passes, simd => store(T::load(simd, logits), to));
+    }
+
+    /// Every half there is, widened as the crate of halves does it.
+    #[test]
+    fn halves_are_widened_exactly() {
+        let bits: Vec<u16> = (0..=u16::MAX).collect();
+        let halves: Vec<f16> = bits.iter().map(|&bits| f16::from_bits(bits)).collect();
+        let brains: Vec<bf16> = bits.iter().map(|&bits| bf16::from_bits(bits)).collect();
+        for passes in Passes::supported() {
+            for first in (0..bits.len()).step_by(BLOCK) {
+                let (halves, brains) = (&halves[first..first + BLOCK], &brains[first..first + BLOCK]);
+                let (mut a, mut b) = ([0.0; BLOCK], [0.0; BLOCK]);
+                widen(passes, halves, &mut a);
+                widen(passes, brains, &mut b);
+                for lane in 0..BLOCK {
+                    let same = |x: f32, y: f32| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
+                    assert!(same(a[lane], halves[lane].to_f32()), "{:?} {passes:?}", halves[lane]);
+                    assert!(same(b[lane], brains[lane].to_f32()), "{:?} {passes:?}", brains[lane]);
+                }
+            }
+        }
+    }
 }

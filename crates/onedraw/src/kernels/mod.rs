@@ -1,83 +1,22 @@
-//! Which instruction set reads the rows. The choice can change the speed, never a token.
+//! The passes over rows: one source, compiled for each instruction set. The choice can change the speed, never a token.
 //!
-//! The passes are one source, compiled for each instruction set (`passes.rs`, `lanes.rs`): logits of any type (`logit.rs`), block maxima (`skyline.rs`, `sound.rs`), weights and
-//! their sums (`weight.rs`), deviations (`deviation.rs`), noise and arrival times (`arrival.rs`).
+//! - `kernel`: the names of the instruction sets.  `passes`: which of them runs.  `lanes`: what they do differently.
+//! - `row`: rows in any type.  `logit`: reading them into vectors.  `block`: 64 numbers as four vectors.
+//! - `skyline`: the largest logit of every block, with `sound`, which finds NaN on the way.
+//! - `weight`: weights and their sums.  `deviation`: sums for top-n-sigma.  `bend`: smoothing's curve.
+//! - `arrival`: noise, and lower bounds of arrival times, for the race.
 
 pub(crate) mod arrival;
+pub(crate) mod bend;
+pub(crate) mod block;
 pub(crate) mod deviation;
+mod kernel;
 pub(crate) mod lanes;
 pub(crate) mod logit;
 pub(crate) mod passes;
+pub mod row;
 pub(crate) mod skyline;
 mod sound;
 pub(crate) mod weight;
 
-use std::fmt;
-use std::str::FromStr;
-
-use crate::error::ParamError;
-
-/// An instruction set, or the best there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Kernel {
-    /// The best this machine has.
-    #[default]
-    Auto,
-    /// What every machine of the architecture has: SSE2 on x86-64, NEON on AArch64, plain code elsewhere.
-    Scalar,
-    /// x86-64's 128-bit vectors: the same as [`Kernel::Scalar`] there.
-    Sse,
-    /// x86-64's 256-bit vectors with fused multiply-add.
-    Avx2,
-    /// x86-64's 512-bit vectors.
-    Avx512,
-    /// AArch64's 128-bit vectors.
-    Neon,
-    /// A CUDA device.
-    Cuda,
-}
-
-impl Kernel {
-    /// Every name.
-    pub const ALL: [Kernel; 7] =
-        [Kernel::Auto, Kernel::Scalar, Kernel::Sse, Kernel::Avx2, Kernel::Avx512, Kernel::Neon, Kernel::Cuda];
-
-    /// The name, as the program takes it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kernel::Auto => "auto",
-            Kernel::Scalar => "scalar",
-            Kernel::Sse => "sse",
-            Kernel::Avx2 => "avx2",
-            Kernel::Avx512 => "avx512",
-            Kernel::Neon => "neon",
-            Kernel::Cuda => "cuda",
-        }
-    }
-
-    /// Whether this machine and this build can run it.
-    pub fn is_supported(self) -> bool {
-        passes::Passes::of(self).is_some()
-    }
-}
-
-impl fmt::Display for Kernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Kernel {
-    type Err = ParamError;
-
-    fn from_str(name: &str) -> Result<Self, ParamError> {
-        Kernel::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| {
-            let names: Vec<_> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
-            ParamError::new(
-                "kernel",
-                format!("`{name}` is not a kernel; the kernels are {}", names.join(", ")),
-            )
-        })
-    }
-}
+pub use kernel::Kernel;

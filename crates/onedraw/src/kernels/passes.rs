@@ -7,11 +7,12 @@
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::{Avx2, Avx512, Level};
 
+use crate::kernels::arrival;
+use crate::kernels::kernel::Kernel;
 use crate::kernels::lanes::{self, Baseline};
+use crate::kernels::row::Row;
 use crate::kernels::skyline;
-use crate::kernels::{Kernel, arrival};
-use crate::noise::{BLOCK, Noise};
-use crate::row::Row;
+use crate::numeric::noise::{BLOCK, Noise};
 
 /// The passes of one instruction set.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,13 @@ macro_rules! vectorized {
     }};
 }
 pub(crate) use vectorized;
+
+impl Kernel {
+    /// Whether this machine and this build can run it.
+    pub fn is_supported(self) -> bool {
+        Passes::of(self).is_some()
+    }
+}
 
 impl Default for Passes {
     fn default() -> Self {
@@ -128,12 +136,5 @@ impl Passes {
     /// Those of this machine.
     pub(crate) fn supported() -> impl Iterator<Item = Self> {
         Kernel::ALL.into_iter().filter_map(Self::of)
-    }
-
-    /// The logits of one block.
-    pub(crate) fn widen(self, row: Row<'_>, buffer: &mut [f32; BLOCK]) {
-        let span = crate::row::Span { row, start: 0 };
-        let mut copy = [0.0; BLOCK];
-        *buffer = *vectorized!(self, simd => span.raw(simd, 0, &mut copy));
     }
 }

@@ -6,7 +6,7 @@ use fearless_simd::{f32x16, u32x16};
 use crate::kernels::lanes::Lanes;
 use crate::kernels::logit::Logit;
 use crate::kernels::sound::{Check, Sums};
-use crate::noise::BLOCK;
+use crate::numeric::noise::BLOCK;
 
 /// The maxima of whole blocks, and whether no logit is NaN, which shows in a check, or +inf, which shows in a maximum. A row with logits
 /// near ±f32::MAX may be called unsound though it is not.
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
     use crate::kernels::passes::Passes;
-    use crate::row::Row;
+    use crate::kernels::row::Row;
 
     #[test]
     fn the_highest_and_where_it_stands() {
@@ -253,26 +253,5 @@ mod tests {
         row.chunks(BLOCK)
             .map(|block| block.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a }))
             .collect()
-    }
-
-    /// Every half there is, widened as the crate of halves does it.
-    #[test]
-    fn halves_are_widened_exactly() {
-        let bits: Vec<u16> = (0..=u16::MAX).collect();
-        let halves: Vec<f16> = bits.iter().map(|&bits| f16::from_bits(bits)).collect();
-        let brains: Vec<bf16> = bits.iter().map(|&bits| bf16::from_bits(bits)).collect();
-        for passes in Passes::supported() {
-            for first in (0..bits.len()).step_by(BLOCK) {
-                let (halves, brains) = (&halves[first..first + BLOCK], &brains[first..first + BLOCK]);
-                let (mut a, mut b) = ([0.0; BLOCK], [0.0; BLOCK]);
-                passes.widen(Row::from(halves), &mut a);
-                passes.widen(Row::from(brains), &mut b);
-                for lane in 0..BLOCK {
-                    let same = |x: f32, y: f32| x.to_bits() == y.to_bits() || (x.is_nan() && y.is_nan());
-                    assert!(same(a[lane], halves[lane].to_f32()), "{:?} {passes:?}", halves[lane]);
-                    assert!(same(b[lane], brains[lane].to_f32()), "{:?} {passes:?}", brains[lane]);
-                }
-            }
-        }
     }
 }

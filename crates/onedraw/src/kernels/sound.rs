@@ -2,14 +2,13 @@
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::Avx512;
-use fearless_simd::f32x16;
+use fearless_simd::{Simd, f32x16};
 use fearless_simd::prelude::*;
 
-use crate::kernels::lanes::Lanes;
-use crate::kernels::logit::Four;
+use crate::kernels::block::Four;
 
 /// A check that goes on from block to block.
-pub(crate) trait Check<S: Lanes>: Copy {
+pub(crate) trait Check<S: Simd>: Copy {
     /// Whether what it finds is NaN for sure.
     const IS_EXACT: bool;
 
@@ -24,9 +23,9 @@ pub(crate) trait Check<S: Lanes>: Copy {
 
 /// The sum of the products of neighbours: one operation for two vectors. −inf can make it NaN too.
 #[derive(Clone, Copy)]
-pub(crate) struct Products<S: Lanes>(f32x16<S>);
+pub(crate) struct Products<S: Simd>(f32x16<S>);
 
-impl<S: Lanes> Check<S> for Products<S> {
+impl<S: Simd> Check<S> for Products<S> {
     const IS_EXACT: bool = false;
 
     #[inline(always)]
@@ -47,9 +46,9 @@ impl<S: Lanes> Check<S> for Products<S> {
 
 /// The sum of the logits, which neither −inf nor finite logits make NaN unless it overflows.
 #[derive(Clone, Copy)]
-pub(crate) struct Sums<S: Lanes>(f32x16<S>);
+pub(crate) struct Sums<S: Simd>(f32x16<S>);
 
-impl<S: Lanes> Check<S> for Sums<S> {
+impl<S: Simd> Check<S> for Sums<S> {
     const IS_EXACT: bool = false;
 
     #[inline(always)]
@@ -101,6 +100,6 @@ impl Check<Avx512> for Ordered {
 }
 
 #[inline(always)]
-fn is_number<S: Lanes>(lanes: f32x16<S>) -> bool {
+fn is_number<S: Simd>(lanes: f32x16<S>) -> bool {
     lanes.simd_eq(lanes).to_bitmask() == 0xffff
 }

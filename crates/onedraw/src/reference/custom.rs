@@ -1,11 +1,11 @@
 //! A user's own stage over a list.
 
 use super::{Candidate, Left, sort};
-use crate::chain::Stage;
-use crate::custom::{Change, Custom, Keep, Kind, View};
+use crate::params::chain::Stage;
+use crate::params::custom::{Change, Custom, Keep, Kind, View};
 use crate::error::RowError;
-use crate::history::History;
-use crate::noise::Noise;
+use crate::state::history::History;
+use crate::numeric::noise::Noise;
 use crate::params::SamplingParams;
 
 pub(super) fn apply(

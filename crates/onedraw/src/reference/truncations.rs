@@ -1,8 +1,8 @@
 //! Truncations over a list in order.
 
 use super::{Candidate, Left};
-use crate::chain::Stage;
-use crate::math::{exp, ln};
+use crate::params::chain::Stage;
+use crate::numeric::math::{exp, ln};
 use crate::params::SamplingParams;
 
 pub(super) fn apply(stage: &Stage, left: &mut Left, vocabulary: usize, params: &SamplingParams) {

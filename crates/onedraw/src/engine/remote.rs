@@ -1,0 +1,202 @@
+//! A draw over shards that others hold. It stops at every question until the replies are there.
+//!
+//! The draw itself is the straight code of `engine/draw.rs`, compiled as a coroutine: where it asks a question it is
+//! suspended, and [`RemoteDraw::resume`] lets it go on. There is no thread and no executor, so one exchange of messages can
+//! serve the draws of a whole batch:
+//!
+//! ```text
+//! draws = one RemoteDraw for each row
+//! while some draw has a question:
+//!     send the questions of all draws to all shards, and collect the replies
+//!     resume each draw with the replies to its question
+//! ```
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::engine::wire::{self, Stamp};
+use crate::error::RowError;
+use crate::logits::access::RowAccess;
+use crate::logits::answer::{AnswerPart, Held, Lists};
+use crate::logits::fault::{Fault, Problem};
+use crate::logits::query::Query;
+use crate::numeric::float_mode::Standard;
+use crate::numeric::noise::Noise;
+use crate::sampled::Sampled;
+
+/// The reply of one shard to the question of a draw.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    /// The shard's number, from 0.
+    pub shard: usize,
+    /// What it sent.
+    pub message: &'a [u8],
+}
+
+/// What passes between a draw and whoever carries its messages.
+#[derive(Debug, Default)]
+struct Mailbox {
+    /// The question that waits for replies.
+    question: Vec<u8>,
+    /// The replies, until the draw takes them.
+    replies: Option<Vec<(usize, Vec<u8>)>>,
+}
+
+/// A draw over shards in other processes. Made by [`Sampler::draw_over`](crate::Sampler::draw_over).
+pub struct RemoteDraw<'a> {
+    draw: Pin<Box<dyn Future<Output = Result<Sampled, RowError>> + Send + 'a>>,
+    mailbox: Arc<Mutex<Mailbox>>,
+    /// The question that waits for replies.
+    question: Vec<u8>,
+    /// No reply can be this long.
+    longest_reply: usize,
+    result: Option<Result<Sampled, RowError>>,
+}
+
+impl<'a> RemoteDraw<'a> {
+    /// Starts the draw that `draw` makes of a row which `shards` shards hold, up to its first question.
+    pub(crate) fn start<F>(
+        vocabulary: usize,
+        shards: usize,
+        noise: Noise,
+        draw: impl FnOnce(RemoteRow) -> F,
+    ) -> Self
+    where
+        F: Future<Output = Result<Sampled, RowError>> + Send + 'a,
+    {
+        let mailbox = Arc::new(Mutex::new(Mailbox::default()));
+        let stamp = Stamp { number: 0, noise };
+        let held = Vec::new();
+        let row = RemoteRow { mailbox: Arc::clone(&mailbox), stamp, vocabulary: vocabulary as u32, shards, held };
+        let mut remote = Self {
+            draw: Box::pin(draw(row)),
+            mailbox,
+            question: Vec::new(),
+            longest_reply: wire::longest_reply(vocabulary) + 1,
+            result: None,
+        };
+        remote.go_on();
+        remote
+    }
+
+    /// The question that every shard must be asked now, as a message; `None` once the draw has ended.
+    pub fn question(&self) -> Option<&[u8]> {
+        self.result.is_none().then_some(&self.question[..])
+    }
+
+    /// Goes on with the replies of all shards, in any order, to the next question or to the end. A reply that is missing or
+    /// cannot be used ends the draw with an error. After the end this does nothing.
+    pub fn resume(&mut self, replies: &[Reply<'_>]) {
+        if self.result.is_none() {
+            // A message that is too long is refused without copying all of it.
+            let copy = |message: &[u8]| message[..message.len().min(self.longest_reply)].to_vec();
+            let replies = replies.iter().map(|reply| (reply.shard, copy(reply.message))).collect();
+            lock(&self.mailbox).replies = Some(replies);
+            self.go_on();
+        }
+    }
+
+    /// The drawn token; `None` while a question waits for its replies. Nothing was appended to the history.
+    pub fn result(self) -> Option<Result<Sampled, RowError>> {
+        self.result
+    }
+
+    fn go_on(&mut self) {
+        let _mode = Standard::enter();
+        match self.draw.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => self.result = Some(result),
+            Poll::Pending => std::mem::swap(&mut self.question, &mut lock(&self.mailbox).question),
+        }
+    }
+}
+
+/// A mailbox is only ever moved into and out of, so one that a panic left behind is as good as any.
+fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
+    mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A row that shards in other processes hold.
+pub(crate) struct RemoteRow {
+    mailbox: Arc<Mutex<Mailbox>>,
+    /// Of the last question.
+    stamp: Stamp,
+    vocabulary: u32,
+    shards: usize,
+    /// The tokens of every shard, known from the first replies on.
+    held: Vec<Held>,
+}
+
+impl RowAccess for RemoteRow {
+    async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, Fault> {
+        self.stamp.number += 1;
+        wire::write_question(query, &self.stamp, &mut lock(&self.mailbox).question);
+        let mailbox = &self.mailbox;
+        let replies = poll_fn(|_| match lock(mailbox).replies.take() {
+            Some(replies) => Poll::Ready(replies),
+            None => Poll::Pending,
+        })
+        .await;
+        lists.clear();
+        self.merge(query, replies, lists)
+    }
+}
+
+impl RemoteRow {
+    /// Every shard's reply, checked and merged.
+    fn merge<Q: Query>(
+        &mut self,
+        query: &Q,
+        mut replies: Vec<(usize, Vec<u8>)>,
+        lists: &mut Lists,
+    ) -> Result<Q::Answer, Fault> {
+        replies.sort_by_key(|&(shard, _)| shard);
+        if let Some(&(shard, _)) = replies.iter().find(|&&(shard, _)| shard >= self.shards) {
+            return Err(Fault::reply(shard, Problem::Unknown));
+        }
+        if let Some(pair) = replies.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(Fault::reply(pair[0].0, Problem::Repeated));
+        }
+        let mut parts = Vec::with_capacity(self.shards);
+        for shard in 0..self.shards {
+            let reply = replies.get(shard).filter(|&&(sender, _)| sender == shard);
+            let (_, message) = reply.ok_or(Fault::reply(shard, Problem::Missing))?;
+            let part = wire::read_header::<Q>(&self.stamp, message);
+            parts.push(part.map_err(|problem| Fault::reply(shard, problem))?);
+        }
+        // Before anything is added up: what the shards hold bounds every sum.
+        self.check_held(parts.iter().map(|&(held, _)| held).collect())?;
+        let mut merged: Option<Q::Answer> = None;
+        for (shard, (held, body)) in parts.iter().enumerate() {
+            let answer = wire::read_body(query, held, body, lists);
+            let answer = answer.map_err(|problem| Fault::reply(shard, problem))?;
+            merged = Some(match merged {
+                Some(merged) => merged.merge(answer),
+                None => answer,
+            });
+        }
+        merged.ok_or(Fault::Contradiction("no shard was asked"))
+    }
+
+    /// All shards together hold every token of the vocabulary once, and each holds the same tokens throughout the draw.
+    fn check_held(&mut self, held: Vec<Held>) -> Result<(), Fault> {
+        let fault = |shard: usize, Held { start, length }| Fault::reply(shard, Problem::Tokens { start, length });
+        if self.held.is_empty() {
+            let mut shards: Vec<(usize, Held)> = held.iter().copied().enumerate().collect();
+            shards.sort_by_key(|&(_, held)| (held.start, held.length));
+            let mut next = 0;
+            for &(shard, own) in shards.iter().filter(|(_, held)| held.length > 0) {
+                let end = own.start.checked_add(own.length).filter(|&end| end <= self.vocabulary);
+                next = end.filter(|_| own.start == next).ok_or_else(|| fault(shard, own))?;
+            }
+            if next < self.vocabulary {
+                return Err(Fault::Contradiction("no shard holds the last tokens of the vocabulary"));
+            }
+            self.held = held;
+        } else if let Some(shard) = (0..held.len()).find(|&shard| held[shard] != self.held[shard]) {
+            return Err(fault(shard, held[shard]));
+        }
+        Ok(())
+    }
+}

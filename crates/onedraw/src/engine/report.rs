@@ -1,0 +1,124 @@
+//! What a caller may want to know of a draw beside its token: logprobs, ranks, lists, runners-up.
+
+use std::cmp::Ordering;
+
+use crate::engine::draw::Draw;
+use crate::error::RowError;
+use crate::logits::access::RowAccess;
+use crate::logits::answer::Finalist;
+use crate::logits::fault::Fault;
+use crate::logits::locate::{self, Weighed};
+use crate::logits::query::{ListBest, ListKept, ReadLogit};
+use crate::numeric::key::Key;
+use crate::numeric::mass::{MAX_VOCABULARY, relative};
+use crate::numeric::math::ln;
+use crate::numeric::noise::Noise;
+
+/// The most likely tokens that are considered as runners-up of a race: a drafter can reasonably guess no others.
+const CONSIDERED_RUNNERS: u32 = 16;
+
+/// The token at share `uniform` of the kept mass, in the order: the inverse of the distribution function.
+pub(crate) async fn at<R: RowAccess>(draw: &mut Draw<'_, R>, uniform: f64) -> Result<Key, RowError> {
+    if !(0.0..1.0).contains(&uniform) {
+        return Err(RowError::UniformOutOfRange { uniform });
+    }
+    if draw.is_greedy {
+        return Ok(draw.summit);
+    }
+    let (last, total) = draw.kept().await?;
+    // uniform · 2^64 is exact; the product's upper half is below the total.
+    let share = (uniform * 18_446_744_073_709_551_616.0) as u64;
+    let unit = (u128::from(share) * u128::from(total)) >> 64;
+    let kept = Weighed { last, softmax: draw.softmax(), total };
+    Ok(locate::by_mass(&mut draw.row, kept, unit as u64).await?)
+}
+
+/// The winner and the tokens that finish after it, the earliest first, at most `count` in all. Only the winner is certain:
+/// of the others, the [`CONSIDERED_RUNNERS`] most likely tokens are looked at.
+pub(crate) async fn runners<R: RowAccess>(
+    draw: &mut Draw<'_, R>,
+    count: usize,
+    noise: &Noise,
+) -> Result<Vec<Finalist>, RowError> {
+    let (x_max, temperature, is_greedy) = (draw.x_max(), draw.temperature, draw.is_greedy);
+    let finalist = |key: Key| {
+        let scaled = temperature.scaled(key.logit(), x_max);
+        // A greedy row has no race: the order decides, and the logits say by how much.
+        let score = if is_greedy { scaled } else { scaled - ln(noise.token(key.token())) };
+        Finalist { score, key }
+    };
+    let first = finalist(draw.winner().await?);
+    let mut runners = vec![first];
+    if count < 2 {
+        return Ok(runners);
+    }
+    let others = best(draw, Some(CONSIDERED_RUNNERS)).await?.iter().filter(|&&key| key != first.key);
+    let mut others: Vec<Finalist> = others.map(|&key| finalist(key)).collect();
+    others.sort_by(|a, b| if a.beats(b) { Ordering::Less } else { Ordering::Greater });
+    for runner in others {
+        if is_greedy || draw.rejected_by(runner.key).await?.is_none() {
+            runners.push(runner);
+        }
+        if runners.len() == count {
+            break;
+        }
+    }
+    Ok(runners)
+}
+
+/// The logarithm of the probability of a token; −inf if the chain removed it.
+pub(crate) async fn logprob<R: RowAccess>(draw: &mut Draw<'_, R>, key: Key) -> Result<f64, RowError> {
+    let (last, total) = draw.kept().await?;
+    if key > last {
+        return Ok(f64::NEG_INFINITY);
+    }
+    let scaled = if draw.is_greedy { 0.0 } else { draw.temperature.scaled(key.logit(), draw.x_max()) };
+    Ok(scaled - ln(relative(total)))
+}
+
+/// The logit of a token after all edits and the temperature; −inf if the chain removed it.
+pub(crate) async fn logit<R: RowAccess>(draw: &mut Draw<'_, R>, key: Key) -> Result<f64, RowError> {
+    let (last, _) = draw.kept().await?;
+    Ok(if key > last { f64::NEG_INFINITY } else { draw.temperature.logit(key) })
+}
+
+/// 1 + the tokens before it.
+pub(crate) async fn rank<R: RowAccess>(draw: &mut Draw<'_, R>, key: Key) -> Result<u32, RowError> {
+    Ok(draw.row.count_before(key, u32::MAX).await? + 1)
+}
+
+/// The place of a token in the order.
+pub(crate) async fn key_of<R: RowAccess>(draw: &mut Draw<'_, R>, token: u32) -> Result<Key, RowError> {
+    let logit = draw.row.ask(&ReadLogit { token }).await?;
+    let x = logit.x.ok_or(Fault::Contradiction("no shard holds the token asked about"))?;
+    Ok(Key::new(x, token))
+}
+
+/// The first `count` tokens of the order, sorted, whether the truncations keep them or not; `None`: all that are alive.
+pub(crate) async fn best<'d, R: RowAccess>(
+    draw: &'d mut Draw<'_, R>,
+    count: Option<u32>,
+) -> Result<&'d [Key], RowError> {
+    let count = count.map(|count| count.min(MAX_VOCABULARY as u32));
+    match count {
+        Some(count) => draw.row.ask(&ListBest { count }).await?,
+        None => draw.row.ask(&ListKept { last: Key::END }).await?,
+    };
+    let keys = &mut draw.row.lists.keys;
+    // Every part of a split vocabulary lists as many as are asked for of all.
+    if let Some(count) = count.map(|count| count as usize).filter(|&count| count < keys.len()) {
+        keys.select_nth_unstable(count);
+        keys.truncate(count);
+    }
+    keys.sort_unstable();
+    Ok(keys)
+}
+
+/// Every token that the chain keeps, sorted.
+pub(crate) async fn support<'d, R: RowAccess>(draw: &'d mut Draw<'_, R>) -> Result<&'d [Key], RowError> {
+    let (last, _) = draw.kept().await?;
+    draw.row.ask(&ListKept { last }).await?;
+    let keys = &mut draw.row.lists.keys;
+    keys.sort_unstable();
+    Ok(keys)
+}

@@ -1,0 +1,207 @@
+//! Messages between a draw and the shards of its row, where these are in other processes or on other devices.
+//!
+//! A draw puts each question to every shard; each shard sends one reply back. The format has a version, and everything in
+//! it has a fixed width, little-endian:
+//!
+//! | message | header | body |
+//! |---|---|---|
+//! | question | version u8, kind u8, number u32, seed u64, position u32, sequence u32, round u32: 26 bytes | the fields of the question |
+//! | reply | the header of the question, then start u32, length u32: 34 bytes | the fields of the answer, then its list, 8 bytes an entry |
+//! | failure | the header of a reply, with kind 255 | a text that says why there is no answer |
+//!
+//! `number` counts the questions of one draw; seed, position, sequence and round are those of its noise, and so name the
+//! draw. `start` and `length` are the tokens that the shard holds. Kinds are in the table of `logits/query.rs`.
+//!
+//! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every token and every
+//! sum in it is one that the shard's tokens can have. What fails a check is a
+//! [`Fault`](crate::logits::fault::Fault) that names the shard.
+
+use crate::logits::answer::{Answer, AnswerPart, Held, Lists};
+use crate::logits::code::{Field, Reader, Sink};
+use crate::logits::fault::Problem;
+use crate::logits::query::{LONGEST_SUMS, Query, Question};
+use crate::numeric::key::Key;
+use crate::numeric::noise::Noise;
+
+/// The version of the format.
+pub const VERSION: u8 = 1;
+
+/// The kind of a reply that is no answer.
+const FAILURE: u8 = 255;
+
+/// Which question of which draw a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Counts the questions of a draw.
+    pub number: u32,
+    /// The draw's noise, which no other draw shares.
+    pub noise: Noise,
+}
+
+impl Stamp {
+    fn write(&self, kind: u8, to: &mut impl Sink) {
+        let Noise { seed, position, sequence, round } = self.noise;
+        VERSION.write(to);
+        kind.write(to);
+        self.number.write(to);
+        seed.write(to);
+        position.write(to);
+        sequence.write(to);
+        round.write(to);
+    }
+
+    /// The stamp and the kind, of the version that was read already.
+    fn read(from: &mut Reader<'_>) -> Option<(Self, u8)> {
+        let kind = u8::read(from)?;
+        let number = u32::read(from)?;
+        let noise = Noise {
+            seed: u64::read(from)?,
+            position: u32::read(from)?,
+            sequence: u32::read(from)?,
+            round: u32::read(from)?,
+        };
+        Some((Self { number, noise }, kind))
+    }
+}
+
+/// The most bytes that a reply about a row of `vocabulary` logits can have.
+pub(crate) fn longest_reply(vocabulary: usize) -> usize {
+    /// The header, and the largest answer without its list.
+    const FIXED: usize = 34 + 64;
+    FIXED + 8 * vocabulary.max(LONGEST_SUMS)
+}
+
+/// A question as a message.
+pub(crate) fn write_question<Q: Query>(query: &Q, stamp: &Stamp, to: &mut Vec<u8>) {
+    to.clear();
+    stamp.write(Q::KIND, to);
+    query.write(to);
+}
+
+/// The tokens that a shard holds and the body of its reply, if the reply answers this question.
+pub(crate) fn read_header<'m, Q: Query>(stamp: &Stamp, message: &'m [u8]) -> Result<(Held, &'m [u8]), Problem> {
+    let mut from = Reader(message);
+    let version = u8::read(&mut from).ok_or(Problem::Cut)?;
+    if version != VERSION {
+        return Err(Problem::Version(version));
+    }
+    let (answered, kind) = Stamp::read(&mut from).ok_or(Problem::Cut)?;
+    let held = Held::read(&mut from).ok_or(Problem::Cut)?;
+    if kind == FAILURE {
+        return Err(Problem::Failed(failure_text(from.0)));
+    }
+    if answered != *stamp {
+        return Err(Problem::OtherDraw);
+    }
+    if kind != Q::KIND {
+        return Err(Problem::Kind { asked: Q::NAME, answered: Question::name_of(kind) });
+    }
+    Ok((held, from.0))
+}
+
+/// The answer of a shard that holds these tokens. The list that comes with it is added to `lists`.
+pub(crate) fn read_body<Q: Query>(
+    query: &Q,
+    held: &Held,
+    body: &[u8],
+    lists: &mut Lists,
+) -> Result<Q::Answer, Problem> {
+    let mut from = Reader(body);
+    let answer = Q::Answer::read(&mut from).ok_or(Problem::Cut)?;
+    if !answer.fits(held) {
+        return Err(Problem::Impossible("an answer"));
+    }
+    read_lists(query, held, from.0, lists)?;
+    Ok(answer)
+}
+
+fn read_lists<Q: Query>(query: &Q, held: &Held, bytes: &[u8], lists: &mut Lists) -> Result<(), Problem> {
+    let (entries, rest) = bytes.as_chunks();
+    // The most entries that there can be, so that a long message is refused before anything is copied.
+    let most = if Q::LISTS_KEYS { held.length as usize } else { query.sums() };
+    if entries.len() > most || (entries.len() == most && !rest.is_empty()) {
+        return Err(Problem::TooLong);
+    }
+    if !rest.is_empty() || (!Q::LISTS_KEYS && entries.len() < most) {
+        return Err(Problem::Cut);
+    }
+    let numbers = entries.iter().map(|&entry| u64::from_le_bytes(entry));
+    if Q::LISTS_KEYS {
+        lists.keys.reserve(entries.len());
+        for key in numbers.map(Key::from_number) {
+            if key > Key::END || key.logit().is_nan() || !held.has(key.token()) {
+                return Err(Problem::Impossible("a token"));
+            }
+            lists.keys.push(key);
+        }
+    } else if most > 0 {
+        let largest = query.largest_sum(held.length);
+        for (sum, number) in lists.sums_of(most).iter_mut().zip(numbers) {
+            if number > largest {
+                return Err(Problem::Impossible("a sum"));
+            }
+            *sum += number;
+        }
+    }
+    Ok(())
+}
+
+/// The text of a failure, at most a few lines of it.
+fn failure_text(bytes: &[u8]) -> String {
+    const MOST: usize = 1000;
+    String::from_utf8_lossy(&bytes[..bytes.len().min(MOST)]).into_owned()
+}
+
+/// Answers a question that came as a message, for the shard that holds these tokens in the draw with this noise. What
+/// cannot be read or answered becomes a failure, which the asker reports with the shard's number.
+///
+/// `answer` finds the answer and fills the lists. Most shards are a [`Shard`](crate::Shard), which calls this; a shard on
+/// another device answers by itself.
+pub fn reply(
+    noise: Noise,
+    held: Held,
+    question: &[u8],
+    answer: impl FnOnce(&Question, &mut Lists) -> Result<Answer, String>,
+) -> Vec<u8> {
+    let (stamp, kind, body) = match answer_message(noise, question, answer) {
+        Ok((stamp, kind, body)) => (stamp, kind, body),
+        Err((stamp, text)) => (stamp, FAILURE, text.into_bytes()),
+    };
+    let mut message = Vec::with_capacity(34 + body.len());
+    stamp.write(kind, &mut message);
+    held.write(&mut message);
+    message.extend_from_slice(&body);
+    message
+}
+
+/// The stamp, kind and body of the reply, or a text that says why there is none.
+fn answer_message(
+    noise: Noise,
+    question: &[u8],
+    answer: impl FnOnce(&Question, &mut Lists) -> Result<Answer, String>,
+) -> Result<(Stamp, u8, Vec<u8>), (Stamp, String)> {
+    let unknown = Stamp { number: 0, noise };
+    let mut from = Reader(question);
+    let version = u8::read(&mut from).ok_or((unknown, "the question is empty".to_owned()))?;
+    if version != VERSION {
+        return Err((unknown, format!("the question is in version {version} of the format, not {VERSION}")));
+    }
+    let (stamp, kind) = Stamp::read(&mut from).ok_or((unknown, "the question is cut short".to_owned()))?;
+    if stamp.noise != noise {
+        let (asked, own) = (stamp.noise.position, noise.position);
+        let text = format!("the question is about another draw: position {asked}, here {own}");
+        return Err((stamp, text));
+    }
+    let question = Question::read(kind, &mut from)
+        .ok_or_else(|| (stamp, format!("the question of kind {kind} cannot be read")))?;
+    let mut lists = Lists::default();
+    let answer = answer(&question, &mut lists).map_err(|text| (stamp, text))?;
+    if !question.is_answered_by(&answer, &lists) {
+        return Err((stamp, format!("the answer to {} is of another kind", question.name())));
+    }
+    let mut body = Vec::new();
+    answer.write(&mut body);
+    lists.keys.iter().for_each(|key| key.write(&mut body));
+    lists.sums.iter().for_each(|sum| sum.write(&mut body));
+    Ok((stamp, kind, body))
+}

@@ -1,0 +1,66 @@
+//! The name of an instruction set. The choice can change the speed, never a token.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::params::error::ParamError;
+
+/// An instruction set, or the best there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// The best this machine has.
+    #[default]
+    Auto,
+    /// What every machine of the architecture has: SSE2 on x86-64, NEON on AArch64, plain code elsewhere.
+    Scalar,
+    /// x86-64's 128-bit vectors: the same as [`Kernel::Scalar`] there.
+    Sse,
+    /// x86-64's 256-bit vectors with fused multiply-add.
+    Avx2,
+    /// x86-64's 512-bit vectors.
+    Avx512,
+    /// AArch64's 128-bit vectors.
+    Neon,
+    /// A CUDA device.
+    Cuda,
+}
+
+impl Kernel {
+    /// Every name.
+    pub const ALL: [Kernel; 7] =
+        [Kernel::Auto, Kernel::Scalar, Kernel::Sse, Kernel::Avx2, Kernel::Avx512, Kernel::Neon, Kernel::Cuda];
+
+    /// The name, as the program takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernel::Auto => "auto",
+            Kernel::Scalar => "scalar",
+            Kernel::Sse => "sse",
+            Kernel::Avx2 => "avx2",
+            Kernel::Avx512 => "avx512",
+            Kernel::Neon => "neon",
+            Kernel::Cuda => "cuda",
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = ParamError;
+
+    fn from_str(name: &str) -> Result<Self, ParamError> {
+        Kernel::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
+            ParamError::new(
+                "kernel",
+                format!("`{name}` is not a kernel; the kernels are {}", names.join(", ")),
+            )
+        })
+    }
+}

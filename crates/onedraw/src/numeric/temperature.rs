@@ -1,0 +1,46 @@
+//! The temperature: a factor between logits and weights. It never reorders tokens, so it is kept beside the row and
+//! applied where a weight or a score is computed.
+
+use crate::numeric::key::Key;
+use crate::numeric::mass::Softmax;
+use crate::numeric::math::saturated;
+
+/// The temperature in force at a place of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Temperature {
+    /// T.
+    pub value: f64,
+    /// 1/T, rounded once.
+    pub inverse: f64,
+}
+
+impl Temperature {
+    /// The logits as they are.
+    pub const ONE: Temperature = Temperature { value: 1.0, inverse: 1.0 };
+
+    /// The temperature after one more temperature stage.
+    pub fn then(self, temperature: f64) -> Self {
+        Self { value: self.value * temperature, inverse: self.inverse * (1.0 / temperature) }
+    }
+
+    /// How logits become weights.
+    pub fn softmax(self, x_max: f32) -> Softmax {
+        Softmax::new(x_max, self.value)
+    }
+
+    /// `y = (x − x_max) / T`, the logarithm of the weight relative to the best token's, in f64.
+    #[inline(always)]
+    pub fn scaled(self, x: f32, x_max: f32) -> f64 {
+        (f64::from(x) - f64::from(x_max)) * self.inverse
+    }
+
+    /// The logit divided by T: what an edit after this temperature sees. Rounded once; always finite.
+    pub fn divide(self, x: f32) -> f32 {
+        saturated((f64::from(x) * self.inverse) as f32)
+    }
+
+    /// The logit divided by T, not rounded to f32: what processed logits report.
+    pub fn logit(self, key: Key) -> f64 {
+        f64::from(key.logit()) * self.inverse
+    }
+}

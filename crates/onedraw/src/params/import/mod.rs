@@ -1,0 +1,153 @@
+//! Other systems' settings: their JSON becomes [`SamplingParams`], with notes on what could not be carried over.
+//!
+//! [`import`] reads a request to OpenAI, vLLM (0.32.0) or llama.cpp's server (b21e4de745), or Hugging Face's
+//! `generation_config.json` (transformers 5.22.2). The parameters give the distribution that the user knows from there:
+//!
+//! - A field that is absent, or null, has *that system's* default: an empty llama.cpp request is temperature 0.8, top-k 40,
+//!   top-p 0.95 and min-p 0.05, a generation config without `do_sample` is greedy.
+//! - The stages stand in that system's order.
+//! - A value that the system clamps or ignores is clamped or ignored; one that it refuses is carried with a note, as far as
+//!   [`SamplingParams`] allow it; one that is no setting at all, such as a string for a temperature, is a [`ParamError`] that
+//!   names the field as it stands in the file.
+//!
+//! Every difference that can be told from the file is a [`Note`]: [`NoteKind::Lost`] where something has no counterpart
+//! here, unknown fields included, and [`NoteKind::Changed`] where it has another form or came from a default. Fields that are not
+//! about sampling (the prompt, the transport, the form of the answer, bookkeeping) are passed over without a note, and so is
+//! anything lost, ignored or unknown that is empty or switched off in the file.
+//!
+//! A seed is carried as a number: it repeats a draw here, not the tokens of the other system.
+//!
+//! ```
+//! use onedraw::import::{Source, import};
+//!
+//! let imported = import(r#"{"do_sample": false, "max_new_tokens": 64, "num_beams": 4}"#, None)?;
+//! assert_eq!(imported.source, Source::HuggingFace);
+//! assert_eq!((imported.params.temperature, imported.params.max_tokens), (0.0, 64));
+//! let notes: Vec<_> = imported.notes.iter().map(ToString::to_string).collect();
+//! assert_eq!(notes[0], "changed: do_sample: false is greedy: temperature 0");
+//! assert_eq!(notes[1], "lost: num_beams: beam search is not set by sampling parameters");
+//! # Ok::<(), onedraw::ParamError>(())
+//! ```
+
+mod fields;
+mod hugging_face;
+mod known;
+mod llama_cpp;
+mod openai;
+mod source;
+mod vllm;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::params::chain::Order;
+use crate::params::error::ParamError;
+use crate::numeric::float_mode::Standard;
+use crate::params::SamplingParams;
+use fields::Fields;
+pub use source::Source;
+
+/// Settings of another system, as parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Imported {
+    /// Whose settings they were.
+    pub source: Source,
+    /// The parameters; they pass [`SamplingParams::validate`].
+    pub params: SamplingParams,
+    /// What was lost and what was changed.
+    pub notes: Vec<Note>,
+}
+
+/// Something that is not the same here as in the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// The field, as it stands in the file; the names of several, with commas between, where one thing is told of all.
+    pub field: String,
+    /// Whether it was lost.
+    pub kind: NoteKind,
+    /// What became of it.
+    pub message: String,
+}
+
+/// What a [`Note`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoteKind {
+    /// The setting has no effect here.
+    Lost,
+    /// The setting has another form or value here, or a default of its system.
+    Changed,
+}
+
+impl NoteKind {
+    /// `lost` or `changed`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Changed => "changed",
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.kind.name(), self.field, self.message)
+    }
+}
+
+/// Reads one JSON object of settings, after a byte order mark if there is one. Without a `source`, the fields must tell it:
+/// [`Source::detect`].
+pub fn import(json: &str, source: Option<Source>) -> Result<Imported, ParamError> {
+    // Reading a decimal number rounds.
+    let _mode = Standard::enter();
+    let value = crate::params::json::parse(json.strip_prefix('\u{feff}').unwrap_or(json))?;
+    let source = match (source, &value) {
+        (_, value) if !value.is_object() => return Err(ParamError::new("params", "must be a JSON object")),
+        (Some(source), _) => source,
+        (None, value) => Source::detect(value).ok_or_else(|| {
+            let message = format!("cannot be told from the fields; name it, one of {}", Source::names());
+            ParamError::new("source", message)
+        })?,
+    };
+    let mut fields = Fields::new(value);
+    let params = (source.known().read)(&mut fields)?;
+    params.validate().map_err(|error| source.rename(&error))?;
+    Ok(Imported { source, params, notes: fields.finish(source) })
+}
+
+impl Imported {
+    /// The parameters that are not at their default, by name, as [`SamplingParams::from_json`] reads them.
+    pub fn changed(&self) -> Map<String, Value> {
+        let fields = |params: &SamplingParams| match serde_json::to_value(params) {
+            Ok(Value::Object(fields)) => fields,
+            // Numbers, strings and lists always have a JSON form, and an imported order has no stage of a user's own.
+            _ => Map::new(),
+        };
+        let default = fields(&SamplingParams::default());
+        let mut changed: BTreeMap<String, Value> = fields(&self.params).into_iter().collect();
+        changed.retain(|name, value| default.get(name) != Some(value));
+        for name in ["huggingface", "llama.cpp"] {
+            if self.params.order.is_some() && self.params.order == name.parse::<Order>().ok() {
+                changed.insert("order".to_owned(), name.into());
+            }
+        }
+        // Sorted by name, whatever serde_json's own map does.
+        changed.into_iter().collect()
+    }
+}
+
+/// `{"source": …, "params": {…}, "notes": [{"field": …, "kind": …, "message": …}, …]}`, with the parameters of
+/// [`Imported::changed`].
+impl Serialize for Imported {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Imported", 3)?;
+        object.serialize_field("source", &self.source)?;
+        object.serialize_field("params", &self.changed())?;
+        object.serialize_field("notes", &self.notes)?;
+        object.end()
+    }
+}

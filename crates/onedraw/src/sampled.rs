@@ -1,0 +1,37 @@
+//! What a draw returns.
+
+use serde::{Deserialize, Serialize};
+
+use crate::logprobs::TokenLogprob;
+
+/// A drawn token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampled {
+    /// The token.
+    pub token: u32,
+    /// The seed that drew it.
+    pub seed: u64,
+    /// The number of output tokens before it.
+    pub position: u32,
+    /// Which of the `n` sequences it belongs to.
+    pub sequence: u32,
+    /// Its probability, where `logprobs` is set: it needs the whole mass, so nobody pays unasked.
+    pub probability: Option<f64>,
+    /// Its logprob (in the logits modes its logit), where `logprobs` is set.
+    pub logprob: Option<f64>,
+    /// 1 + the tokens before it in the order, where `logprobs` is set.
+    pub rank: Option<u32>,
+    /// The drawn token, then the best others, where `logprobs` is set.
+    pub logprobs: Vec<TokenLogprob>,
+    /// Where mirostat stands once the token is accepted, where it is on.
+    pub mirostat_mu: Option<f64>,
+}
+
+/// A token that finishes early in the race of a draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Runner {
+    /// The token.
+    pub token: u32,
+    /// How far behind the winner, in units of the logarithm of time; 0 for the winner. In a greedy row: how far its logit is below the largest.
+    pub behind: f64,
+}
