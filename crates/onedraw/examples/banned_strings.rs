@@ -1,8 +1,8 @@
 //! A decode loop that takes text back: `cargo run -p onedraw --example banned_strings`.
 //!
-//! The "model" is a table of which word may follow which. A [`StopMatcher`] reads the text as it grows; when a banned string is
-//! completed it says how many tokens to keep, and [`Sampler::take_back`] bans the token that began the phrase. What is shown was
-//! never taken back.
+//! The "model" is a table of which word may follow which. A [`StopMatcher`] reads the text as it grows; when
+//! a banned string is completed it says how many tokens to keep, and [`Sampler::take_back`] bans the token
+//! that began the phrase. What is shown was never taken back.
 
 use onedraw::{RowError, Sampler, SamplingParams, StopConditions, StopMatcher, Utf8Stream};
 

@@ -58,8 +58,8 @@ struct Slot {
     last_call: u64,
 }
 
-/// Sequences that come and go between steps. A row's token depends on its own sequence alone: not on its neighbours, their order,
-/// or the number of threads.
+/// Sequences that come and go between steps. A row's token depends on its own sequence alone: not on its
+/// neighbours, their order, or the number of threads.
 ///
 /// ```
 /// use onedraw::{Batch, SamplingParams, Step};
@@ -112,7 +112,8 @@ impl Batch {
             (0..threads).map(|_| Mutex::new(Workspace::new(self.shards.clone(), self.kernel))).collect();
     }
 
-    /// Draws rows on so many threads; 0: one a core. Where the system gives no threads, rows are drawn on the calling one.
+    /// Draws rows on so many threads; 0: one a core. Where the system gives no threads, rows are drawn on the
+    /// calling one.
     pub fn threads(mut self, threads: usize) -> Self {
         self.pool = match threads {
             1 => None,
@@ -200,13 +201,14 @@ impl Batch {
         self.change(id, |sequence| sequence.accept(token, None))
     }
 
-    /// Appends a token that [`Batch::peek`] drew at the next position, with what mirostat learned from it; whether the sequence is there.
+    /// Appends a token that [`Batch::peek`] drew at the next position, with what mirostat learned from it;
+    /// whether the sequence is there.
     pub fn accept_sampled(&mut self, id: SequenceId, sampled: &Sampled) -> bool {
         self.change(id, |sequence| sequence.accept(sampled.token, sampled.mirostat_mu))
     }
 
-    /// Takes back a sequence's tokens after the first `length` of its output; whether the sequence was there. An undo, as
-    /// [`Sampler::rewind`](crate::Sampler::rewind).
+    /// Takes back a sequence's tokens after the first `length` of its output; whether the sequence was there.
+    /// An undo, as [`Sampler::rewind`](crate::Sampler::rewind).
     pub fn rewind(&mut self, id: SequenceId, length: usize) -> bool {
         self.change(id, |sequence| sequence.rewind(length))
     }
@@ -248,13 +250,15 @@ impl Batch {
         self.sequence(id).ok().map(Sequence::seed)
     }
 
-    /// A second sequence with the same parameters, seed and history, which goes its own way. The same rows draw the same tokens from both.
+    /// A second sequence with the same parameters, seed and history, which goes its own way. The same rows
+    /// draw the same tokens from both.
     pub fn fork(&mut self, id: SequenceId) -> Option<SequenceId> {
         let sequence = self.sequence(id).ok()?.clone();
         Some(self.insert(sequence))
     }
 
-    /// The `count` most likely tokens of each step that the chain keeps, in order, with their logprobs after it.
+    /// The `count` most likely tokens of each step that the chain keeps, in order, with their logprobs after
+    /// it.
     pub fn best(&mut self, steps: &[Step<'_>], count: usize) -> Vec<Result<Vec<TokenLogprob>, RowError>> {
         let mut results = Vec::new();
         self.for_each(steps, &mut results, |step, workspace| {
@@ -270,8 +274,8 @@ impl Batch {
         results
     }
 
-    /// As [`Batch::sample`], into memory that is used again. A sequence that has a second step in one call gets
-    /// [`RowError::RepeatedSequence`] for it: its position would be unclear.
+    /// As [`Batch::sample`], into memory that is used again. A sequence that has a second step in one call
+    /// gets [`RowError::RepeatedSequence`] for it: its position would be unclear.
     pub fn sample_into(&mut self, steps: &[Step<'_>], results: &mut Vec<Result<Sampled, RowError>>) {
         self.draw_into(steps, 0, results);
         self.calls += 1;
@@ -301,8 +305,9 @@ impl Batch {
         self.sequence(step.sequence)?.shard(step.row, start, step.mask, self.passes(), memory)
     }
 
-    /// [`Sampler::draw_over`](crate::Sampler::draw_over) for a sequence of the batch. The draws of all sequences can be
-    /// under way at once and share each exchange of messages. The tokens are appended with [`Batch::accept_sampled`].
+    /// [`Sampler::draw_over`](crate::Sampler::draw_over) for a sequence of the batch. The draws of all
+    /// sequences can be under way at once and share each exchange of messages. The tokens are appended with
+    /// [`Batch::accept_sampled`].
     pub fn draw_over(
         &self,
         id: SequenceId,
@@ -330,9 +335,10 @@ impl Batch {
         });
     }
 
-    /// The tokens that come in first in the race of each step's draw, at most `count`: the one that [`Batch::sample`] would draw, then what it would
-    /// have drawn without that one, as far as it is among the likely tokens. This is what a drafter guesses with: a target whose logits are much the same
-    /// draws one of these, for it has the same noise. The histories stay as they are.
+    /// The tokens that come in first in the race of each step's draw, at most `count`: the one that
+    /// [`Batch::sample`] would draw, then what it would have drawn without that one, as far as it is among
+    /// the likely tokens. This is what a drafter guesses with: a target whose logits are much the same draws
+    /// one of these, for it has the same noise. The histories stay as they are.
     ///
     /// ```
     /// use onedraw::{Batch, SamplingParams, Step};
@@ -361,7 +367,8 @@ impl Batch {
         results
     }
 
-    /// What each sequence's chain does to its row, stage by stage; see [`Sampler::explain`](crate::Sampler::explain).
+    /// What each sequence's chain does to its row, stage by stage; see
+    /// [`Sampler::explain`](crate::Sampler::explain).
     pub fn explanations(&mut self, steps: &[Step<'_>], listed: usize) -> Vec<Result<Explanation, RowError>> {
         let mut results = Vec::new();
         self.for_each(steps, &mut results, |step, workspace| {
@@ -370,8 +377,9 @@ impl Batch {
         results
     }
 
-    /// Logprobs of a part of a sequence's prompt, for a model that reads it in parts: row i of the matrix predicts token
-    /// `first` + i. As [`Sampler::prompt_logprobs`](crate::Sampler::prompt_logprobs); rows after the prompt's end are not read.
+    /// Logprobs of a part of a sequence's prompt, for a model that reads it in parts: row i of the matrix
+    /// predicts token `first` + i. As [`Sampler::prompt_logprobs`](crate::Sampler::prompt_logprobs); rows
+    /// after the prompt's end are not read.
     pub fn prompt_logprobs(
         &mut self,
         id: SequenceId,
@@ -403,7 +411,8 @@ impl Batch {
             let workspace = &self.workspaces[thread % self.workspaces.len()];
             match workspace.try_lock() {
                 Ok(mut workspace) => each(step, &mut workspace),
-                // A workspace is overwritten from the start by each draw, so a poisoned one is as good as any.
+                // A workspace is overwritten from the start by each draw, so a poisoned one is as good as
+                // any.
                 Err(TryLockError::Poisoned(error)) => each(step, &mut error.into_inner()),
                 // A user's stage that waits for another pool's threads may be handed a second row meanwhile.
                 Err(TryLockError::WouldBlock) => {

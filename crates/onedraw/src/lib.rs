@@ -28,8 +28,8 @@
 //!
 //! # Many
 //!
-//! A [`Batch`] holds sequences that come and go, each with its own parameters, seed and history, and draws their rows on
-//! several threads. A bad row is that row's error:
+//! A [`Batch`] holds sequences that come and go, each with its own parameters, seed and history, and draws
+//! their rows on several threads. A bad row is that row's error:
 //!
 //! ```
 //! use onedraw::{Batch, Step, presets};
@@ -49,16 +49,18 @@
 //!
 //! - [`Sampler`], [`Batch`]: what draws.  [`logprobs`], [`explain`]: what they can tell beside the token.
 //! - [`stop`], [`beam`], [`speculate`], [`constraint`], [`contrast`]: decoding beyond single draws.
-//! - [`params`], with the order of the stages ([`chain`]), [`presets`], a user's own stages ([`custom`]), and other systems'
-//!   settings ([`import`]); checked once into a [`plan`].
+//! - [`params`], with the order of the stages ([`chain`]), [`presets`], a user's own stages ([`custom`]), and
+//!   other systems' settings ([`import`]); checked once into a [`plan`].
 //! - `engine`: the draw. Its `mod.rs` is the place to begin reading the code.
 //! - [`stages`]: one file for each stage.
 //! - `logits`: a row under its edits, and what can be learned about it.
 //! - `kernels`: passes over rows, for each instruction set.
 //! - [`noise`], [`mass`], [`math`], [`key`]: the arithmetic that tokens depend on.
-//! - [`reference`](mod@reference): the definition of all this, scalar and slow; the engine equals it to the bit.
+//! - [`reference`](mod@reference): the definition of all this, scalar and slow; the engine equals it to the
+//!   bit.
 //!
-//! A vocabulary that is split over processes: [`Sampler::shard`] and [`Sampler::draw_over`], with the messages of [`wire`].
+//! A vocabulary that is split over processes: [`Sampler::shard`] and [`Sampler::draw_over`], with the
+//! messages of [`wire`].
 
 pub mod batch;
 mod decode;

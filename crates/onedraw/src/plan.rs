@@ -1,5 +1,5 @@
-//! The plan: parameters, checked once and laid out as a draw reads them. It is the only interpretation of the parameters:
-//! the CPU's draw, the GPU's and every front end read it.
+//! The plan: parameters, checked once and laid out as a draw reads them. It is the only interpretation of the
+//! parameters: the CPU's draw, the GPU's and every front end read it.
 
 use crate::error::{ParamError, RowError};
 use crate::kernels::bend::Bend;
@@ -14,10 +14,10 @@ use crate::stages::truncate::Truncation;
 
 /// A validated chain. Stages whose parameters do nothing are not in it.
 ///
-/// The chain is divided into segments. A segment begins with edits of single tokens, which every holder of a part of the row
-/// makes on its own. Then come operations that need the whole row, which the draw leads: temperatures and truncations, and
-/// edits that depend on all logits. An edit after an operation begins the next segment, where what the operations left is
-/// made part of the row.
+/// The chain is divided into segments. A segment begins with edits of single tokens, which every holder of a
+/// part of the row makes on its own. Then come operations that need the whole row, which the draw leads:
+/// temperatures and truncations, and edits that depend on all logits. An edit after an operation begins the
+/// next segment, where what the operations left is made part of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     segments: Vec<Segment>,
@@ -80,13 +80,14 @@ impl Operation {
     }
 }
 
-/// How finely the chain is divided. The drawn tokens are the same: an edit in a later segment finds what it would find in
-/// the same segment.
+/// How finely the chain is divided. The drawn tokens are the same: an edit in a later segment finds what it
+/// would find in the same segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Grain {
     /// As few segments as can be.
     Coarse,
-    /// One segment per edit, and one before all, so that one can look between them. Bans are an edit where there are any.
+    /// One segment per edit, and one before all, so that one can look between them. Bans are an edit where
+    /// there are any.
     EachEdit { has_bans: bool },
 }
 
@@ -112,8 +113,8 @@ impl Plan {
         lay_out(params, order.stages(), with_mask, Grain::EachEdit { has_bans })
     }
 
-    /// The segments of the chain; `with_mask`: for rows that come with a grammar's mask. An error if the order does not name
-    /// the stage that applies the mask.
+    /// The segments of the chain; `with_mask`: for rows that come with a grammar's mask. An error if the
+    /// order does not name the stage that applies the mask.
     pub fn segments(&self, with_mask: bool) -> Result<&[Segment], RowError> {
         match &self.masked_segments {
             Some(segments) if with_mask => Ok(segments),
@@ -122,8 +123,8 @@ impl Plan {
         }
     }
 
-    /// Whether the first token of what the chain leaves is taken, instead of a draw. With a range of temperatures the entropy of the row
-    /// decides, and this is false.
+    /// Whether the first token of what the chain leaves is taken, instead of a draw. With a range of
+    /// temperatures the entropy of the row decides, and this is false.
     pub fn is_greedy(&self) -> bool {
         self.is_greedy
     }

@@ -32,6 +32,7 @@ pub struct Sampled {
 pub struct Runner {
     /// The token.
     pub token: u32,
-    /// How far behind the winner, in units of the logarithm of time; 0 for the winner. In a greedy row: how far its logit is below the largest.
+    /// How far behind the winner, in units of the logarithm of time; 0 for the winner. In a greedy row: how
+    /// far its logit is below the largest.
     pub behind: f64,
 }

@@ -64,7 +64,8 @@ impl Sampler {
         Ok(sampled)
     }
 
-    /// As [`Sampler::sample`], among the tokens whose bit is set in `mask`: 32 tokens a word, lowest bit first.
+    /// As [`Sampler::sample`], among the tokens whose bit is set in `mask`: 32 tokens a word, lowest bit
+    /// first.
     pub fn sample_masked<'r>(
         &mut self,
         logits: impl Into<Row<'r>>,
@@ -80,8 +81,8 @@ impl Sampler {
         self.sequence.draw(logits.into(), None, ahead, None, &mut self.workspace)
     }
 
-    /// The token at share `uniform` in [0, 1) of the kept mass, for a caller who brings the randomness: the inverse of the
-    /// distribution function over the kept tokens, in order. Appends it to the history.
+    /// The token at share `uniform` in [0, 1) of the kept mass, for a caller who brings the randomness: the
+    /// inverse of the distribution function over the kept tokens, in order. Appends it to the history.
     pub fn sample_uniform<'r>(
         &mut self,
         logits: impl Into<Row<'r>>,
@@ -106,11 +107,12 @@ impl Sampler {
         self.sequence.distribution(logits.into(), Some(mask), &mut self.workspace)
     }
 
-    /// This process's part of the next row, whose first logit has id `start`, where a vocabulary is split across processes.
+    /// This process's part of the next row, whose first logit has id `start`, where a vocabulary is split
+    /// across processes.
     ///
-    /// Every process keeps a sampler of its own with the same parameters, seed and history, and is given the whole mask, if
-    /// there is one. `memory` is kept from step to step. An id in the parameters that no process holds goes unnoticed here;
-    /// [`Sampler::draw_over`] checks it.
+    /// Every process keeps a sampler of its own with the same parameters, seed and history, and is given the
+    /// whole mask, if there is one. `memory` is kept from step to step. An id in the parameters that no
+    /// process holds goes unnoticed here; [`Sampler::draw_over`] checks it.
     pub fn shard<'a>(
         &'a self,
         part: impl Into<Row<'a>>,
@@ -121,13 +123,13 @@ impl Sampler {
         self.sequence.shard(part.into(), start, mask, self.workspace.draw.passes, memory)
     }
 
-    /// Begins to draw the next token of a row of `vocabulary` logits that `shards` [`Shard`]s hold between them. `has_mask`
-    /// says whether they were given a mask.
+    /// Begins to draw the next token of a row of `vocabulary` logits that `shards` [`Shard`]s hold between
+    /// them. `has_mask` says whether they were given a mask.
     ///
-    /// The draw stops at every question until it is [resumed](RemoteDraw::resume) with the replies, so the draws of many
-    /// sequences can share each exchange of messages. In the end every process appends the token with
-    /// [`Sampler::accept_sampled`]. A reply that is missing or cannot be used is [`RowError::Shard`]; the history is
-    /// unchanged then, and the next draw works.
+    /// The draw stops at every question until it is [resumed](RemoteDraw::resume) with the replies, so the
+    /// draws of many sequences can share each exchange of messages. In the end every process appends the
+    /// token with [`Sampler::accept_sampled`]. A reply that is missing or cannot be used is
+    /// [`RowError::Shard`]; the history is unchanged then, and the next draw works.
     ///
     /// ```
     /// use onedraw::{RemoteReply, Sampler, SamplingParams, ShardMemory};
@@ -161,8 +163,8 @@ impl Sampler {
         self.sequence.draw_over(vocabulary, shards, has_mask, self.workspace.draw.passes)
     }
 
-    /// [`Sampler::draw_over`] to its end, then appends the token. `exchange` puts a question to every shard and returns
-    /// the replies that came, each with the number of its shard.
+    /// [`Sampler::draw_over`] to its end, then appends the token. `exchange` puts a question to every shard
+    /// and returns the replies that came, each with the number of its shard.
     pub fn sample_over(
         &mut self,
         vocabulary: usize,
@@ -184,9 +186,9 @@ impl Sampler {
         Ok(sampled)
     }
 
-    /// Logprobs of the prompt: row i of the matrix predicts token i + 1. One entry a prompt token, none for the first;
-    /// raw, with the best `prompt_logprobs` others. Rows after the last that is needed are not read; a missing one is
-    /// [`RowError::EmptyRow`].
+    /// Logprobs of the prompt: row i of the matrix predicts token i + 1. One entry a prompt token, none for
+    /// the first; raw, with the best `prompt_logprobs` others. Rows after the last that is needed are not
+    /// read; a missing one is [`RowError::EmptyRow`].
     pub fn prompt_logprobs(&mut self, rows: Rows<'_>) -> PromptLogprobs {
         let prompt = self.sequence.prompt();
         let mut report = |(i, &token): (usize, &u32)| match i {
@@ -207,22 +209,24 @@ impl Sampler {
         self.sequence.accept(sampled.token, sampled.mirostat_mu);
     }
 
-    /// Takes back the tokens after the first `length` of the output; a longer length changes nothing. This is an undo: the same
-    /// rows draw the same tokens again.
+    /// Takes back the tokens after the first `length` of the output; a longer length changes nothing. This is
+    /// an undo: the same rows draw the same tokens again.
     pub fn rewind(&mut self, length: usize) {
         self.sequence.rewind(length);
     }
 
-    /// Takes text back because of what was drawn: a banned string was completed, as a [`StopMatcher`](crate::StopMatcher) decided, or
-    /// whatever a caller found in it. The token that stood there is banned at that position, before every stage of the chain, and the noise
-    /// is fresh: to reuse it would be a bias. The rewinds so far count as history. Once every token of a position is banned, a
-    /// draw there is [`RowError::NothingLeft`].
+    /// Takes text back because of what was drawn: a banned string was completed, as a
+    /// [`StopMatcher`](crate::StopMatcher) decided, or whatever a caller found in it. The token that stood
+    /// there is banned at that position, before every stage of the chain, and the noise is fresh: to reuse it
+    /// would be a bias. The rewinds so far count as history. Once every token of a position is banned, a draw
+    /// there is [`RowError::NothingLeft`].
     pub fn take_back(&mut self, rewind: &Rewind) {
         self.sequence.take_back(rewind);
     }
 
-    /// Stage by stage, what the chain does to a row: how many tokens and how much mass it leaves, which tokens go, and what is drawn
-    /// in the end. Of the tokens that go at a stage, and of those that stay, the `listed` most likely are named.
+    /// Stage by stage, what the chain does to a row: how many tokens and how much mass it leaves, which
+    /// tokens go, and what is drawn in the end. Of the tokens that go at a stage, and of those that stay, the
+    /// `listed` most likely are named.
     ///
     /// ```
     /// use onedraw::{Sampler, SamplingParams};

@@ -43,13 +43,13 @@ pub(crate) struct Sequence {
     sequence: u32,
     /// The largest id of the output.
     largest_output: Option<u32>,
-    /// Tokens to make room for when the first is appended, so that the next ones allocate nothing: `max_tokens`, of which no
-    /// more than a thousand are paid for in advance.
+    /// Tokens to make room for when the first is appended, so that the next ones allocate nothing:
+    /// `max_tokens`, of which no more than a thousand are paid for in advance.
     room: usize,
 }
 
-/// A sequence at rest: everything a later draw depends on, to be written and read again. As JSON where the order holds no stage of
-/// a user's own.
+/// A sequence at rest: everything a later draw depends on, to be written and read again. As JSON where the
+/// order holds no stage of a user's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {

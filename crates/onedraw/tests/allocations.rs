@@ -1,7 +1,9 @@
-//! A step allocates nothing after warm-up: not the sampler, whatever the row's type, not a batch on the calling thread.
+//! A step allocates nothing after warm-up: not the sampler, whatever the row's type, not a batch on the
+//! calling thread.
 //!
-//! Outside of this: logprobs, whose list is the caller's; a user's own stages, which are shown a copy of the row; ranks in one process; and a batch on several threads, where the thread
-//! pool now and then takes memory for its queue.
+//! Outside of this: logprobs, whose list is the caller's; a user's own stages, which are shown a copy of the
+//! row; ranks in one process; and a batch on several threads, where the thread pool now and then takes memory
+//! for its queue.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,7 +18,8 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: every call is handed to the system's allocator unchanged; counting touches a thread-local that needs no memory.
+// SAFETY: every call is handed to the system's allocator unchanged; counting touches a thread-local that
+// needs no memory.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -40,7 +43,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Chains that take every path of a draw: rejections, full sums, listed and radix cuts, edits after truncations, lists.
+/// Chains that take every path of a draw: rejections, full sums, listed and radix cuts, edits after
+/// truncations, lists.
 const CHAINS: [&str; 17] = [
     r#"{"temperature": 0}"#,
     r#"{"temperature": 0.8}"#,
@@ -86,7 +90,8 @@ fn a_step_allocates_nothing_on_rows_unlike_those_before() {
         for (kind, row) in others.iter().enumerate() {
             let before = COUNT.get();
             (0..20).for_each(|_| drop(sampler.sample(row).expect(json)));
-            // What typical takes out and mirostat 1 lists may be any part of the row: their memory grows with the most there ever was.
+            // What typical takes out and mirostat 1 lists may be any part of the row: their memory grows with
+            // the most there ever was.
             let grows = json.contains("typical") || json.contains(r#""mirostat": 1"#);
             if COUNT.get() > before + u64::from(grows) {
                 allocated.push((json, kind, COUNT.get() - before));

@@ -9,7 +9,8 @@ use onedraw::{Finish, Kernel, Row, RowError, SamplingParams};
 use onedraw_testkit::chi_square;
 use onedraw_testkit::conformance::{BeamCase, hugging_face_beam};
 
-/// A weight has the 24 bits of an f32, so a logprob is within 2^-24 of its value, and a text's within so many of them.
+/// A weight has the 24 bits of an f32, so a logprob is within 2^-24 of its value, and a text's within so many
+/// of them.
 const CLOSE: f64 = 1e-6;
 
 /// A model of the second order: the logits depend on the last two tokens.
@@ -119,7 +120,8 @@ fn hugging_face_finds_the_same() {
     }
 }
 
-/// Where the width covers the tree nothing better exists, whatever the style, and the scores are what the styles say.
+/// Where the width covers the tree nothing better exists, whatever the style, and the scores are what the
+/// styles say.
 #[test]
 fn a_search_that_covers_the_tree_finds_the_best() {
     for seed in 0..20 {
@@ -189,7 +191,8 @@ fn vllm_counts_every_end() {
     is(BeamStyle::Hf, 1.0, [(&[1, 3], -0.757064), (&[1, 0, 1, 3], -0.828984)]);
 }
 
-/// Groups avoid each other's tokens: with a high penalty no two begin alike, and the first group is a search of its own.
+/// Groups avoid each other's tokens: with a high penalty no two begin alike, and the first group is a search
+/// of its own.
 #[test]
 fn groups_go_different_ways() {
     let toy = Toy::random(5, 8, 2.0);
@@ -261,7 +264,8 @@ fn edits_act_and_draws_do_not() {
     }
 }
 
-/// What must not be written is passed over, however likely it is, and a beam runs dry only with its last token.
+/// What must not be written is passed over, however likely it is, and a beam runs dry only with its last
+/// token.
 #[test]
 fn what_is_forbidden_is_passed_over() {
     let logits: Vec<f32> = (0..200).map(|token| -0.01 * token as f32).collect();
@@ -339,8 +343,9 @@ fn draw(toy: &Toy, prompt: &[u32], params: SamplingParams, width: usize) -> Vec<
     beams.finish()
 }
 
-/// Ordered pairs of texts without replacement: the chance of (a, b) is p(a) · p(b) / (1 − p(a)). A million draws in all would be slow;
-/// 60,000 see a wrong share of one in fifty. Fixed seeds; the false-alarm rate is 1e-6.
+/// Ordered pairs of texts without replacement: the chance of (a, b) is p(a) · p(b) / (1 − p(a)). A million
+/// draws in all would be slow; 60,000 see a wrong share of one in fifty. Fixed seeds; the false-alarm rate is
+/// 1e-6.
 #[test]
 fn stochastic_beams_draw_without_replacement() {
     let toy = Toy::random(3, 3, 1.0);
@@ -389,7 +394,8 @@ fn stochastic_beams_draw_without_replacement() {
     }
 }
 
-/// A mask that allows nothing to one of two beams drops that one, as a search does; to the last one it is an error.
+/// A mask that allows nothing to one of two beams drops that one, as a search does; to the last one it is an
+/// error.
 #[test]
 fn a_drawn_beam_can_run_dry() {
     let logits = [0.0_f32; 8];
@@ -406,7 +412,8 @@ fn a_drawn_beam_can_run_dry() {
     assert!(drawn.is_done());
 }
 
-/// As many beams as texts: all of them, each once, and each sure to be there. Temperature and truncation shape the law.
+/// As many beams as texts: all of them, each once, and each sure to be there. Temperature and truncation
+/// shape the law.
 #[test]
 fn stochastic_beams_are_drawn_from_the_chain() {
     let toy = Toy::random(4, 3, 1.0);

@@ -20,7 +20,8 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     scores.iter().map(|x| (x - highest).exp() / total).collect()
 }
 
-/// What is drawn from after a contrast is what the formula says, to the precision of the library's distributions. Whether more than one token is left.
+/// What is drawn from after a contrast is what the formula says, to the precision of the library's
+/// distributions. Whether more than one token is left.
 fn check(
     contrast: Contrast,
     expert: &[f32],

@@ -1,4 +1,5 @@
-//! A user's own stage is placed like a built-in one, sees what it is promised, and its answer is applied exactly.
+//! A user's own stage is placed like a built-in one, sees what it is promised, and its answer is applied
+//! exactly.
 
 use std::sync::Mutex;
 
@@ -65,8 +66,8 @@ fn a_stage_sees_what_is_left_there() {
     }
 }
 
-/// An edit that writes every logit, one that writes some, a truncation that keeps a list and one that drops one, all in one chain with
-/// built-in stages between: engine, shards and reference agree.
+/// An edit that writes every logit, one that writes some, a truncation that keeps a list and one that drops
+/// one, all in one chain with built-in stages between: engine, shards and reference agree.
 #[test]
 fn the_engine_equals_the_reference_over_every_split() {
     let halve = edit("halve", |view| Change::Dense(view.logits().iter().map(|x| x * 0.5).collect()));

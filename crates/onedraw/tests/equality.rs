@@ -136,7 +136,8 @@ const CUTS: [(&str, &str); 11] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One cut after another: the second counts what the first one left, whether that ends at a logit or at a token.
+    /// One cut after another: the second counts what the first one left, whether that ends at a logit or at a
+    /// token.
     #[test]
     fn cuts_after_cuts_equal_the_reference(
         (first, second) in (0..CUTS.len(), 0..CUTS.len()).prop_filter("two stages", |&(a, b)| CUTS[a].0 != CUTS[b].0),

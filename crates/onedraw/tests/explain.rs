@@ -59,7 +59,8 @@ fn the_list_of_what_went_can_be_short() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The end of every explanation is the distribution, and its token is the one that is drawn, on any split.
+    /// The end of every explanation is the distribution, and its token is the one that is drawn, on any
+    /// split.
     #[test]
     fn the_last_stage_leaves_the_distribution((row, params) in any_case(400)) {
         let mut sampler = Sampler::new(params.clone()).expect("valid parameters");

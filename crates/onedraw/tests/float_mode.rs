@@ -23,7 +23,8 @@ fn set(mode: u32) {
     unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack, readonly)) };
 }
 
-/// Texts without replacement of a model whose logits do not depend on the text: their scores are sums of our own.
+/// Texts without replacement of a model whose logits do not depend on the text: their scores are sums of our
+/// own.
 fn beams(row: &[f32]) -> Vec<Drawn> {
     let params = SamplingParams { seed: Some(3), max_tokens: 6, ..SamplingParams::default() };
     let mut beams = StochasticBeams::new(params, 4).expect("beams");
@@ -36,8 +37,8 @@ fn beams(row: &[f32]) -> Vec<Drawn> {
 
 #[test]
 fn flushing_and_rounding_modes_do_not_matter() {
-    // Subnormal logits, all equal to 0 under flush-to-zero. Temperature 1e-5 would not tell them apart either, so it is
-    // the order that shows: greedy and top-k.
+    // Subnormal logits, all equal to 0 under flush-to-zero. Temperature 1e-5 would not tell them apart
+    // either, so it is the order that shows: greedy and top-k.
     let row: Vec<f32> = (0..200u32).map(|i| f32::from_bits(i * 37 % 199)).collect();
     let best = (0..200).max_by_key(|&i| row[i as usize].to_bits()).expect("a row");
     let wide = onedraw_testkit::rows::gaussian(4, 3000, 2.0);

@@ -1,5 +1,5 @@
-//! Contract C1 at the borders: rows about the lengths where vectors, blocks and groups of blocks end, by every instruction set of
-//! this machine and every dtype, against the scalar reference.
+//! Contract C1 at the borders: rows about the lengths where vectors, blocks and groups of blocks end, by
+//! every instruction set of this machine and every dtype, against the scalar reference.
 
 use onedraw::{Row, SamplingParams};
 use onedraw_testkit::kernels::Kernels;
@@ -36,7 +36,8 @@ fn row(length: usize) -> Vec<f32> {
     }
 }
 
-/// Each length, at a start that moves from row to row, so that no alignment is spared; with and without a mask.
+/// Each length, at a start that moves from row to row, so that no alignment is spared; with and without a
+/// mask.
 fn check<T>(convert: impl Fn(&[f32]) -> Vec<T>)
 where
     for<'a> Row<'a>: From<&'a [T]>,

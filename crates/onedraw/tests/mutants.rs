@@ -1,8 +1,8 @@
-//! Mistakes that the tests must catch. Each is made in a model of the draw, and the check that the engine passes must
-//! fail by a wide margin.
+//! Mistakes that the tests must catch. Each is made in a model of the draw, and the check that the engine
+//! passes must fail by a wide margin.
 //!
-//! The model without a mistake gives the engine's tokens (the first test), so it may stand in for the engine. Seeds are
-//! fixed; the numbers in the comments are what was measured with them.
+//! The model without a mistake gives the engine's tokens (the first test), so it may stand in for the engine.
+//! Seeds are fixed; the numbers in the comments are what was measured with them.
 
 use onedraw::{Batch, Sampler, SamplingParams, Step};
 use onedraw_testkit::chi_square::{independence_p_value, p_value};
@@ -125,9 +125,9 @@ fn a_lane_from_the_word_of_the_minimum() {
     is_caught(&rows::flat(100, 0.0), &params("{}", 11), 100_000, Mutant::LaneFromMinimum);
 }
 
-/// Two of 16,384 block minima often share the smallest of 65,536 values, and the tie goes to the lower id. It takes
-/// many blocks and equal logits to see it: on 128,256 tokens alike, 200,000 draws do not tell (p = 0.10), 10^6 do
-/// (p = 3e-13). A vocabulary of 2^20 shows it in 20,000.
+/// Two of 16,384 block minima often share the smallest of 65,536 values, and the tie goes to the lower id. It
+/// takes many blocks and equal logits to see it: on 128,256 tokens alike, 200,000 draws do not tell (p =
+/// 0.10), 10^6 do (p = 3e-13). A vocabulary of 2^20 shows it in 20,000.
 #[test]
 fn uniforms_of_16_bits() {
     let row = rows::flat(1 << 20, 0.0);
@@ -149,7 +149,8 @@ fn uniforms_of_16_bits() {
 
 // ---- Caught by equality ----
 
-/// The model without a mistake gives the engine's tokens here; the share of tokens that the mutant gets wrong.
+/// The model without a mistake gives the engine's tokens here; the share of tokens that the mutant gets
+/// wrong.
 #[track_caller]
 fn wrong_share(row: &[f32], params: &SamplingParams, positions: u32, mutant: Mutant) -> f64 {
     let sound = disagreement(engine(row, params), model(row, params, Mutant::None), positions);
@@ -176,8 +177,9 @@ fn a_raw_skyline_under_edits() {
 #[test]
 fn blocks_left_pruned_after_a_rejection() {
     let row = rows::gaussian(4, 1000, 1.0);
-    // Measured, tokens wrong and p-value of 20,000 draws: 50 % and 1e-210 for top-k, 27 % and 1e-43 for top-p. With
-    // few rejections it is rarer: 1.1 % on a peaked row, top-p 0.9, which 20,000 draws do not show by their counts.
+    // Measured, tokens wrong and p-value of 20,000 draws: 50 % and 1e-210 for top-k, 27 % and 1e-43 for
+    // top-p. With few rejections it is rarer: 1.1 % on a peaked row, top-p 0.9, which 20,000 draws do not
+    // show by their counts.
     for (json, least) in [(r#"{"top_k": 20}"#, 0.4), (r#"{"top_p": 0.5}"#, 0.2)] {
         let params = params(json, 5);
         let share = wrong_share(&row, &params, 10_000, Mutant::StalePruning);
@@ -191,8 +193,8 @@ fn blocks_left_pruned_after_a_rejection() {
     assert!(share > 0.005, "{share}");
 }
 
-/// The share of rows that draw another token when the batch is rotated or reversed. `draw` takes rows by number, in the
-/// batch's order, and gives a token for each.
+/// The share of rows that draw another token when the batch is rotated or reversed. `draw` takes rows by
+/// number, in the batch's order, and gives a token for each.
 fn moved_share(rows: usize, mut draw: impl FnMut(&[usize]) -> Vec<u32>) -> f64 {
     let mut order: Vec<usize> = (0..rows).collect();
     let home = draw(&order);
@@ -238,8 +240,8 @@ fn noise_keyed_by_row() {
     assert!(p > SMALLEST_P, "its draws at one place follow the distribution: p = {p:e}");
 }
 
-/// XTC's coin taken from the words of the draw, as if its purpose were not its own: coin and draw hang together. The true coin, by
-/// the same test on the same draws, does not.
+/// XTC's coin taken from the words of the draw, as if its purpose were not its own: coin and draw hang
+/// together. The true coin, by the same test on the same draws, does not.
 #[test]
 fn a_coin_of_the_draws_own_stream_is_caught() {
     use onedraw::noise::{Noise, Purpose};
@@ -261,8 +263,8 @@ fn a_coin_of_the_draws_own_stream_is_caught() {
     assert!(own > SMALLEST_P, "{own:e}");
 }
 
-/// Text is taken back wherever token 1 followed token 0. Drawn again with the noise it had, the second position would give token 1 once
-/// more; its noise is that which completed the phrase.
+/// Text is taken back wherever token 1 followed token 0. Drawn again with the noise it had, the second
+/// position would give token 1 once more; its noise is that which completed the phrase.
 #[test]
 fn noise_that_is_used_again_after_a_rewind_is_caught() {
     let row = [0.0f32, 0.3, -0.2, 0.5];

@@ -1,5 +1,5 @@
-//! Contract C2: the distribution drawn from is the one the parameters name, as an f64 oracle that shares no code with
-//! the engine computes it.
+//! Contract C2: the distribution drawn from is the one the parameters name, as an f64 oracle that shares no
+//! code with the engine computes it.
 
 use onedraw::{RowError, Sampler, SamplingParams};
 use onedraw_testkit::oracle::{self, Failure};
@@ -60,7 +60,8 @@ fn the_lowest_bad_logit_decides() {
     }
 }
 
-/// The oracle forgives an answer only where a decision lies on a border: so seldom that nothing hides behind it.
+/// The oracle forgives an answer only where a decision lies on a border: so seldom that nothing hides behind
+/// it.
 #[test]
 fn borderline_cases_are_rare() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -72,7 +73,8 @@ fn borderline_cases_are_rare() {
             cases += 1;
             uncertain += u32::from(expected.uncertain);
             loose += u32::from(expected.slack > 0.0);
-            // What hangs on the entropy has a border as wide as its error, and a nearly flat row lies within it.
+            // What hangs on the entropy has a border as wide as its error, and a nearly flat row lies within
+            // it.
             let hangs_on_entropy =
                 params.typical_p < 1.0 || params.dynatemp_range > 0.0 || params.eta_cutoff > 0.0;
             plain_loose += u32::from(expected.slack > 0.0 && !hangs_on_entropy);

@@ -52,7 +52,8 @@ fn nobody_pays_unasked() {
 
 #[test]
 fn logprobs_in_each_mode() {
-    // Token 2 is banned, the bias lifts 0 over 3, temperature 0.5 squares: .1·8 = .8 and .4 weigh .64 to .16 to .04.
+    // Token 2 is banned, the bias lifts 0 over 3, temperature 0.5 squares: .1·8 = .8 and .4 weigh .64 to .16
+    // to .04.
     let json = r#"{"allowed_token_ids": [0, 1, 3], "logit_bias": {"0": 2.0794415}, "temperature": 0.5, "top_k": 2,
         "seed": 1, "logprobs": 3}"#;
     let with_mode = |mode| Sampler::new(SamplingParams { logprobs_mode: mode, ..params(json) }).unwrap();
@@ -379,7 +380,8 @@ fn a_sharded_draw_sends_little() {
     assert_eq!((dynatemp.rounds, dynatemp.bytes), (3, 8 * (61 + 38)));
     let xtc = traffic(r#"{"seed": 1, "xtc_probability": 1, "xtc_threshold": 0.05}"#);
     assert_eq!((xtc.rounds, xtc.bytes), (5, 8 * (61 + 26 + 18 + 31)));
-    // The law of the hundred best says k = 32; what was drawn teaches mirostat, which needs the mass of these.
+    // The law of the hundred best says k = 32; what was drawn teaches mirostat, which needs the mass of
+    // these.
     let mirostat = traffic(r#"{"seed": 1, "mirostat": 1}"#);
     assert_eq!((mirostat.rounds, mirostat.bytes), (5, 8 * (61 + 6 + 8 * 100 + 6 + 8 * 32 + 26)));
     let smoothing = traffic(r#"{"seed": 1, "smoothing_factor": 0.5}"#);

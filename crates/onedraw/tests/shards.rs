@@ -10,7 +10,8 @@ use onedraw::{
 };
 use onedraw_testkit::rows;
 
-/// Draws once over four shards, each in a thread with a sampler of its own. All that passes between them is bytes.
+/// Draws once over four shards, each in a thread with a sampler of its own. All that passes between them is
+/// bytes.
 fn over_threads(samplers: &mut [Sampler], asker: &mut Sampler, row: &[f32]) -> Result<Sampled, RowError> {
     let length = row.len();
     let edges = [0, 7, length / 2, length / 2 + 1, length];
@@ -130,7 +131,8 @@ fn shards_beyond_the_vocabulary() {
     }
 }
 
-/// The draws of a batch share every exchange, without a thread for each. A sequence whose row is bad spoils no other.
+/// The draws of a batch share every exchange, without a thread for each. A sequence whose row is bad spoils
+/// no other.
 #[test]
 fn one_exchange_serves_a_whole_batch() {
     const VOCABULARY: usize = 500;
@@ -261,8 +263,8 @@ impl Faulty<'_> {
     }
 }
 
-/// Walks draws over three shards and, at every question, lets each shard misbehave in every way. It is always an error
-/// that names the shard, never a token; the history is unchanged, and the next draw works.
+/// Walks draws over three shards and, at every question, lets each shard misbehave in every way. It is always
+/// an error that names the shard, never a token; the history is unchanged, and the next draw works.
 #[test]
 fn misbehaving_shards_are_named() {
     let rows = [rows::gaussian(5, 1000, 2.0), rows::gaussian(6, 1000, 2.0)];

@@ -1,5 +1,5 @@
-//! Samplers with a state: mirostat learns, XTC throws a coin, banned strings take text back. The state is part of the history, so a replay
-//! draws the same, and a saved sampler goes on as if it had never been away.
+//! Samplers with a state: mirostat learns, XTC throws a coin, banned strings take text back. The state is
+//! part of the history, so a replay draws the same, and a saved sampler goes on as if it had never been away.
 
 use onedraw::stop::Rewind;
 use onedraw::{Batch, RowError, Sampler, SamplingParams, Saved, Step};

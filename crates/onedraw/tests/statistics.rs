@@ -1,11 +1,11 @@
-//! Contract C2: the engine draws from the distribution that the parameters name, and draws are independent of one
-//! another.
+//! Contract C2: the engine draws from the distribution that the parameters name, and draws are independent of
+//! one another.
 //!
-//! What is expected comes from the oracle, in plain f64, which shares no code with the engine. All seeds are fixed, so
-//! a test passes always or never. The false-alarm rate: each of the [`P_VALUES`] p-values below must exceed 10^-6, so
-//! with fresh seeds a correct sampler would fail this file about once in 18,000 runs. Where a fit has more than ten
-//! bins it must not be too good either (p < 1 − 10^-9): draws that follow the distribution more closely than chance
-//! allows are not independent.
+//! What is expected comes from the oracle, in plain f64, which shares no code with the engine. All seeds are
+//! fixed, so a test passes always or never. The false-alarm rate: each of the [`P_VALUES`] p-values below
+//! must exceed 10^-6, so with fresh seeds a correct sampler would fail this file about once in 18,000 runs.
+//! Where a fit has more than ten bins it must not be too good either (p < 1 − 10^-9): draws that follow the
+//! distribution more closely than chance allows are not independent.
 //!
 //! The tests of `mutants.rs` show that these checks have teeth.
 
@@ -102,8 +102,8 @@ fn two_tokens() {
     fit("0.9 and 0.1", &[2.197_224_6, 0.0], "{}");
 }
 
-/// The last block holds one token, and most of the first is masked: the noise of lanes that hold nothing stays in
-/// their block's minimum.
+/// The last block holds one token, and most of the first is masked: the noise of lanes that hold nothing
+/// stays in their block's minimum.
 #[test]
 fn blocks_with_few_tokens() {
     let mut row = rows::gaussian(3, 129, 1.0);
@@ -167,8 +167,9 @@ fn successive_positions_are_independent() {
     }
 }
 
-/// 1,000 by 1,000 draws, each with another pair of two of the numbers that make the noise. Their marginal is the
-/// distribution, and no neighbours are alike: along either number, nor where one goes up and the other up or down.
+/// 1,000 by 1,000 draws, each with another pair of two of the numbers that make the noise. Their marginal is
+/// the distribution, and no neighbours are alike: along either number, nor where one goes up and the other up
+/// or down.
 fn grid(what: &str, row: &[f32], draws: &[Vec<usize>]) {
     let all = counts(draws.iter().flatten().copied(), row.len());
     agrees_by_chance(what, p_value(&all, &probabilities(row, &SamplingParams::default())));
@@ -234,8 +235,8 @@ fn seeds_and_positions_draw_alike() {
     agrees("one seed and one position", two_sample_p_value(&positions, &seeds));
 }
 
-/// Eight equal rows of a batch, their seeds neighbours: one row's token says nothing about the next one's, and the
-/// place in the batch says nothing about the token.
+/// Eight equal rows of a batch, their seeds neighbours: one row's token says nothing about the next one's,
+/// and the place in the batch says nothing about the token.
 #[test]
 fn rows_of_a_batch_are_independent() {
     let row = wide_row();
@@ -258,8 +259,8 @@ fn rows_of_a_batch_are_independent() {
 
 // ---- A caller's own randomness ----
 
-/// Uniforms (i + ½)/N give each token its share of N, to one draw: no chance is involved. The further 2.4e-7 are the
-/// rounding of the weights (2^-23 of each end of a token's stretch).
+/// Uniforms (i + ½)/N give each token its share of N, to one draw: no chance is involved. The further 2.4e-7
+/// are the rounding of the weights (2^-23 of each end of a token's stretch).
 #[test]
 fn uniforms_give_exact_shares() {
     const N: u32 = 20_000;
@@ -326,7 +327,8 @@ fn coins_are_uniform_and_independent_of_one_another() {
     agrees_by_chance("coins of two stages", independence_p_value(&table(coins.into_iter().zip(second), 16)));
 }
 
-/// The same seed and position: were a coin made of the draw's words, or mirostat's draws of the coin's, this would show.
+/// The same seed and position: were a coin made of the draw's words, or mirostat's draws of the coin's, this
+/// would show.
 #[test]
 fn coins_are_independent_of_the_draw() {
     let row = rows::gaussian(7, 16, 0.5);

@@ -1,7 +1,8 @@
 //! What may come next, as bit masks: a grammar's, a schema's, or those of another engine.
 //!
 //! A decode loop asks a constraint before each draw and tells it of each token after. Masks are those of
-//! [`Sampler::sample_masked`](crate::Sampler::sample_masked), so a truncation and a penalty act among the allowed tokens.
+//! [`Sampler::sample_masked`](crate::Sampler::sample_masked), so a truncation and a penalty act among the
+//! allowed tokens.
 
 use std::fmt;
 
@@ -9,12 +10,12 @@ use crate::error::RowError;
 
 /// Rules for the text of one sequence.
 pub trait Constraint: Send {
-    /// The tokens that may come next: 32 a word, lowest bit first, up to the end of the vocabulary or further. A token that ends a
-    /// text is among them only where the text may end.
+    /// The tokens that may come next: 32 a word, lowest bit first, up to the end of the vocabulary or
+    /// further. A token that ends a text is among them only where the text may end.
     fn mask(&mut self) -> Result<&[u32], ConstraintError>;
 
-    /// The tokens that must come next, whatever a model says: they can be taken without a draw. None where there is a choice, or
-    /// where it is not known.
+    /// The tokens that must come next, whatever a model says: they can be taken without a draw. None where
+    /// there is a choice, or where it is not known.
     fn forced(&mut self) -> Result<Vec<u32>, ConstraintError> {
         Ok(Vec::new())
     }

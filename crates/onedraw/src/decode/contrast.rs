@@ -1,6 +1,8 @@
-//! Two rows of logits into one: an expert's against an amateur's, a prompt's against another's, the last layer's against an earlier one's.
+//! Two rows of logits into one: an expert's against an amateur's, a prompt's against another's, the last
+//! layer's against an earlier one's.
 //!
-//! Each method is a weighted difference over the tokens that the expert finds plausible, `x ≥ x_max + ln α`, and −inf elsewhere:
+//! Each method is a weighted difference over the tokens that the expert finds plausible, `x ≥ x_max + ln α`,
+//! and −inf elsewhere:
 //!
 //! | | row | from |
 //! |---|---|---|
@@ -9,11 +11,12 @@
 //! | [`Contrast::guidance`] | `u + g (c − u)`, of all tokens | classifier-free guidance: Ho and Salimans 2022; Sanchez and others 2023 |
 //! | [`Contrast::dola`] | `e − l`, l being an earlier layer's ([`contrasting_layer`]) | DoLa: Chuang, Xie, Luo, Kim, Glass and He 2023 |
 //!
-//! The papers write logprobs where this has logits. The difference is one number for a whole row, which a softmax does not see; so no
-//! normaliser is computed. What comes out is a row like any other: every edit, truncation and draw of the library follows it.
+//! The papers write logprobs where this has logits. The difference is one number for a whole row, which a
+//! softmax does not see; so no normaliser is computed. What comes out is a row like any other: every edit,
+//! truncation and draw of the library follows it.
 //!
-//! Each logit is computed in f64 and rounded once, and saturates at ±f32::MAX: where the amateur gives a plausible token no chance at all, it has the highest
-//! score there is.
+//! Each logit is computed in f64 and rounded once, and saturates at ±f32::MAX: where the amateur gives a
+//! plausible token no chance at all, it has the highest score there is.
 
 use crate::error::{ParamError, RowError};
 use crate::numeric::float_mode::Standard;
@@ -41,8 +44,8 @@ impl Contrast {
         Self::new(alpha, 1.0, 1.0 / amateur_temperature)
     }
 
-    /// The expert, exaggerated by what sets it apart from the amateur. The paper has α = 0.1 and β = 0.5; β = 0 is the expert among what it
-    /// finds plausible.
+    /// The expert, exaggerated by what sets it apart from the amateur. The paper has α = 0.1 and β = 0.5; β =
+    /// 0 is the expert among what it finds plausible.
     pub fn obrien(alpha: f64, beta: f64) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
         if !(0.0..=1e6).contains(&beta) {
@@ -60,7 +63,8 @@ impl Contrast {
         Self::new(0.0, scale, scale - 1.0)
     }
 
-    /// The last layer less an earlier one, among the tokens at least `relative_top` times as likely as the best. The paper has 0.1.
+    /// The last layer less an earlier one, among the tokens at least `relative_top` times as likely as the
+    /// best. The paper has 0.1.
     pub fn dola(relative_top: f64) -> Result<Self, ParamError> {
         Self::new(relative_top, 1.0, 1.0)
     }
@@ -72,7 +76,8 @@ impl Contrast {
         Ok(Self { alpha, expert, amateur })
     }
 
-    /// The row of both, into memory that is used again. A NaN or +inf in either is an error that names the lowest such token of the first row that has one.
+    /// The row of both, into memory that is used again. A NaN or +inf in either is an error that names the
+    /// lowest such token of the first row that has one.
     ///
     /// ```
     /// use onedraw::Contrast;
@@ -129,8 +134,8 @@ fn highest(first: Row<'_>, second: Row<'_>) -> Result<f32, RowError> {
     }
 }
 
-/// Which of the layers' rows is furthest from the last layer's, by the Jensen-Shannon divergence: what DoLa contrasts with. Of equals the
-/// first; `None` if there are no layers.
+/// Which of the layers' rows is furthest from the last layer's, by the Jensen-Shannon divergence: what DoLa
+/// contrasts with. Of equals the first; `None` if there are no layers.
 pub fn contrasting_layer(last: Row<'_>, layers: &[Row<'_>]) -> Result<Option<usize>, RowError> {
     let mut furthest: Option<(f64, usize)> = None;
     for (number, &layer) in layers.iter().enumerate() {

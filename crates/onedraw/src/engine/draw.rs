@@ -128,8 +128,8 @@ impl<'a, R: RowAccess> Draw<'a, R> {
         Ok(Self { row, pending, summit, temperature: Temperature::ONE, is_greedy: false, kept: None })
     }
 
-    /// Begins segment number `index`: what the operations so far left is made part of the row, then the segment's edits are
-    /// made.
+    /// Begins segment number `index`: what the operations so far left is made part of the row, then the
+    /// segment's edits are made.
     pub(crate) async fn enter(&mut self, index: usize, segment: &Segment) -> Result<(), RowError> {
         let last = self.cut().await?;
         let query = Narrow { last, temperature: self.temperature, segment: index as u32 };
@@ -223,7 +223,8 @@ impl<'a, R: RowAccess> Draw<'a, R> {
         self.pending.push(Pending { prefix, temperature, cut: None, mass_before: None });
     }
 
-    /// Masks the tokens up to `head`. A token stays after it, and the cut of every pending truncation is known.
+    /// Masks the tokens up to `head`. A token stays after it, and the cut of every pending truncation is
+    /// known.
     async fn behead(&mut self, head: Key, xtc: Option<Place>) -> Result<(), RowError> {
         self.summit = summit(&mut self.row, &Behead { head, xtc }, None).await?;
         Ok(())
@@ -269,7 +270,8 @@ impl<'a, R: RowAccess> Draw<'a, R> {
         self.temperature.softmax(self.x_max())
     }
 
-    /// The drawn token: the first of the order if greedy, otherwise the winner of the race among the kept tokens.
+    /// The drawn token: the first of the order if greedy, otherwise the winner of the race among the kept
+    /// tokens.
     pub(crate) async fn winner(&mut self) -> Result<Key, RowError> {
         if self.is_greedy {
             return Ok(self.summit);
@@ -303,8 +305,8 @@ impl<'a, R: RowAccess> Draw<'a, R> {
         Ok(None)
     }
 
-    /// Where the race goes on, exclusive, after truncation number `index` dropped `key`: before `key`, or within the
-    /// truncation's own cut where that is cheap to find.
+    /// Where the race goes on, exclusive, after truncation number `index` dropped `key`: before `key`, or
+    /// within the truncation's own cut where that is cheap to find.
     async fn narrowed(&mut self, index: usize, key: Key) -> Result<Key, RowError> {
         let is_cheap = self.pending[..=index]
             .iter()

@@ -23,36 +23,42 @@
 //!         if all keep it: return the winner
 //! ```
 //!
-//! Why that is the right token: truncations keep a prefix of one total order (logit descending, id ascending). The winner
-//! among *all* tokens is also the winner among the *kept* ones if it is kept. If it is not kept, nothing after it in the
-//! order is, so the race goes on among the tokens before it. Nobody has to build the kept set to draw from it.
+//! Why that is the right token: truncations keep a prefix of one total order (logit descending, id
+//! ascending). The winner among *all* tokens is also the winner among the *kept* ones if it is kept. If it is
+//! not kept, nothing after it in the order is, so the race goes on among the tokens before it. Nobody has to
+//! build the kept set to draw from it.
 //!
 //! # How this differs from the definition
 //!
-//! `reference/` is the definition: sort the row, apply every stage to the list, give every token its noise, take the best.
-//! The engine gives the same token, bit for bit:
+//! `reference/` is the definition: sort the row, apply every stage to the list, give every token its noise,
+//! take the best. The engine gives the same token, bit for bit:
 //!
-//! 1. *It opens few blocks.* A block can matter only if its maximum does, and the skyline knows every maximum exactly.
-//! 2. *The race computes few random numbers.* One random word bounds the noise of a whole block, so a block whose bound is
-//!    later than the best time so far holds no winner (`logits/race.rs`).
+//! 1. *It opens few blocks.* A block can matter only if its maximum does, and the skyline knows every maximum
+//!    exactly.
+//! 2. *The race computes few random numbers.* One random word bounds the noise of a whole block, so a block
+//!    whose bound is later than the best time so far holds no winner (`logits/race.rs`).
 //! 3. *Prefixes are asked, not built.* Most answers come from bounds; exact integer sums decide the rest.
-//! 4. *Weights are integers*, so sums are the same in any order, on any number of threads, lanes, shards, on any device.
-//! 5. *The draw never touches a row.* It asks questions (`logits/query.rs`). A row in this process answers at once; shards in
-//!    other processes answer by messages, between which the draw is suspended. The algorithm is the same code.
+//! 4. *Weights are integers*, so sums are the same in any order, on any number of threads, lanes, shards, on
+//!    any device.
+//! 5. *The draw never touches a row.* It asks questions (`logits/query.rs`). A row in this process answers at
+//!    once; shards in other processes answer by messages, between which the draw is suspended. The algorithm
+//!    is the same code.
 //!
 //! # The folder
 //!
-//! - `draw`: the algorithm above.  `report`: logprobs, ranks and lists for callers who want more than a token.
+//! - `draw`: the algorithm above.  `report`: logprobs, ranks and lists for callers who want more than a
+//!   token.
 //! - `edits`: the plan's edits, as the holder of a row makes them.
 //! - `local`: a row of this process, whole or split.  `split`: where a vocabulary is split.
-//! - `shard`: one shard, where it is held.  `remote`: a draw over shards elsewhere, suspended between questions.
-//!   `wire`: the messages between them.
+//! - `shard`: one shard, where it is held.  `remote`: a draw over shards elsewhere, suspended between
+//!   questions. `wire`: the messages between them.
 //! - `workspace`: memory, kept from step to step.
 //!
 //! # Following `top_p = 0.9`
 //!
 //! 1. `params/mod.rs`: the field, 0.9.
-//! 2. `plan.rs`: the stage becomes an operation, `Truncation::new` in `stages/truncate/mod.rs` checks it into a [`Prefix`].
+//! 2. `plan.rs`: the stage becomes an operation, `Truncation::new` in `stages/truncate/mod.rs` checks it into
+//!    a [`Prefix`].
 //! 3. `engine/draw.rs`: `take` leaves it pending; `winner` runs the race, then asks it.
 //! 4. `stages/truncate/top_p.rs`: `judge` asks for the mass before the winner, first as bounds.
 //! 5. `logits/query.rs`: the question `Weigh`, which a slice answers with

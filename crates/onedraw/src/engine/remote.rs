@@ -1,8 +1,8 @@
 //! A draw over shards that others hold. It stops at every question until the replies are there.
 //!
-//! The draw itself is the straight code of `engine/draw.rs`, compiled as a coroutine: where it asks a question it is
-//! suspended, and [`RemoteDraw::resume`] lets it go on. There is no thread and no executor, so one exchange of messages can
-//! serve the draws of a whole batch:
+//! The draw itself is the straight code of `engine/draw.rs`, compiled as a coroutine: where it asks a
+//! question it is suspended, and [`RemoteDraw::resume`] lets it go on. There is no thread and no executor, so
+//! one exchange of messages can serve the draws of a whole batch:
 //!
 //! ```text
 //! draws = one RemoteDraw for each row
@@ -86,8 +86,8 @@ impl<'a> RemoteDraw<'a> {
         self.result.is_none().then_some(&self.question[..])
     }
 
-    /// Goes on with the replies of all shards, in any order, to the next question or to the end. A reply that is missing or
-    /// cannot be used ends the draw with an error. After the end this does nothing.
+    /// Goes on with the replies of all shards, in any order, to the next question or to the end. A reply that
+    /// is missing or cannot be used ends the draw with an error. After the end this does nothing.
     pub fn resume(&mut self, replies: &[Reply<'_>]) {
         if self.result.is_none() {
             // A message that is too long is refused without copying all of it.
@@ -179,7 +179,8 @@ impl RemoteRow {
         merged.ok_or(Fault::Contradiction("no shard was asked"))
     }
 
-    /// All shards together hold every token of the vocabulary once, and each holds the same tokens throughout the draw.
+    /// All shards together hold every token of the vocabulary once, and each holds the same tokens throughout
+    /// the draw.
     fn check_held(&mut self, held: Vec<Held>) -> Result<(), Fault> {
         let fault = |shard: usize, Held { start, length }| Fault::reply(shard, Problem::Tokens { start, length });
         if self.held.is_empty() {

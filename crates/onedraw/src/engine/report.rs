@@ -14,7 +14,8 @@ use crate::numeric::mass::{MAX_VOCABULARY, relative};
 use crate::numeric::math::ln;
 use crate::numeric::noise::Noise;
 
-/// The most likely tokens that are considered as runners-up of a race: a drafter can reasonably guess no others.
+/// The most likely tokens that are considered as runners-up of a race: a drafter can reasonably guess no
+/// others.
 const CONSIDERED_RUNNERS: u32 = 16;
 
 /// The token at share `uniform` of the kept mass, in the order: the inverse of the distribution function.
@@ -33,8 +34,8 @@ pub(crate) async fn at<R: RowAccess>(draw: &mut Draw<'_, R>, uniform: f64) -> Re
     Ok(locate::by_mass(&mut draw.row, kept, unit as u64).await?)
 }
 
-/// The winner and the tokens that finish after it, the earliest first, at most `count` in all. Only the winner is certain:
-/// of the others, the [`CONSIDERED_RUNNERS`] most likely tokens are looked at.
+/// The winner and the tokens that finish after it, the earliest first, at most `count` in all. Only the
+/// winner is certain: of the others, the [`CONSIDERED_RUNNERS`] most likely tokens are looked at.
 pub(crate) async fn runners<R: RowAccess>(
     draw: &mut Draw<'_, R>,
     count: usize,
@@ -94,7 +95,8 @@ pub(crate) async fn key_of<R: RowAccess>(draw: &mut Draw<'_, R>, token: u32) -> 
     Ok(Key::new(x, token))
 }
 
-/// The first `count` tokens of the order, sorted, whether the truncations keep them or not; `None`: all that are alive.
+/// The first `count` tokens of the order, sorted, whether the truncations keep them or not; `None`: all that
+/// are alive.
 pub(crate) async fn best<'d, R: RowAccess>(
     draw: &'d mut Draw<'_, R>,
     count: Option<u32>,

@@ -7,7 +7,8 @@ use crate::logits::slice::Slice;
 use crate::numeric::float_mode::Standard;
 use crate::numeric::noise::Noise;
 
-/// One shard's part of a row, loaded and edited, ready to answer. Made by [`Sampler::shard`](crate::Sampler::shard).
+/// One shard's part of a row, loaded and edited, ready to answer. Made by
+/// [`Sampler::shard`](crate::Sampler::shard).
 pub struct Shard<'a> {
     slice: Slice<'a, ChainEdits<'a>>,
     noise: Noise,
@@ -18,8 +19,8 @@ impl<'a> Shard<'a> {
         Self { slice, noise }
     }
 
-    /// The reply to a question, both as messages. A question that cannot be read, or belongs to another draw, gets a reply
-    /// that says so, and the draw ends with an error that names this shard.
+    /// The reply to a question, both as messages. A question that cannot be read, or belongs to another draw,
+    /// gets a reply that says so, and the draw ends with an error that names this shard.
     pub fn reply(&mut self, question: &[u8]) -> Vec<u8> {
         let _mode = Standard::enter();
         let Self { slice, noise } = self;

@@ -25,7 +25,8 @@ impl Shards {
         Self { split: Split::Even(count.clamp(1, MAX_VOCABULARY)) }
     }
 
-    /// A shard begins at id 0 and at each of these ids, in any order. Ids past the vocabulary make empty shards.
+    /// A shard begins at id 0 and at each of these ids, in any order. Ids past the vocabulary make empty
+    /// shards.
     pub fn at(points: impl Into<Vec<usize>>) -> Self {
         let mut points = points.into();
         points.sort_unstable();

@@ -1,7 +1,7 @@
 //! Messages between a draw and the shards of its row, where these are in other processes or on other devices.
 //!
-//! A draw puts each question to every shard; each shard sends one reply back. The format has a version, and everything in
-//! it has a fixed width, little-endian:
+//! A draw puts each question to every shard; each shard sends one reply back. The format has a version, and
+//! everything in it has a fixed width, little-endian:
 //!
 //! | message | header | body |
 //! |---|---|---|
@@ -9,11 +9,12 @@
 //! | reply | the header of the question, then start u32, length u32: 34 bytes | the fields of the answer, then its list, 8 bytes an entry |
 //! | failure | the header of a reply, with kind 255 | a text that says why there is no answer |
 //!
-//! `number` counts the questions of one draw; seed, position, sequence and round are those of its noise, and so name the
-//! draw. `start` and `length` are the tokens that the shard holds. Kinds are in the table of `logits/query.rs`.
+//! `number` counts the questions of one draw; seed, position, sequence and round are those of its noise, and
+//! so name the draw. `start` and `length` are the tokens that the shard holds. Kinds are in the table of
+//! `logits/query.rs`.
 //!
-//! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every token and every
-//! sum in it is one that the shard's tokens can have. What fails a check is a
+//! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every
+//! token and every sum in it is one that the shard's tokens can have. What fails a check is a
 //! [`Fault`](crate::logits::fault::Fault) that names the shard.
 
 use crate::logits::answer::{Answer, AnswerPart, Held, Lists};
@@ -152,11 +153,11 @@ fn failure_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(MOST)]).into_owned()
 }
 
-/// Answers a question that came as a message, for the shard that holds these tokens in the draw with this noise. What
-/// cannot be read or answered becomes a failure, which the asker reports with the shard's number.
+/// Answers a question that came as a message, for the shard that holds these tokens in the draw with this
+/// noise. What cannot be read or answered becomes a failure, which the asker reports with the shard's number.
 ///
-/// `answer` finds the answer and fills the lists. Most shards are a [`Shard`](crate::Shard), which calls this; a shard on
-/// another device answers by itself.
+/// `answer` finds the answer and fills the lists. Most shards are a [`Shard`](crate::Shard), which calls
+/// this; a shard on another device answers by itself.
 pub fn reply(
     noise: Noise,
     held: Held,

@@ -1,7 +1,9 @@
-//! Noise and arrival times by vectors: lower bounds in f32, which leave only a few tokens to be scored in f64.
+//! Noise and arrival times by vectors: lower bounds in f32, which leave only a few tokens to be scored in
+//! f64.
 //!
-//! A token arrives at `E / w`, and the first wins. `E = −ln(1 − u)` is never below the first terms of its series, u + u²/2 + u³/3, and `1 / w` is 2^t with
-//! `t = (x_max − x)·log2(e)/T`: a lower bound that needs no logarithm. Four neighbours share a Philox call, one word each; vectors hold a word of sixteen calls, so
+//! A token arrives at `E / w`, and the first wins. `E = −ln(1 − u)` is never below the first terms of its
+//! series, u + u²/2 + u³/3, and `1 / w` is 2^t with `t = (x_max − x)·log2(e)/T`: a lower bound that needs no
+//! logarithm. Four neighbours share a Philox call, one word each; vectors hold a word of sixteen calls, so
 //! sixty-four neighbours lie as four vectors, and neighbour `4·i + j` is lane i of vector j.
 
 use fearless_simd::prelude::*;
@@ -63,7 +65,8 @@ pub(crate) fn neighbour(bit: usize) -> usize {
     bit % CALLS * 4 + bit / CALLS
 }
 
-/// `2^((x_max − x) · scale)`: how much later than the best a logit arrives, within 1e-4. What cannot win is 2^100 late.
+/// `2^((x_max − x) · scale)`: how much later than the best a logit arrives, within 1e-4. What cannot win is
+/// 2^100 late.
 #[inline(always)]
 pub(crate) fn delay<S: Lanes>(x: f32x16<S>, x_max: f32, scale: f32) -> f32x16<S> {
     let t = (f32x16::splat(x.simd, x_max) - x) * scale;
@@ -77,7 +80,8 @@ pub(crate) fn delay<S: Lanes>(x: f32x16<S>, x_max: f32, scale: f32) -> f32x16<S>
     (power + (n << 23)).bitcast()
 }
 
-/// Lower bounds of 64 times the smallest E of every block, for whole groups of 64 blocks from group number `first` on; they lie as the words do.
+/// Lower bounds of 64 times the smallest E of every block, for whole groups of 64 blocks from group number
+/// `first` on; they lie as the words do.
 #[inline(always)]
 pub(super) fn minima<S: Lanes>(simd: S, noise: &Noise, first: u32, minima: &mut [f32]) {
     for (group, minima) in minima.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {

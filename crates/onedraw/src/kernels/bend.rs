@@ -1,8 +1,8 @@
 //! Smoothing's curve: bends a logit around the best one.
 //!
-//! With d = x − m the (negative) distance from the best logit m, the new logit is `m + f·d²·(c·d − q)`, computed in f64
-//! and rounded to f32 once. Near the best logit it rises, far below it falls. The map never reorders tokens, but it may
-//! make some equal.
+//! With d = x − m the (negative) distance from the best logit m, the new logit is `m + f·d²·(c·d − q)`,
+//! computed in f64 and rounded to f32 once. Near the best logit it rises, far below it falls. The map never
+//! reorders tokens, but it may make some equal.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, f64x8};

@@ -9,7 +9,8 @@ use crate::numeric::noise::BLOCK;
 /// The bits of a distance: `q` is at most 2^40, so that the squares of 2^20 distances sum below 2^100.
 pub(crate) const DEVIATION_BITS: i32 = 40;
 
-/// The half of the bits of a distance: `q = upper · 2^20 + lower`, with the lower part between −2^19 and 2^19.
+/// The half of the bits of a distance: `q = upper · 2^20 + lower`, with the lower part between −2^19 and
+/// 2^19.
 const HALF: f64 = 1_048_576.0;
 /// Adding and subtracting it rounds a number below 2^51 to the nearest integer.
 const ROUND: f64 = 6_755_399_441_055_744.0;

@@ -36,14 +36,16 @@ pub(crate) fn baseline() -> Baseline {
 
 /// An instruction set. The defaults are right for all, to the bit.
 pub(crate) trait Lanes: Simd {
-    /// Whether sixteen lanes are few enough registers for long straight code. Where they are not, that code is slow, and slow to compile.
+    /// Whether sixteen lanes are few enough registers for long straight code. Where they are not, that code
+    /// is slow, and slow to compile.
     const IS_WIDE: bool = true;
 
     /// How NaN is found.
     type Check: Check<Self>;
 
-    /// The maxima of neighbours `2^LEVEL` lanes apart: those of `a` in the lanes whose bit number LEVEL is 0, those of `b` in the others. Sixteen vectors merged
-    /// pair by pair on the levels 0 to 3 leave the maximum of each in its own lane.
+    /// The maxima of neighbours `2^LEVEL` lanes apart: those of `a` in the lanes whose bit number LEVEL is 0,
+    /// those of `b` in the others. Sixteen vectors merged pair by pair on the levels 0 to 3 leave the maximum
+    /// of each in its own lane.
     #[inline(always)]
     fn merge<const LEVEL: usize>(self, a: f32x16<Self>, b: f32x16<Self>) -> f32x16<Self> {
         // In the order of pairs, which is the same after four levels.
@@ -73,8 +75,8 @@ pub(crate) trait Lanes: Simd {
 
     /// Halves of IEEE, given in the lower half of each lane, widened exactly.
     ///
-    /// The exponent's bias grows by 112, which a product with 2^112 does, exactly, for subnormal numbers too. What then is 2^16 or more was no
-    /// number.
+    /// The exponent's bias grows by 112, which a product with 2^112 does, exactly, for subnormal numbers too.
+    /// What then is 2^16 or more was no number.
     #[inline(always)]
     fn widen_halves(self, bits: u32x16<Self>) -> f32x16<Self> {
         const BIAS: f32 = f32::from_bits((127 + 112) << 23);
@@ -209,7 +211,8 @@ impl Lanes for Avx512 {
     }
 }
 
-/// For each level and lane, the neighbour `2^level` lanes away: of the first of two vectors where the lane's bit of that level is 0, else of the second.
+/// For each level and lane, the neighbour `2^level` lanes away: of the first of two vectors where the lane's
+/// bit of that level is 0, else of the second.
 #[cfg(target_arch = "x86_64")]
 const NEIGHBOURS: [[i32; 16]; 4] = {
     let mut neighbours = [[0; 16]; 4];
@@ -236,7 +239,8 @@ fn polynomial<S: Simd>(simd: S, f: f32x16<S>) -> f32x16<S> {
     q.mul_add_precise(f, SCALE)
 }
 
-/// The floor of a power below 2^44 as two integers: multiples of 2^19, and the rest. Both are exact, for the power has 24 bits.
+/// The floor of a power below 2^44 as two integers: multiples of 2^19, and the rest. Both are exact, for the
+/// power has 24 bits.
 #[inline(always)]
 fn split<S: Simd>(power: f32x16<S>) -> (i32x16<S>, i32x16<S>) {
     let upper: i32x16<S> = (power * (1.0 / 524_288.0)).to_int();

@@ -1,6 +1,8 @@
-//! The passes over rows: one source, compiled for each instruction set. The choice can change the speed, never a token.
+//! The passes over rows: one source, compiled for each instruction set. The choice can change the speed,
+//! never a token.
 //!
-//! - `kernel`: the names of the instruction sets.  `passes`: which of them runs.  `lanes`: what they do differently.
+//! - `kernel`: the names of the instruction sets.  `passes`: which of them runs.  `lanes`: what they do
+//!   differently.
 //! - `row`: rows in any type.  `logit`: reading them into vectors.  `block`: 64 numbers as four vectors.
 //! - `skyline`: the largest logit of every block, with `sound`, which finds NaN on the way.
 //! - `weight`: weights and their sums.  `deviation`: sums for top-n-sigma.  `bend`: smoothing's curve.

@@ -1,8 +1,8 @@
 //! One source for every instruction set.
 //!
-//! `fearless_simd` proves that the machine has an instruction set and compiles a closure for it. Inside, vectors of sixteen lanes become what that
-//! set has: one register, two, or four. Every operation is IEEE and every reduction that a token depends on a maximum or a sum of integers, so all
-//! of them give the same bits.
+//! `fearless_simd` proves that the machine has an instruction set and compiles a closure for it. Inside,
+//! vectors of sixteen lanes become what that set has: one register, two, or four. Every operation is IEEE and
+//! every reduction that a token depends on a maximum or a sum of integers, so all of them give the same bits.
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::{Avx2, Avx512, Level};
@@ -89,7 +89,8 @@ impl Passes {
         })
     }
 
-    /// Where the largest logit stands first. `None` where only a skyline can tell: with NaN or +inf, and sometimes with −inf.
+    /// Where the largest logit stands first. `None` where only a skyline can tell: with NaN or +inf, and
+    /// sometimes with −inf.
     pub(crate) fn first(self, row: Row<'_>) -> Option<usize> {
         let best = vectorized!(self, simd => match row {
             Row::F32(values) => skyline::first(simd, values.as_chunks().0),

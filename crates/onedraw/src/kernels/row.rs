@@ -96,8 +96,8 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// `count` rows of `vocabulary` logits that begin `stride` logits apart, or `None` if `data` is too short for
-    /// that or the rows would overlap.
+    /// `count` rows of `vocabulary` logits that begin `stride` logits apart, or `None` if `data` is too short
+    /// for that or the rows would overlap.
     pub fn new(data: impl Into<Row<'a>>, count: usize, vocabulary: usize, stride: usize) -> Option<Self> {
         let data = data.into();
         let needed = match count {

@@ -8,8 +8,8 @@ use crate::kernels::logit::Logit;
 use crate::kernels::sound::{Check, Sums};
 use crate::numeric::noise::BLOCK;
 
-/// The maxima of whole blocks, and whether no logit is NaN, which shows in a check, or +inf, which shows in a maximum. A row with logits
-/// near ±f32::MAX may be called unsound though it is not.
+/// The maxima of whole blocks, and whether no logit is NaN, which shows in a check, or +inf, which shows in a
+/// maximum. A row with logits near ±f32::MAX may be called unsound though it is not.
 #[inline(always)]
 pub(super) fn maxima<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     if !S::IS_WIDE {
@@ -30,8 +30,8 @@ fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [
     check.is_sound() && highest < f32::INFINITY
 }
 
-/// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a tree of shuffles that hides behind
-/// the loads.
+/// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a
+/// tree of shuffles that hides behind the loads.
 #[inline(always)]
 fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     let (groups, rest) = blocks.as_chunks::<16>();
@@ -67,7 +67,8 @@ fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima:
     is_number && highest < f32::INFINITY
 }
 
-/// Where the largest logit stands first, without a skyline; `None` if a logit is NaN or +inf, or if any may be −inf, and of no blocks.
+/// Where the largest logit stands first, without a skyline; `None` if a logit is NaN or +inf, or if any may
+/// be −inf, and of no blocks.
 #[inline(always)]
 pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Option<(f32, usize)> {
     const GROUP: usize = 16;

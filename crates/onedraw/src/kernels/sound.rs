@@ -67,7 +67,8 @@ impl<S: Simd> Check<S> for Sums<S> {
     }
 }
 
-/// Which lanes were always numbers: a comparison of two vectors under a mask, which AVX-512 keeps beside the vectors.
+/// Which lanes were always numbers: a comparison of two vectors under a mask, which AVX-512 keeps beside the
+/// vectors.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct Ordered(u16);

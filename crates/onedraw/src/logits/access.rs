@@ -1,9 +1,9 @@
 //! The interface of a row to a draw: one question at a time, each of which can fail.
 //!
-//! A row of this process answers at once. A row that shards elsewhere hold answers once all replies have arrived, so asking
-//! is asynchronous: a draw is written as straight code, and suspends at a question whose replies are still on their way.
-//! There is no executor. [`answered`] runs a draw over a row of this process, which never suspends; `engine/remote.rs` runs
-//! the others.
+//! A row of this process answers at once. A row that shards elsewhere hold answers once all replies have
+//! arrived, so asking is asynchronous: a draw is written as straight code, and suspends at a question whose
+//! replies are still on their way. There is no executor. [`answered`] runs a draw over a row of this process,
+//! which never suspends; `engine/remote.rs` runs the others.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -27,7 +27,8 @@ pub(crate) fn between<S: Lanes>(simd: S, lanes: &[f32; BLOCK], lowest: f32, limi
     a.to_bitmask() | b.to_bitmask() << 16 | c.to_bitmask() << 32 | d.to_bitmask() << 48
 }
 
-/// Which of 64 logits, the first of which belongs to token `first`, come no later than `last` in the order, one bit each.
+/// Which of 64 logits, the first of which belongs to token `first`, come no later than `last` in the order,
+/// one bit each.
 #[inline(always)]
 pub(crate) fn up_to<S: Lanes>(simd: S, lanes: &[f32; BLOCK], first: u32, last: Key) -> u64 {
     let four = f32::load(simd, lanes);

@@ -1,11 +1,12 @@
 //! Questions and answers as bytes: every number at its width, little-endian, in the order of the fields.
 //!
-//! The length of everything but a list follows from its type, so that whoever exchanges messages knows how much room they
-//! need before they are written. A list is the last field and takes what is left of the message. Something that may be
-//! absent takes no more room than what it is: absence is a value that the type never has otherwise.
+//! The length of everything but a list follows from its type, so that whoever exchanges messages knows how
+//! much room they need before they are written. A list is the last field and takes what is left of the
+//! message. Something that may be absent takes no more room than what it is: absence is a value that the type
+//! never has otherwise.
 //!
-//! Reading never allocates more than the message is long, and never panics: it returns `None` where the bytes end too
-//! early or mean nothing.
+//! Reading never allocates more than the message is long, and never panics: it returns `None` where the bytes
+//! end too early or mean nothing.
 
 use crate::kernels::bend::Bend;
 use crate::numeric::key::Key;

@@ -82,7 +82,8 @@ impl EditedRow<'_> {
         self.replace(token, old, saturated(change(old)));
     }
 
-    /// Gives a token whose logit is `old` the logit `new`, if it is held here and alive. Neither is NaN; `new` is finite.
+    /// Gives a token whose logit is `old` the logit `new`, if it is held here and alive. Neither is NaN;
+    /// `new` is finite.
     #[inline(always)]
     pub(crate) fn replace(&mut self, token: u32, old: f32, new: f32) {
         let Some((block, lane)) = self.span.place(token) else { return };
@@ -155,8 +156,8 @@ impl EditedRow<'_> {
         }
     }
 
-    /// Masks the tokens after `last`, and makes the temperature part of the logits of the others. The skyline is out of
-    /// date afterwards, until [`EditedRow::rebuild`].
+    /// Masks the tokens after `last`, and makes the temperature part of the logits of the others. The skyline
+    /// is out of date afterwards, until [`EditedRow::rebuild`].
     pub(crate) fn keep_up_to(&mut self, last: Key, temperature: Temperature) {
         let mut buffer = [0.0; BLOCK];
         let EditedMemory { overlay, skyline, .. } = &mut *self.memory;
@@ -222,8 +223,9 @@ impl EditedRow<'_> {
         Some(Key::new(x_max, self.span.token(block, lane)))
     }
 
-    /// No token of the block, whose largest logit is `maximum`, comes before this place in the order. The place contains
-    /// the block's first id, so that blocks with equal maxima are told apart and rows of ties are pruned as others are.
+    /// No token of the block, whose largest logit is `maximum`, comes before this place in the order. The
+    /// place contains the block's first id, so that blocks with equal maxima are told apart and rows of ties
+    /// are pruned as others are.
     #[inline]
     pub(crate) fn earliest(&self, block: usize, maximum: f32) -> Key {
         Key::new(maximum, self.span.token(block, 0))

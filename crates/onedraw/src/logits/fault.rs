@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A draw that cannot go on because of an answer: one shard's reply cannot be used, or the replies do not fit together.
+/// A draw that cannot go on because of an answer: one shard's reply cannot be used, or the replies do not fit
+/// together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The reply of one shard cannot be used.
@@ -41,7 +42,8 @@ pub enum Problem {
     },
     /// The reply belongs to another draw, or to another question of this one.
     OtherDraw,
-    /// The shard holds other tokens than the ones that are left for it: all shards together hold every token once.
+    /// The shard holds other tokens than the ones that are left for it: all shards together hold every token
+    /// once.
     Tokens {
         /// The first token it holds.
         start: u32,

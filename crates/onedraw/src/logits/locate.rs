@@ -2,11 +2,11 @@
 //!
 //! The naive form sorts the row and adds up weights until the unit is reached. Nothing is sorted here:
 //!
-//! 1. A sketch says roughly where the unit lies, as a bracket between two distances. One pass sums the mass nearer than
-//!    the bracket exactly and lists the tokens in it; the unit is then selected from the list. If the exact sum shows
-//!    that the bracket was wrong, a wider bracket is tried.
-//! 2. If that fails too, or the bracket holds too many tokens (a row of ties), a radix select finds the place digit by
-//!    digit, with one histogram for each digit.
+//! 1. A sketch says roughly where the unit lies, as a bracket between two distances. One pass sums the mass
+//!    nearer than the bracket exactly and lists the tokens in it; the unit is then selected from the list. If
+//!    the exact sum shows that the bracket was wrong, a wider bracket is tried.
+//! 2. If that fails too, or the bracket holds too many tokens (a row of ties), a radix select finds the place
+//!    digit by digit, with one histogram for each digit.
 //!
 //! Both are exact: the sketch only says where to look.
 
@@ -22,11 +22,12 @@ use crate::logits::query::{ListBand, Query, Sketch, SumByDistance, SumByKey};
 use crate::numeric::key::Key;
 use crate::numeric::mass::Softmax;
 
-/// How wide brackets are, as multiples of the sketch's own uncertainty: the second is tried where the first was wrong.
+/// How wide brackets are, as multiples of the sketch's own uncertainty: the second is tried where the first
+/// was wrong.
 const BRACKET_WIDTHS: [f64; 2] = [1.0, 4.0];
 
-/// The digits of a key as (shift, width) for a radix select: first those of the logit, then those of the id, which has 20
-/// bits; the 12 bits between them are 0.
+/// The digits of a key as (shift, width) for a radix select: first those of the logit, then those of the id,
+/// which has 20 bits; the 12 bits between them are 0.
 pub(crate) const KEY_DIGITS: [(u8, u8); 5] = [(53, 11), (42, 11), (32, 10), (10, 10), (0, 10)];
 
 /// The digits of a distance, which is the bits of a non-negative f32.
@@ -63,7 +64,8 @@ pub(crate) async fn by_mass<R: RowAccess>(
     by_radix(row, Measure::Mass(of.softmax), unit).await?.ok_or(NO_SUCH_UNIT)
 }
 
-/// The distance from the centre of the token in which unit number `unit` of the mass lies, counted from 0 by distance.
+/// The distance from the centre of the token in which unit number `unit` of the mass lies, counted from 0 by
+/// distance.
 pub(crate) async fn by_distance<R: RowAccess>(
     row: &mut Asker<'_, R>,
     centre: Centre,
@@ -71,7 +73,8 @@ pub(crate) async fn by_distance<R: RowAccess>(
     unit: u64,
 ) -> Result<f32, Fault> {
     use std::f64::consts::{LN_2, LOG2_E};
-    // Listed tokens are selected by distance: the upper half of a key becomes the distance, the lower half keeps the logit.
+    // Listed tokens are selected by distance: the upper half of a key becomes the distance, the lower half
+    // keeps the logit.
     let by_distance = |key: Key| {
         let distance = u64::from(centre.distance(key.logit()).to_bits());
         Key::from_number(distance << 32 | key.number() >> 32)
@@ -91,7 +94,8 @@ pub(crate) async fn by_distance<R: RowAccess>(
     Ok(f32::from_bits(bits as u32))
 }
 
-/// The token in which unit number `unit` of the measure lies, counted from 0 in the order; `None` if there is less.
+/// The token in which unit number `unit` of the measure lies, counted from 0 in the order; `None` if there is
+/// less.
 pub(crate) async fn by_radix<R: RowAccess>(
     row: &mut Asker<'_, R>,
     measure: Measure,
@@ -101,7 +105,8 @@ pub(crate) async fn by_radix<R: RowAccess>(
     Ok(radix_select(row, &KEY_DIGITS, unit, query).await?.map(Key::from_number))
 }
 
-/// A radix select: each pass sums the buckets of one digit and follows the bucket that holds unit number `unit`.
+/// A radix select: each pass sums the buckets of one digit and follows the bucket that holds unit number
+/// `unit`.
 async fn radix_select<R: RowAccess, Q: Query>(
     row: &mut Asker<'_, R>,
     digits: &[(u8, u8)],
@@ -118,7 +123,8 @@ async fn radix_select<R: RowAccess, Q: Query>(
     Ok(Some(first))
 }
 
-/// The bucket that holds unit number `unit`, and the unit's number within it; `None` if the buckets hold less.
+/// The bucket that holds unit number `unit`, and the unit's number within it; `None` if the buckets hold
+/// less.
 pub fn bucket_of(sums: &[u64], mut unit: u64) -> Option<(usize, u64)> {
     for (bucket, &sum) in sums.iter().enumerate() {
         if unit < sum {
@@ -129,7 +135,8 @@ pub fn bucket_of(sums: &[u64], mut unit: u64) -> Option<(usize, u64)> {
     None
 }
 
-/// Where a sketch says that unit number `unit` lies, counted by the distance from `centre`, in powers of two of weight.
+/// Where a sketch says that unit number `unit` lies, counted by the distance from `centre`, in powers of two
+/// of weight.
 async fn brackets<R: RowAccess>(
     row: &mut Asker<'_, R>,
     of: Weighed,
@@ -143,8 +150,8 @@ async fn brackets<R: RowAccess>(
     Ok(BRACKET_WIDTHS.map(|width| sketch.bracket(centre, unit, width)))
 }
 
-/// Lists the keys between the two distances of a bracket, and returns the number of the unit within their mass; `None` if
-/// the unit lies nearer than they do, or they are too many.
+/// Lists the keys between the two distances of a bracket, and returns the number of the unit within their
+/// mass; `None` if the unit lies nearer than they do, or they are too many.
 async fn list_bracket<R: RowAccess>(
     row: &mut Asker<'_, R>,
     of: Weighed,

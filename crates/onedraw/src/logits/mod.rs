@@ -4,12 +4,13 @@
 //!
 //! - `span`: the part of the vocabulary that this process holds, in blocks of 64 ids.
 //! - `overlay`: the edits, laid over the row.  `skyline`: the largest logit of every block.
-//! - `edited`: the two together: the row as the edits left it, which the edits write and everything else reads.
+//! - `edited`: the two together: the row as the edits left it, which the edits write and everything else
+//!   reads.
 //! - `measure/`: counts, masses and lists of it, each from the blocks that matter.
 //! - `race`: who finishes first.
 //! - `slice`: all of this for one part of one row.
-//! - `query`: the questions that a draw asks, and how a slice finds the answers.  `answer`: the answers, and how those of
-//!   several parts become one.  `code`: both as bytes.  `fault`: answers that cannot be used.
+//! - `query`: the questions that a draw asks, and how a slice finds the answers.  `answer`: the answers, and
+//!   how those of several parts become one.  `code`: both as bytes.  `fault`: answers that cannot be used.
 //! - `access`: the interface of a row to a draw: one question at a time, each of which can fail.
 //! - `locate`: where a given unit of mass lies, which takes several questions.
 

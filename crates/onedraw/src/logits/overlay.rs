@@ -16,7 +16,8 @@ pub(crate) struct Overlay {
     edited: Vec<u64>,
     /// Logits by lane, valid where `edited`.
     values: Vec<f32>,
-    /// The start and the length of a span for which nothing was masked or edited since the reset: the next one has nothing to do.
+    /// The start and the length of a span for which nothing was masked or edited since the reset: the next
+    /// one has nothing to do.
     clean_for: Option<(usize, usize)>,
 }
 

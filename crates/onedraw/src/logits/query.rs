@@ -1,11 +1,12 @@
 //! The questions that a draw asks about a row.
 //!
-//! A draw never touches a row. It asks small questions, and whoever holds the row answers: one slice for a whole row, or
-//! several, each with its part of the vocabulary, whose answers are merged into one. Maxima, sums of integers and lists of
-//! keys merge to the same result in any order, so the split cannot change a token.
+//! A draw never touches a row. It asks small questions, and whoever holds the row answers: one slice for a
+//! whole row, or several, each with its part of the vocabulary, whose answers are merged into one. Maxima,
+//! sums of integers and lists of keys merge to the same result in any order, so the split cannot change a
+//! token.
 //!
-//! The table at the end of this file says of every question which number it has in a message, what its answer is, and
-//! how a slice finds it. To add a question, write its struct and its line in the table.
+//! The table at the end of this file says of every question which number it has in a message, what its answer
+//! is, and how a slice finds it. To add a question, write its struct and its line in the table.
 
 use crate::kernels::bend::Bend;
 use crate::logits::answer::{
@@ -123,7 +124,8 @@ pub struct FindLast {
     pub last: Key,
 }
 
-/// Count, sum and sum of squares of `floor((x_max − x) / 2^exponent · 2^40)` over the tokens up to and including `last`.
+/// Count, sum and sum of squares of `floor((x_max − x) / 2^exponent · 2^40)` over the tokens up to and
+/// including `last`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SumDeviations {
     /// The last token that counts.
@@ -134,8 +136,8 @@ pub struct SumDeviations {
     pub exponent: i32,
 }
 
-/// Masses by distance from a centre, the distance taken as the bits of an f32: 2^`width` intervals of 2^`shift` each, from
-/// `first` on.
+/// Masses by distance from a centre, the distance taken as the bits of an f32: 2^`width` intervals of
+/// 2^`shift` each, from `first` on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SumByDistance {
     /// What the distance is measured from, and at what temperature.
@@ -204,8 +206,8 @@ pub struct ReadLogit {
     pub token: u32,
 }
 
-/// Begin the next segment of the chain: only the tokens up to `last` stay, their logits are divided by the temperature,
-/// and the edits of `segment` are made.
+/// Begin the next segment of the chain: only the tokens up to `last` stay, their logits are divided by the
+/// temperature, and the edits of `segment` are made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Narrow {
     /// The last token that stays.

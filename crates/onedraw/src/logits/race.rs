@@ -1,9 +1,10 @@
 //! The race: token i finishes at `E_i / w_i`, and the first to finish is the draw.
 //!
-//! In logarithms the score is `y_i − ln E_i` with `y = (x − x_max)/T`, and the highest wins. A block's smallest E is
-//! known from one word, so the arrival of the block's largest logit at that E bounds all its tokens. Blocks are opened from the earliest
-//! bound on until none can be as early as the best token: 6 to 30 of 2,004, peaked or flat. Bounds are f32 and need no logarithm; only a token
-//! that could win is scored in f64.
+//! In logarithms the score is `y_i − ln E_i` with `y = (x − x_max)/T`, and the highest wins. A block's
+//! smallest E is known from one word, so the arrival of the block's largest logit at that E bounds all its
+//! tokens. Blocks are opened from the earliest bound on until none can be as early as the best token: 6 to 30
+//! of 2,004, peaked or flat. Bounds are f32 and need no logarithm; only a token that could win is scored in
+//! f64.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, mask32x16, u32x16};
@@ -20,11 +21,12 @@ use crate::numeric::math::{exp, ln};
 use crate::numeric::noise::{BLOCK, Noise, Purpose, exponential};
 use crate::numeric::temperature::Temperature;
 
-/// A bound is compared with this much to spare, in logarithms, so that no rounding of a bound can prune a winner.
+/// A bound is compared with this much to spare, in logarithms, so that no rounding of a bound can prune a
+/// winner.
 const MARGIN: f64 = 1.0 / 1024.0;
 
-/// The block noise of one draw, and the bounds of one race. Both lie in groups of 64 blocks of the vocabulary, each group as the words of its calls
-/// do (see `kernels/arrival.rs`).
+/// The block noise of one draw, and the bounds of one race. Both lie in groups of 64 blocks of the
+/// vocabulary, each group as the words of its calls do (see `kernels/arrival.rs`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Race {
     /// A lower bound of 64 times every block's smallest E; empty until a race needs it.
@@ -74,7 +76,8 @@ impl Race {
     /// A new draw begins, over so many blocks: its noise is another.
     pub(crate) fn forget(&mut self, blocks: usize) {
         self.minima.clear();
-        // Room for a race, also where most draws need none: a later step must not allocate. They may begin in the middle of a group.
+        // Room for a race, also where most draws need none: a later step must not allocate. They may begin in
+        // the middle of a group.
         let groups = blocks.div_ceil(BLOCK) + 1;
         self.minima.reserve(groups * BLOCK);
         self.arrivals.reserve((groups * BLOCK).saturating_sub(self.arrivals.len()));
@@ -128,8 +131,9 @@ impl Race {
         }
     }
 
-    /// Opens blocks, those of the earliest bounds first, until no bound is as early as the best token. They come in rounds, each four times as
-    /// late as the one before: to find the very earliest again and again would take longer than to open a few too many.
+    /// Opens blocks, those of the earliest bounds first, until no bound is as early as the best token. They
+    /// come in rounds, each four times as late as the one before: to find the very earliest again and again
+    /// would take longer than to open a few too many.
     #[inline(always)]
     fn finish<S: Lanes>(&mut self, simd: S, field: &Field<'_>, first_group: usize) -> Option<Finalist> {
         let mut lead = Lead::new();
@@ -196,7 +200,8 @@ impl Field<'_> {
         let Some(last) = self.before.map(Key::previous) else {
             return maxima.simd_ge(-f32::MAX).select(bound, never);
         };
-        // Among blocks whose maximum is the last logit that runs, the ids tell: a row of ties is no worse than another.
+        // Among blocks whose maximum is the last logit that runs, the ids tell: a row of ties is no worse
+        // than another.
         let ids = u32x16::load_array(simd, STEPS) * (4 * BLOCK as u32) + (first * BLOCK) as u32;
         let is_earlier = ids.simd_le(last.token());
         let is_tied = maxima.simd_eq(last.logit());
@@ -204,8 +209,8 @@ impl Field<'_> {
         runs.select(bound, never)
     }
 
-    /// Scores the tokens of a block that could beat the best. `minimum` is a lower bound of 64 times its smallest E, `arrival` one of 64 times all
-    /// its arrivals.
+    /// Scores the tokens of a block that could beat the best. `minimum` is a lower bound of 64 times its
+    /// smallest E, `arrival` one of 64 times all its arrivals.
     #[inline(always)]
     fn open<S: Lanes>(&self, simd: S, block: usize, minimum: f32, arrival: f32, lead: &mut Lead) {
         let mut buffer = [0.0; BLOCK];
@@ -214,10 +219,12 @@ impl Field<'_> {
         let first_lane = self.noise.block_lane(global) as usize;
         let (p, q, r, s) = words(simd, self.noise, Purpose::Token, global * CALLS as u32);
         let times = (exponential_from(p), exponential_from(q), exponential_from(r), exponential_from(s));
-        // The latest with which the block's largest logit could still win; arrival / minimum is what its unit of time is worth.
+        // The latest with which the block's largest logit could still win; arrival / minimum is what its unit
+        // of time is worth.
         let late = (lead.limit * (minimum / arrival) - minimum) / BLOCK as f32;
         let is_late = at_most(times, if minimum > 0.0 { late } else { f32::MAX }) == 0;
-        // The lane that has the block's minimum is delayed, after the largest logit, by at least a few terms of the series.
+        // The lane that has the block's minimum is delayed, after the largest logit, by at least a few terms
+        // of the series.
         let delayed = (self.edited.maxima()[block] - lanes[first_lane]) * self.scale();
         if is_late && arrival * (1.0 + delayed * (0.693 + delayed * (0.24 + delayed * 0.055))) > lead.limit {
             return;
@@ -255,8 +262,8 @@ impl Field<'_> {
         }
     }
 
-    /// Lower bounds of a block's arrivals, given those of its own exponentials, the place of the token that has the block's minimum, and that
-    /// minimum; +inf for who does not run.
+    /// Lower bounds of a block's arrivals, given those of its own exponentials, the place of the token that
+    /// has the block's minimum, and that minimum; +inf for who does not run.
     #[inline(always)]
     fn arrivals<S: Lanes>(
         &self,

@@ -1,8 +1,8 @@
 //! The skyline: the largest logit of every block of 64, from one pass over the row.
 //!
-//! Everything after it opens only the blocks that could change its answer, so the skyline must be exact. A raised logit
-//! lifts its block's maximum at once. A block whose largest logit was lowered or masked is only marked as stale, and
-//! scanned again by [`Skyline::repair`] before anything reads the skyline.
+//! Everything after it opens only the blocks that could change its answer, so the skyline must be exact. A
+//! raised logit lifts its block's maximum at once. A block whose largest logit was lowered or masked is only
+//! marked as stale, and scanned again by [`Skyline::repair`] before anything reads the skyline.
 
 use crate::kernels::lanes::Lanes;
 use crate::kernels::passes::{Passes, vectorized};
@@ -47,7 +47,8 @@ impl Skyline {
             vectorized!(passes, simd => scan_block(simd, span, overlay, block, &mut maxima[block]))
         };
         if is_sound && overlay.is_clean() {
-            // The pass above read the whole blocks; what is left are blocks of which the span holds only a part.
+            // The pass above read the whole blocks; what is left are blocks of which the span holds only a
+            // part.
             return (0..blocks.start)
                 .chain(blocks.end..span.blocks())
                 .try_for_each(|block| scan_again(&mut self.maxima, block));

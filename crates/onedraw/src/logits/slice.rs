@@ -22,8 +22,8 @@ pub(crate) trait Edits {
     /// How many edits a segment of the chain has; `None` if there is no such segment.
     fn count(&self, segment: usize) -> Option<usize>;
 
-    /// Makes that part of an edit which masks tokens by a list of all that stay. In the first segment this happens before
-    /// the row is read, so that the one pass over it sees the masks.
+    /// Makes that part of an edit which masks tokens by a list of all that stay. In the first segment this
+    /// happens before the row is read, so that the one pass over it sees the masks.
     fn mask(&mut self, segment: usize, edit: usize, row: &mut EditedRow<'_>);
 
     /// Makes the rest of an edit: changes of single tokens.
@@ -120,7 +120,8 @@ impl<'a, E: Edits> Slice<'a, E> {
         self.emptied_by.unwrap_or_else(|| self.find_emptied_by())
     }
 
-    /// Which edit of the first segment masked the last token. Slow: only rows that cannot be drawn from come here.
+    /// Which edit of the first segment masked the last token. Slow: only rows that cannot be drawn from come
+    /// here.
     #[cold]
     fn find_emptied_by(&mut self) -> i32 {
         for count in 0..=self.first_edits() {
@@ -141,7 +142,8 @@ impl<'a, E: Edits> Slice<'a, E> {
         self.summit()
     }
 
-    /// Keeps the tokens up to `last`, makes the temperature part of their logits, then makes the edits of `segment`.
+    /// Keeps the tokens up to `last`, makes the temperature part of their logits, then makes the edits of
+    /// `segment`.
     pub(crate) fn narrow(&mut self, last: Key, temperature: Temperature, segment: usize) -> Summit {
         self.head.forget();
         self.edited.keep_up_to(last, temperature);
@@ -195,7 +197,8 @@ impl<'a, E: Edits> Slice<'a, E> {
         self.summit()
     }
 
-    /// The winner of the race. Where all runners are in the head's list, and they are few, they race one by one.
+    /// The winner of the race. Where all runners are in the head's list, and they are few, they race one by
+    /// one.
     pub(crate) fn race(
         &mut self,
         x_max: f32,

@@ -8,8 +8,8 @@ use crate::numeric::noise::BLOCK;
 
 /// The tokens `start..start + row.len()` of a vocabulary, as the edits so far left them.
 ///
-/// Blocks are those of the whole vocabulary, so a part that begins or ends inside a block holds some lanes only; the
-/// others are dead. Blocks are counted from the part's first.
+/// Blocks are those of the whole vocabulary, so a part that begins or ends inside a block holds some lanes
+/// only; the others are dead. Blocks are counted from the part's first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub row: Row<'a>,

@@ -1,8 +1,8 @@
 //! The floating-point mode: round to nearest, subnormal numbers kept.
 //!
-//! Numeric libraries switch a thread to flush-to-zero, and it stays so for whoever runs there next. Under it two different
-//! subnormal logits are equal and a token changes. Entry points hold a [`Standard`] for as long as they compute, and so does whoever computes logits
-//! that must be the same bits everywhere.
+//! Numeric libraries switch a thread to flush-to-zero, and it stays so for whoever runs there next. Under it
+//! two different subnormal logits are equal and a token changes. Entry points hold a [`Standard`] for as long
+//! as they compute, and so does whoever computes logits that must be the same bits everywhere.
 
 /// While it lives, the thread computes in the standard mode; dropped, it gives the caller's mode back.
 pub struct Standard {
@@ -52,9 +52,10 @@ mod control {
     #[inline]
     pub(super) fn write(mode: u64) {
         let mode = mode as u32;
-        // SAFETY: `mode` was read from MXCSR, with at most FTZ, DAZ and the rounding mode set to the state that Rust assumes,
-        // or is the caller's own state given back; no reserved bit is set. The block may read and write memory as far as the
-        // compiler knows, so no load of a logit and no store of a result moves across it.
+        // SAFETY: `mode` was read from MXCSR, with at most FTZ, DAZ and the rounding mode set to the state
+        // that Rust assumes, or is the caller's own state given back; no reserved bit is set. The block may
+        // read and write memory as far as the compiler knows, so no load of a logit and no store of a result
+        // moves across it.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack)) };
     }
 }
@@ -77,8 +78,8 @@ mod control {
 
     #[inline]
     pub(super) fn write(mode: u64) {
-        // SAFETY: `mode` was read from FPCR, with at most the flush and rounding bits set to the state Rust assumes, or is
-        // the caller's own state given back.
+        // SAFETY: `mode` was read from FPCR, with at most the flush and rounding bits set to the state Rust
+        // assumes, or is the caller's own state given back.
         unsafe { asm!("msr fpcr, {}", in(reg) mode, options(nostack)) };
     }
 }

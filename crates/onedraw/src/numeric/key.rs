@@ -2,7 +2,8 @@
 
 /// A token's place in the order: a smaller key comes earlier.
 ///
-/// The upper half is the logit, mapped so that larger logits give smaller numbers (−0.0 is +0.0), the lower half the id.
+/// The upper half is the logit, mapped so that larger logits give smaller numbers (−0.0 is +0.0), the lower
+/// half the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Key(u64);
 
@@ -55,8 +56,8 @@ impl Key {
     }
 }
 
-/// How far down from `from` the logits go for which `holds`, which must hold for a run of logits that begins with `from`, or for
-/// none at all. A binary search over the finite f32, by their place in the order.
+/// How far down from `from` the logits go for which `holds`, which must hold for a run of logits that begins
+/// with `from`, or for none at all. A binary search over the finite f32, by their place in the order.
 pub(crate) fn lowest_where(from: f32, holds: impl Fn(f32) -> bool) -> Option<f32> {
     let logit = |place: u64| Key::from_number(place << 32).logit();
     let place = |key: Key| key.number() >> 32;

@@ -1,7 +1,8 @@
-//! Masses are integers: a token's weight is `floor(2^t · 2^43)`, and sums of integers do not care about order.
+//! Masses are integers: a token's weight is `floor(2^t · 2^43)`, and sums of integers do not care about
+//! order.
 //!
-//! So every thread count, vector width, GPU grid and shard layout gives the same total, and a comparison with p is
-//! exact. A vocabulary of 2^20 tokens sums below 2^64.
+//! So every thread count, vector width, GPU grid and shard layout gives the same total, and a comparison with
+//! p is exact. A vocabulary of 2^20 tokens sums below 2^64.
 
 use crate::numeric::math::{fma, ln};
 
@@ -11,8 +12,8 @@ pub const UNIT: u64 = 1 << 43;
 /// The largest vocabulary: the weights of 2^20 tokens, each at most 2^43, sum below 2^64.
 pub const MAX_VOCABULARY: usize = 1 << 20;
 
-/// 2^f on [−½, ½], relative error below 2.6e-9 before rounding; minimax with the constant term fixed at 1, so that
-/// 2^0 is exactly 1. From the first power of f to the sixth.
+/// 2^f on [−½, ½], relative error below 2.6e-9 before rounding; minimax with the constant term fixed at 1, so
+/// that 2^0 is exactly 1. From the first power of f to the sixth.
 pub(crate) const POWERS: [f32; 6] = [
     f32::from_bits(0x3f31_7219),
     f32::from_bits(0x3e75_fdf1),
@@ -46,7 +47,8 @@ impl Softmax {
         exp2_fixed((x - self.x_max) * self.scale)
     }
 
-    /// The weight of logit `x`, and `floor(2^t·2^43 · |t|)`, its share of the entropy, whose product is rounded once, to f32.
+    /// The weight of logit `x`, and `floor(2^t·2^43 · |t|)`, its share of the entropy, whose product is
+    /// rounded once, to f32.
     #[inline(always)]
     pub fn surprise(self, x: f32) -> (u64, u64) {
         let t = (x - self.x_max) * self.scale;
@@ -56,7 +58,8 @@ impl Softmax {
     }
 }
 
-/// What is left of a row at a temperature: how many tokens, their mass, and the second sum that gives the entropy.
+/// What is left of a row at a temperature: how many tokens, their mass, and the second sum that gives the
+/// entropy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Spread {
     /// Tokens.
@@ -94,7 +97,8 @@ impl Interval {
         Self { least: self.least + other.least, most: self.most.saturating_add(other.most) }
     }
 
-    /// Of a mass of so many tokens between two estimates by sums of f32, 260 terms long at most, of weights that are not floored.
+    /// Of a mass of so many tokens between two estimates by sums of f32, 260 terms long at most, of weights
+    /// that are not floored.
     pub(crate) fn around(least: f64, most: f64, tokens: u64) -> Self {
         // The sums are within 2^-15; the rest of the margin is spare.
         const ERROR: f64 = 1.0 / 16_384.0;
@@ -108,8 +112,8 @@ pub fn relative(mass: u64) -> f64 {
     mass as f64 / UNIT as f64
 }
 
-/// `floor(2^t · 2^43)` for `t ≤ 0` (above 0 counts as 0), within 2^-23 relative before the floor; 0 below −44. Not monotone to the last bit: thresholds
-/// live on logits, never on weights.
+/// `floor(2^t · 2^43)` for `t ≤ 0` (above 0 counts as 0), within 2^-23 relative before the floor; 0 below
+/// −44. Not monotone to the last bit: thresholds live on logits, never on weights.
 #[inline(always)]
 pub fn exp2_fixed(t: f32) -> u64 {
     exp2_scaled(t) as u64

@@ -1,7 +1,7 @@
 //! The only exponential, logarithm and fused multiply-add in onedraw.
 //!
-//! A platform's own `exp` and `log` differ in the last bit from libc to libc, which is enough to change a token.
-//! These are fixed sequences of IEEE operations, so they give the same bits wherever 64-bit floats do.
+//! A platform's own `exp` and `log` differ in the last bit from libc to libc, which is enough to change a
+//! token. These are fixed sequences of IEEE operations, so they give the same bits wherever 64-bit floats do.
 //! Drawn tokens depend on every function here.
 
 /// ln 2 in two parts: the first has 33 significant bits, so `n * LN2_HIGH` is exact for |n| < 2^20.
@@ -12,9 +12,9 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// The natural logarithm, within 1 ulp.
 ///
-/// `x = 2^e · m` with m in [√½, √2); with `f = m − 1` (exact) and `s = f / (2 + f)`,
-/// `ln m = 2·atanh(s) = f − s·(f − R)`, where `R = 2·(s²/3 + s⁴/5 + …)` is summed to s²⁰: |s| ≤ 0.1716 leaves
-/// less than 2^-56. The leading f is exact, which keeps the result precise next to 1, where the winners of the race are.
+/// `x = 2^e · m` with m in [√½, √2); with `f = m − 1` (exact) and `s = f / (2 + f)`, `ln m = 2·atanh(s) = f −
+/// s·(f − R)`, where `R = 2·(s²/3 + s⁴/5 + …)` is summed to s²⁰: |s| ≤ 0.1716 leaves less than 2^-56. The
+/// leading f is exact, which keeps the result precise next to 1, where the winners of the race are.
 ///
 /// 0 gives −inf, a negative number or NaN gives NaN, +inf gives +inf; subnormal numbers are exact inputs.
 pub fn ln(x: f64) -> f64 {
@@ -122,8 +122,9 @@ const EXP: [f64; 12] = [
 
 /// `a·b + c` in f32, rounded once: the fused multiply-add, exact on every machine.
 ///
-/// The product of two f32 is exact in f64. The sum is rounded to odd there: its last bit is set wherever the sum is
-/// inexact. 53 bits rounded to odd and then to 24 bits give what rounding once gives, subnormal results included.
+/// The product of two f32 is exact in f64. The sum is rounded to odd there: its last bit is set wherever the
+/// sum is inexact. 53 bits rounded to odd and then to 24 bits give what rounding once gives, subnormal
+/// results included.
 #[inline(always)]
 pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     let product = f64::from(a) * f64::from(b);
@@ -134,7 +135,8 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     let error = (product - (sum - part)) + (addend - part);
     let bits = sum.to_bits();
     let inexact_even = error != 0.0 && bits & 1 == 0;
-    // Away from zero if the error points there, else towards zero: the neighbour on the error's side has an odd last bit.
+    // Away from zero if the error points there, else towards zero: the neighbour on the error's side has an
+    // odd last bit.
     let outward = (error > 0.0) == (sum > 0.0);
     let step = if outward { 1u64 } else { u64::MAX };
     f64::from_bits(if inexact_even { bits.wrapping_add(step) } else { bits }) as f32

@@ -1,15 +1,17 @@
 //! Noise that can be had for any token alone, in any order: Philox4x32-10 keyed by the seed, counting
 //! (index, position, sequence, purpose).
 //!
-//! Each token i has an `E_i`, exponential with mean 1, and finishes the race at `E_i / w_i`. The noise comes in two
-//! layers that together have exactly the law of independent exponentials: a block's smallest E is `M = Exp(1)/64`, the lane
-//! that has it is uniform, and every other lane is `M` plus a fresh Exp(1), because the exponential has no memory. One
-//! word a block then bounds all 64 tokens.
+//! Each token i has an `E_i`, exponential with mean 1, and finishes the race at `E_i / w_i`. The noise comes
+//! in two layers that together have exactly the law of independent exponentials: a block's smallest E is `M =
+//! Exp(1)/64`, the lane that has it is uniform, and every other lane is `M` plus a fresh Exp(1), because the
+//! exponential has no memory. One word a block then bounds all 64 tokens.
 //!
-//! Speculation's own noise also counts the depth: how many tokens of the draft stand before the position, modulo 2^12. A draft may look at the noise of
-//! positions that it then gives up, and block verification gives them up because of what it saw there; the next draft comes to such a position at another
-//! depth and finds fresh noise. Ids are below 2^20, so the depth shares no bits with the rest of the index. Two drafts of one round meet a position at the
-//! same depth only if one begins where the other did, after an undo, or 4,096 tokens after it: longer than drafts are.
+//! Speculation's own noise also counts the depth: how many tokens of the draft stand before the position,
+//! modulo 2^12. A draft may look at the noise of positions that it then gives up, and block verification
+//! gives them up because of what it saw there; the next draft comes to such a position at another depth and
+//! finds fresh noise. Ids are below 2^20, so the depth shares no bits with the rest of the index. Two drafts
+//! of one round meet a position at the same depth only if one begins where the other did, after an undo, or
+//! 4,096 tokens after it: longer than drafts are.
 
 use crate::numeric::math::ln;
 
@@ -34,8 +36,8 @@ pub enum Purpose {
     Accept = 5,
     /// The token after the accepted guesses; indexed as `Draft`.
     Residual = 6,
-    /// Stochastic beams: a token after a beam; index id/4, word id%4, the sequence being the beam's place. The root has the last word of
-    /// all.
+    /// Stochastic beams: a token after a beam; index id/4, word id%4, the sequence being the beam's place.
+    /// The root has the last word of all.
     Beam = 7,
 }
 
@@ -109,7 +111,8 @@ pub fn exponential(bits: u32) -> f64 {
     -ln(1.0 - (f64::from(bits) + 0.5) / 4_294_967_296.0)
 }
 
-/// Philox4x32 with ten rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; 2011).
+/// Philox4x32 with ten rounds (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3;
+/// 2011).
 #[inline(always)]
 pub fn philox4x32_10(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
     let [mut k0, mut k1] = key;

@@ -1,5 +1,5 @@
-//! The temperature: a factor between logits and weights. It never reorders tokens, so it is kept beside the row and
-//! applied where a weight or a score is computed.
+//! The temperature: a factor between logits and weights. It never reorders tokens, so it is kept beside the
+//! row and applied where a weight or a score is computed.
 
 use crate::numeric::key::Key;
 use crate::numeric::mass::Softmax;

@@ -11,8 +11,8 @@ use crate::params::names::STAGE_NAMES;
 
 /// One stage of the pipeline.
 ///
-/// Two kinds exist and everything else follows from them: an **edit** changes logits, a **truncation** keeps a
-/// subset. Temperature stands between: it is a factor, so it never reorders.
+/// Two kinds exist and everything else follows from them: an **edit** changes logits, a **truncation** keeps
+/// a subset. Temperature stands between: it is a factor, so it never reorders.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {

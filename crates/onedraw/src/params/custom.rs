@@ -17,13 +17,14 @@
 //!
 //! # What it does to the promise
 //!
-//! The engine keeps its part: a stage sees the same logits, history and position on every path (thread, instruction set, batch,
-//! shard), and what it answers is applied exactly. One seed, one draw holds if the answer is a function of the [`View`] alone. A stage that
-//! looks at a clock, a global, a random number of its own or the address of something breaks it, and so does one that computes with
-//! the platform's `exp` or `ln`, whose last bits differ from machine to machine; [`math`](crate::numeric::math) has ones that do not.
+//! The engine keeps its part: a stage sees the same logits, history and position on every path (thread,
+//! instruction set, batch, shard), and what it answers is applied exactly. One seed, one draw holds if the
+//! answer is a function of the [`View`] alone. A stage that looks at a clock, a global, a random number of
+//! its own or the address of something breaks it, and so does one that computes with the platform's `exp` or
+//! `ln`, whose last bits differ from machine to machine; [`math`](crate::numeric::math) has ones that do not.
 //!
-//! It costs a copy of the row: a stage sees every logit, so a split vocabulary sends all of them to whoever draws. An order that
-//! holds one cannot be written as JSON, because a function has no text.
+//! It costs a copy of the row: a stage sees every logit, so a split vocabulary sends all of them to whoever
+//! draws. An order that holds one cannot be written as JSON, because a function has no text.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -49,13 +50,14 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// The logit of every token; −inf where an earlier stage, or the row, masked it. An edit sees them divided by the temperatures
-    /// before it, a truncation does not: [`View::temperature`] is still to come.
+    /// The logit of every token; −inf where an earlier stage, or the row, masked it. An edit sees them
+    /// divided by the temperatures before it, a truncation does not: [`View::temperature`] is still to come.
     pub fn logits(&self) -> &[f32] {
         self.logits
     }
 
-    /// The probability of a token among those that are left, at the temperature in force; 0 for one that is gone.
+    /// The probability of a token among those that are left, at the temperature in force; 0 for one that is
+    /// gone.
     pub fn probability(&self, token: u32) -> f64 {
         match self.logits.get(token as usize) {
             Some(&x) if x > f32::NEG_INFINITY => exp(self.temperature.scaled(x, self.x_max) - ln(self.mass)),
@@ -126,7 +128,8 @@ impl<F: Fn(&View<'_>) -> Result<Keep, String> + Send + Sync> CustomTruncation fo
     }
 }
 
-/// A user's stage with its name. Copies are the same stage; two stages made apart never are, whatever their names.
+/// A user's stage with its name. Copies are the same stage; two stages made apart never are, whatever their
+/// names.
 #[derive(Clone)]
 pub struct Custom {
     name: Arc<str>,

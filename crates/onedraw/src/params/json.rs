@@ -65,8 +65,8 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unique, A::Error> {
-        // Sorted by name, whether or not some other crate makes serde_json keep the order of the file: what is said of
-        // a file must not depend on what else is built.
+        // Sorted by name, whether or not some other crate makes serde_json keep the order of the file: what
+        // is said of a file must not depend on what else is built.
         let mut object = BTreeMap::new();
         while let Some((key, Unique(value))) = entries.next_entry::<String, _>()? {
             if object.contains_key(&key) {

@@ -30,7 +30,8 @@ pub const MAX_BREAKER: usize = 20;
 /// Every parameter of a sequence. [`Default`] samples from the plain softmax.
 ///
 /// In JSON an absent name takes its default and an unknown name is an error. Values are checked when a
-/// [`Sampler`](crate::Sampler) or [`Plan`](crate::Plan) is made from them, or by [`SamplingParams::validate`].
+/// [`Sampler`](crate::Sampler) or [`Plan`](crate::Plan) is made from them, or by
+/// [`SamplingParams::validate`].
 ///
 /// ```
 /// use onedraw::SamplingParams;
@@ -49,7 +50,8 @@ pub struct SamplingParams {
     pub top_p: f64,
     /// Keeps tokens at least this share as likely as the best, in [0, 1]; 0: off.
     pub min_p: f64,
-    /// Divides a positive logit and multiplies another, once for each token seen in prompt or output; above 0.
+    /// Divides a positive logit and multiplies another, once for each token seen in prompt or output; above
+    /// 0.
     pub repetition_penalty: f64,
     /// Subtracted once for each time a token was seen in the output.
     pub frequency_penalty: f64,
@@ -93,13 +95,15 @@ pub struct SamplingParams {
     pub logprobs_mode: LogprobsMode,
     /// As `logprobs`, for each token of the prompt.
     pub prompt_logprobs: Option<i64>,
-    /// Phrases that must not appear in the text: a [`StopMatcher`](crate::StopMatcher) finds them, and a decode loop takes them back.
+    /// Phrases that must not appear in the text: a [`StopMatcher`](crate::StopMatcher) finds them, and a
+    /// decode loop takes them back.
     pub banned_strings: Vec<String>,
     /// The prompt, for penalties.
     pub prompt_token_ids: Vec<u32>,
     /// The tokens written so far; their number is the position of the next draw.
     pub output_token_ids: Vec<u32>,
-    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1: off.
+    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1:
+    /// off.
     pub typical_p: f64,
     /// Keeps logits within so many standard deviations of the best; 0: off.
     pub top_n_sigma: f64,
@@ -121,9 +125,11 @@ pub struct SamplingParams {
     pub mirostat_tau: f64,
     /// How fast mirostat learns.
     pub mirostat_eta: f64,
-    /// Where mirostat stands, in bits: part of the history, as `output_token_ids` is. Unset: twice `mirostat_tau`.
+    /// Where mirostat stands, in bits: part of the history, as `output_token_ids` is. Unset: twice
+    /// `mirostat_tau`.
     pub mirostat_mu: Option<f64>,
-    /// How far the temperature may go from `temperature`, down where the entropy is low, up where it is high; 0: not at all.
+    /// How far the temperature may go from `temperature`, down where the entropy is low, up where it is high;
+    /// 0: not at all.
     pub dynatemp_range: f64,
     /// The power of the entropy's share that sets the temperature.
     pub dynatemp_exponent: f64,
@@ -293,8 +299,8 @@ impl SamplingParams {
         Ok(params)
     }
 
-    /// Reads any form that serde can read, such as another language's objects. Every error names its field; the values are
-    /// still to be [checked](SamplingParams::validate).
+    /// Reads any form that serde can read, such as another language's objects. Every error names its field;
+    /// the values are still to be [checked](SamplingParams::validate).
     pub fn from_deserializer<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, ParamError> {
         serde_path_to_error::deserialize(deserializer).map_err(|error| {
             let path = error.path().to_string();

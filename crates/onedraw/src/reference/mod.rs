@@ -1,8 +1,9 @@
 //! The definition of everything onedraw computes: obvious, scalar, slow.
 //!
-//! It lists the tokens, sorts them all, gives every one its noise, and takes the best. The engine opens a few blocks and asks
-//! questions instead; it is tested for equality with this, to the bit. Where the two differ, this is right. What is checked before any row
-//! is read (ids outside the vocabulary, a mask whose stage the order leaves out) is not repeated here.
+//! It lists the tokens, sorts them all, gives every one its noise, and takes the best. The engine opens a few
+//! blocks and asks questions instead; it is tested for equality with this, to the bit. Where the two differ,
+//! this is right. What is checked before any row is read (ids outside the vocabulary, a mask whose stage the
+//! order leaves out) is not repeated here.
 
 mod custom;
 mod edits;
@@ -33,8 +34,8 @@ pub struct Left {
     is_greedy: bool,
 }
 
-/// Runs the chain over a row: every stage of the order, one after another, over a plain list. The noise is that of the draw; a chain
-/// that throws no coin does not look at it.
+/// Runs the chain over a row: every stage of the order, one after another, over a plain list. The noise is
+/// that of the draw; a chain that throws no coin does not look at it.
 pub fn left<'r>(
     row: impl Into<Row<'r>>,
     mask: Option<&[u32]>,

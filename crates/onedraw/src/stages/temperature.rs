@@ -1,4 +1,5 @@
-//! The temperature stage: divides by a number, or by one that the entropy of the row sets (kalomaze, KoboldCpp, 2024).
+//! The temperature stage: divides by a number, or by one that the entropy of the row sets (kalomaze,
+//! KoboldCpp, 2024).
 
 use crate::numeric::mass::Spread;
 use crate::numeric::math::{ln, power};
@@ -10,7 +11,8 @@ use crate::params::SamplingParams;
 pub enum Heat {
     /// A number.
     Fixed(f64),
-    /// Between `low` and `high`: the entropy's share of the largest possible entropy, to the power of `exponent`, says where.
+    /// Between `low` and `high`: the entropy's share of the largest possible entropy, to the power of
+    /// `exponent`, says where.
     Dynamic {
         /// Where the entropy is 0.
         low: f64,

@@ -1,4 +1,5 @@
-//! The tokens of a sequence and how often each was seen. A step costs the distinct tokens, not the length of the text.
+//! The tokens of a sequence and how often each was seen. A step costs the distinct tokens, not the length of
+//! the text.
 
 use std::collections::HashMap;
 
@@ -53,7 +54,8 @@ impl History {
         &self.tokens[self.prompt..]
     }
 
-    /// How many tokens it can hold before it takes more memory: so much room others that grow with it should make too.
+    /// How many tokens it can hold before it takes more memory: so much room others that grow with it should
+    /// make too.
     pub(crate) fn room(&self) -> usize {
         self.tokens.capacity()
     }

@@ -1,4 +1,5 @@
-//! What a sequence carries beside its tokens, and what of it each position found: so that tokens can be taken back.
+//! What a sequence carries beside its tokens, and what of it each position found: so that tokens can be taken
+//! back.
 
 use serde::{Deserialize, Serialize};
 
@@ -83,8 +84,8 @@ impl Path {
         }
     }
 
-    /// An undo to `length` tokens: what held before the token that goes first was drawn holds again. Bans after that place were made
-    /// under tokens that are gone.
+    /// An undo to `length` tokens: what held before the token that goes first was drawn holds again. Bans
+    /// after that place were made under tokens that are gone.
     pub(crate) fn rewind(&mut self, length: usize) {
         while self.state().position as usize > length {
             self.states.pop();

@@ -42,7 +42,8 @@ fn assert_import(source: Source, json: &str, params: Value, expected: &[&str]) {
     assert_eq!(notes(&imported), expected, "{json}");
 }
 
-/// As [`assert_import`], of what a base, which says everything that has a note of its own if absent, does not say.
+/// As [`assert_import`], of what a base, which says everything that has a note of its own if absent, does not
+/// say.
 #[track_caller]
 fn assert_beside(source: Source, base: Value, cases: &[(Value, Value, &[&str])]) {
     let beside = imported(&base.to_string(), Some(source)).changed();

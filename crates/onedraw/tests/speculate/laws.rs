@@ -1,5 +1,5 @@
-//! Guesses by `guess`, judged with real noise: the law of whole texts over many seeds. A right rule is accused with probability 1e-6 a test; the
-//! seeds are fixed.
+//! Guesses by `guess`, judged with real noise: the law of whole texts over many seeds. A right rule is
+//! accused with probability 1e-6 a test; the seeds are fixed.
 
 use onedraw::noise::{Noise, Purpose};
 use onedraw::speculate::{Draft, Law, Verify};

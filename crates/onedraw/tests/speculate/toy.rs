@@ -129,7 +129,8 @@ pub fn plain(
     }
 }
 
-/// Speculative decoding; what was drawn, and every verdict. The sequence and the rules must be left as they were.
+/// Speculative decoding; what was drawn, and every verdict. The sequence and the rules must be left as they
+/// were.
 pub fn speculate(
     toy: &Toy,
     batch: &mut Batch,
@@ -167,7 +168,8 @@ pub fn speculate(
     }
 }
 
-/// A draft by `guess`, with `shape[d]` guesses after each node of depth d, from a drafter that is another toy.
+/// A draft by `guess`, with `shape[d]` guesses after each node of depth d, from a drafter that is another
+/// toy.
 pub fn guessed(batch: &mut Batch, id: SequenceId, drafter: &Toy, text: &[u32], shape: &[usize]) -> Draft {
     let mut draft = Draft::default();
     let mut open = vec![(None, batch.fork(id).expect("a fork"))];

@@ -24,7 +24,8 @@ pub struct Candidate {
     pub token: u32,
     /// The sum of logprobs with it.
     pub logprob: f64,
-    /// What it is compared by: the same, less the penalties of diversity; of stochastic beams the perturbed logprob.
+    /// What it is compared by: the same, less the penalties of diversity; of stochastic beams the perturbed
+    /// logprob.
     pub score: f64,
     /// What became of it.
     pub fate: Fate,

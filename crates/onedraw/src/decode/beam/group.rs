@@ -26,8 +26,8 @@ impl Group {
         Self { width, ended: Vec::new(), can_improve: true, is_done: false }
     }
 
-    /// Takes the endings among the candidates: in Hugging Face's style only those among the `width` best of the step, and none once
-    /// nothing can improve.
+    /// Takes the endings among the candidates: in Hugging Face's style only those among the `width` best of
+    /// the step, and none once nothing can improve.
     pub(super) fn take(&mut self, endings: Vec<Ending>, params: &BeamParams, candidates: &mut [Candidate]) {
         let is_full = self.ended.len() == self.width && params.early_stopping == EarlyStopping::Full;
         if is_full || !self.can_improve {
@@ -44,7 +44,8 @@ impl Group {
         }
     }
 
-    /// Looks whether to go on, `length` tokens into the texts, of at most `longest`. `best` is the sum of the best running text.
+    /// Looks whether to go on, `length` tokens into the texts, of at most `longest`. `best` is the sum of the
+    /// best running text.
     pub(super) fn judge(&mut self, params: &BeamParams, best: Option<f64>, length: usize, longest: usize) {
         let Some(best) = best else {
             self.is_done = true;

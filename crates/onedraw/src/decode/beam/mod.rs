@@ -1,16 +1,16 @@
 //! Beam search without a model: which texts go on with which tokens, and which have ended.
 //!
-//! A driver computes the logits after each of [`BeamSearch::beams`], hands them to [`BeamSearch::step`], and lets its caches follow the
-//! branches that come back. [`BeamSearch::finish`] gives the best texts. [`StochasticBeams`] is driven the same way and draws
-//! texts without replacement instead.
+//! A driver computes the logits after each of [`BeamSearch::beams`], hands them to [`BeamSearch::step`], and
+//! lets its caches follow the branches that come back. [`BeamSearch::finish`] gives the best texts.
+//! [`StochasticBeams`] is driven the same way and draws texts without replacement instead.
 //!
-//! A score is the sum of the logprobs of a text's tokens, divided by a power of its length; [`BeamStyle`] says which. Of the
-//! parameters, the edits act: masks, bias, penalties, minimum lengths. Temperature and truncations shape draws, so the search
-//! leaves them alone, and only [`StochasticBeams`] uses them. Edits act before candidates are taken: a beam has continuations as long as
-//! one token is legal.
+//! A score is the sum of the logprobs of a text's tokens, divided by a power of its length; [`BeamStyle`]
+//! says which. Of the parameters, the edits act: masks, bias, penalties, minimum lengths. Temperature and
+//! truncations shape draws, so the search leaves them alone, and only [`StochasticBeams`] uses them. Edits
+//! act before candidates are taken: a beam has continuations as long as one token is legal.
 //!
-//! Scores are f64 sums of exact logprobs, equal scores go to the earlier beam and then to the lower id: the result does not depend on
-//! threads or instruction sets.
+//! Scores are f64 sums of exact logprobs, equal scores go to the earlier beam and then to the lower id: the
+//! result does not depend on threads or instruction sets.
 
 mod candidate;
 mod group;
@@ -32,12 +32,12 @@ use crate::decode::stop::Finish;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BeamStyle {
-    /// Hugging Face's: the sum divided by length^penalty, the length being the written tokens with the one that ends the text. A text
-    /// can only end among the `width` best candidates of a step.
+    /// Hugging Face's: the sum divided by length^penalty, the length being the written tokens with the one
+    /// that ends the text. A text can only end among the `width` best candidates of a step.
     #[default]
     Hf,
-    /// vLLM's: the same, the length being prompt and written tokens without EOS. Every end among the 2 × width best of a
-    /// beam counts, and the search goes on to `max_tokens`.
+    /// vLLM's: the same, the length being prompt and written tokens without EOS. Every end among the 2 ×
+    /// width best of a beam counts, and the search goes on to `max_tokens`.
     Vllm,
     /// Hugging Face's search with the penalty of Wu and others (GNMT, 2016): ((5 + length) / 6)^penalty.
     Gnmt,
@@ -66,7 +66,8 @@ pub struct BeamParams {
     pub length_penalty: f64,
     /// When to end. Of no use in vLLM's style, which has no such rule.
     pub early_stopping: EarlyStopping,
-    /// Diverse beam search (Vijayakumar and others, 2016): so many groups of beams, each of which avoids what those before it chose.
+    /// Diverse beam search (Vijayakumar and others, 2016): so many groups of beams, each of which avoids what
+    /// those before it chose.
     pub groups: usize,
     /// What a token's score loses for each beam of an earlier group that chose it at this step.
     pub diversity_penalty: f64,

@@ -68,8 +68,8 @@ pub struct BeamSearch {
 }
 
 impl BeamSearch {
-    /// Checks the parameters. Of `params` the edits act, with `max_tokens`, `n` (how many texts to return) and the histories; the
-    /// draw's own settings do not.
+    /// Checks the parameters. Of `params` the edits act, with `max_tokens`, `n` (how many texts to return)
+    /// and the histories; the draw's own settings do not.
     pub fn new(params: SamplingParams, beams: BeamParams) -> Result<Self, ParamError> {
         beams.validate(&params)?;
         let SamplingParams { n, max_tokens, .. } = params;
@@ -102,7 +102,8 @@ impl BeamSearch {
         self
     }
 
-    /// The texts that go on, in the order in which [`step`](Self::step) wants their rows: by group, the best first.
+    /// The texts that go on, in the order in which [`step`](Self::step) wants their rows: by group, the best
+    /// first.
     pub fn beams(&self) -> &[Beam] {
         &self.beams
     }
@@ -117,11 +118,11 @@ impl BeamSearch {
         self.beams.is_empty() || self.length >= self.longest
     }
 
-    /// One token more for every beam. `rows[i]` are the logits after beam i, `masks[i]` what a grammar allows there (`masks` may be
-    /// empty); `continuation` says what a token does to a beam's text.
+    /// One token more for every beam. `rows[i]` are the logits after beam i, `masks[i]` what a grammar allows
+    /// there (`masks` may be empty); `continuation` says what a token does to a beam's text.
     ///
-    /// A beam whose mask or edits leave nothing is dropped. If nothing else is left it is an error, and so is a bad row; the search is
-    /// then over.
+    /// A beam whose mask or edits leave nothing is dropped. If nothing else is left it is an error, and so is
+    /// a bad row; the search is then over.
     pub fn step(
         &mut self,
         rows: &[Row<'_>],
@@ -288,7 +289,8 @@ impl BeamSearch {
         }
     }
 
-    /// The `n` best texts, the best first. Of a search that was left before its end, running texts are among them where too few have ended.
+    /// The `n` best texts, the best first. Of a search that was left before its end, running texts are among
+    /// them where too few have ended.
     pub fn finish(self) -> Vec<Hypothesis> {
         let _mode = Standard::enter();
         let mut found: Vec<Hypothesis> = Vec::new();

@@ -1,11 +1,13 @@
 //! Texts without replacement: stochastic beam search (Kool, van Hoof and Welling, 2019).
 //!
-//! Every text of the model has a logprob phi; phi plus Gumbel noise of its own is its perturbed logprob G, and the k texts with the highest G are
-//! k draws without replacement. They are found from the root: G of a node is the highest G of its leaves, so a node's children are given noise whose
-//! maximum is made to be the node's own G, and the k best of all children go on.
+//! Every text of the model has a logprob phi; phi plus Gumbel noise of its own is its perturbed logprob G,
+//! and the k texts with the highest G are k draws without replacement. They are found from the root: G of a
+//! node is the highest G of its leaves, so a node's children are given noise whose maximum is made to be the
+//! node's own G, and the k best of all children go on.
 //!
-//! Whatever is dropped has a G too, and the highest of those, kappa, is the (k + 1)-th highest of all leaves. A text is among the k with probability
-//! 1 − exp(−exp(phi − kappa)) given kappa, which makes sums over the texts unbiased: weigh f by p / inclusion.
+//! Whatever is dropped has a G too, and the highest of those, kappa, is the (k + 1)-th highest of all leaves.
+//! A text is among the k with probability 1 − exp(−exp(phi − kappa)) given kappa, which makes sums over the
+//! texts unbiased: weigh f by p / inclusion.
 
 use super::candidate::{Candidate, Continuation, Expansion, Fate};
 use crate::batch::{Batch, SequenceId, Step};
@@ -55,8 +57,8 @@ pub struct StochasticBeams {
 }
 
 impl StochasticBeams {
-    /// `width` texts from the distribution of `params`, its temperature and truncations included. Mirostat, which learns from each
-    /// draw, and XTC, which tosses coins, make no one distribution of texts.
+    /// `width` texts from the distribution of `params`, its temperature and truncations included. Mirostat,
+    /// which learns from each draw, and XTC, which tosses coins, make no one distribution of texts.
     pub fn new(params: SamplingParams, width: usize) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
         super::BeamParams { width, ..super::BeamParams::default() }.validate(&params)?;
@@ -122,8 +124,8 @@ impl StochasticBeams {
         self.live.get(beam).map(|node| (node.logprob, node.perturbed))
     }
 
-    /// One token more; as [`BeamSearch::step`](super::BeamSearch::step). A beam that is dropped because nothing is left to it leaves fewer
-    /// texts than asked for: what would have begun with it does not exist.
+    /// One token more; as [`BeamSearch::step`](super::BeamSearch::step). A beam that is dropped because
+    /// nothing is left to it leaves fewer texts than asked for: what would have begun with it does not exist.
     pub fn step(
         &mut self,
         rows: &[Row<'_>],
@@ -205,7 +207,8 @@ impl StochasticBeams {
         self.ended = still;
         self.ended.append(&mut new);
         self.ended.sort_by(|a, b| b.perturbed.total_cmp(&a.perturbed));
-        // Of the others only the first can matter to whoever looks; a whole vocabulary of them is not handed out.
+        // Of the others only the first can matter to whoever looks; a whole vocabulary of them is not handed
+        // out.
         let looked_at = candidates.iter().rposition(|candidate| candidate.fate != Fate::Dropped);
         candidates.truncate(looked_at.map_or(0, |last| last + 1) + self.width);
         let branches = kept.iter().map(Candidate::branch).collect();
@@ -254,7 +257,8 @@ impl StochasticBeams {
         }
     }
 
-    /// The texts, the highest perturbed logprob first: any first few of them are that many draws without replacement.
+    /// The texts, the highest perturbed logprob first: any first few of them are that many draws without
+    /// replacement.
     pub fn finish(self) -> Vec<Drawn> {
         let _mode = Standard::enter();
         let running = (0..self.live.len()).map(|beam| Drawn {

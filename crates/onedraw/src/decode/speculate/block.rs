@@ -1,12 +1,15 @@
 //! Block verification (Sun and others, 2024): a chain is judged as a whole.
 //!
-//! With p and q the laws of target and drafter after i guesses, and x the next one: `P_0 = 1`, `P_{i+1} = min(1, P_i·p(x)/q(x))`. Every length has a coin of
-//! its own: that of the first i guesses says yes with probability `h_i = R_i / (R_i + 1 − P_i)`, `R_i` being the sum of max(P_i·p − q, 0), and that of
-//! all g of them with `h_g = P_g`. The longest yes is taken, and the next token is drawn from max(P_i·p − q, 0), or from p after all of them. On average
-//! no rule that keeps the target's law accepts more; rejection, token by token, accepts less or as much.
+//! With p and q the laws of target and drafter after i guesses, and x the next one: `P_0 = 1`, `P_{i+1} =
+//! min(1, P_i·p(x)/q(x))`. Every length has a coin of its own: that of the first i guesses says yes with
+//! probability `h_i = R_i / (R_i + 1 − P_i)`, `R_i` being the sum of max(P_i·p − q, 0), and that of all g of
+//! them with `h_g = P_g`. The longest yes is taken, and the next token is drawn from max(P_i·p − q, 0), or
+//! from p after all of them. On average no rule that keeps the target's law accepts more; rejection, token by
+//! token, accepts less or as much.
 //!
-//! A chain may end early, at a length that hangs on its own guesses: where a constraint forces what comes next, or where the target has no law to
-//! go on with. That is as good as a drafter whose further guesses are always right: `P` stays what it is, and nothing is in excess.
+//! A chain may end early, at a length that hangs on its own guesses: where a constraint forces what comes
+//! next, or where the target has no law to go on with. That is as good as a drafter whose further guesses are
+//! always right: `P` stays what it is, and nothing is in excess.
 
 use super::chance::Chance;
 use super::law::Probabilities;

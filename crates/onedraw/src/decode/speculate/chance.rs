@@ -1,14 +1,16 @@
 //! Where chance enters: whether a guess is accepted, and what comes after the last one that is.
 //!
-//! Rules ask for it by probability, so that a test can put in place of the noise somebody who goes through every outcome.
+//! Rules ask for it by probability, so that a test can put in place of the noise somebody who goes through
+//! every outcome.
 
 use super::law::Probabilities;
 use crate::numeric::noise::{Noise, Purpose};
 
 /// Makes the choices of one draft.
 pub(super) trait Chance {
-    /// Whether an event of that probability happens (1 or more: always, 0: never). The event is the acceptance of guess number `guess` among those
-    /// after `depth` tokens of the draft, and is asked about once.
+    /// Whether an event of that probability happens (1 or more: always, 0: never). The event is the
+    /// acceptance of guess number `guess` among those after `depth` tokens of the draft, and is asked about
+    /// once.
     fn accepts(&mut self, depth: usize, guess: usize, probability: f64) -> bool;
 
     /// A token of that law, after `depth` tokens of the draft. Asked for once.
@@ -38,7 +40,8 @@ impl Chance for Dice {
     }
 }
 
-/// The first `count` tokens of a race: token i arrives at `E_i / q_i`, ties go to the lower id. That is `count` draws without replacement.
+/// The first `count` tokens of a race: token i arrives at `E_i / q_i`, ties go to the lower id. That is
+/// `count` draws without replacement.
 pub(super) fn arrivals(
     noise: &Noise,
     purpose: Purpose,

@@ -9,9 +9,10 @@ use crate::error::RowError;
 pub struct Draft {
     /// The guesses.
     pub tree: DraftTree,
-    /// What they were drawn from: `laws[0]` those after the text, `laws[i + 1]` those after node i. The law of a node without children is not
-    /// looked at. None at all, if the drafter knows none: then only [`Verify::Exact`](super::Verify::Exact) and
-    /// [`Verify::Typical`](super::Verify::Typical) can judge the draft.
+    /// What they were drawn from: `laws[0]` those after the text, `laws[i + 1]` those after node i. The law
+    /// of a node without children is not looked at. None at all, if the drafter knows none: then only
+    /// [`Verify::Exact`](super::Verify::Exact) and [`Verify::Typical`](super::Verify::Typical) can judge the
+    /// draft.
     pub laws: Vec<Law>,
 }
 
@@ -27,8 +28,8 @@ impl Draft {
         Self { tree, laws }
     }
 
-    /// Adds all guesses after a node, or after the text, with the law they come from: what [`Batch::guess`](crate::Batch::guess) returns. Their
-    /// places in the tree.
+    /// Adds all guesses after a node, or after the text, with the law they come from: what
+    /// [`Batch::guess`](crate::Batch::guess) returns. Their places in the tree.
     ///
     /// # Panics
     ///
@@ -40,8 +41,8 @@ impl Draft {
         nodes
     }
 
-    /// Whether every guess has a law that it can come from, for rows of that many logits, as [`Verify::Rejection`](super::Verify::Rejection) and
-    /// [`Verify::Block`](super::Verify::Block) need it.
+    /// Whether every guess has a law that it can come from, for rows of that many logits, as
+    /// [`Verify::Rejection`](super::Verify::Rejection) and [`Verify::Block`](super::Verify::Block) need it.
     pub fn check_laws(&self, vocabulary: usize) -> Result<(), RowError> {
         let (laws, needed) = (self.laws.len(), self.tree.len() + 1);
         match laws {

@@ -8,15 +8,18 @@ use crate::numeric::float_mode::Standard;
 use crate::numeric::noise::Purpose;
 
 impl Batch {
-    /// Draws up to `count` guesses of a sequence's next token from a drafter's row, without replacement, for [`Verify::Rejection`] and
-    /// [`Verify::Block`]. Their law is what the sequence's chain makes of the row; there are never more guesses than it has tokens. The noise is
-    /// the drafter's own: to judge guesses by the noise that drew them would be a bias.
+    /// Draws up to `count` guesses of a sequence's next token from a drafter's row, without replacement, for
+    /// [`Verify::Rejection`] and [`Verify::Block`]. Their law is what the sequence's chain makes of the row;
+    /// there are never more guesses than it has tokens. The noise is the drafter's own: to judge guesses by
+    /// the noise that drew them would be a bias.
     ///
-    /// `begun` is the length of the output where the draft begins. The sequence stays as it is: to guess further, append the guess to a
-    /// [fork](Batch::fork) and ask that. A greedy sequence guesses the first tokens of its order, which are [given](Law::Given) and not drawn.
+    /// `begun` is the length of the output where the draft begins. The sequence stays as it is: to guess
+    /// further, append the guess to a [fork](Batch::fork) and ask that. A greedy sequence guesses the first
+    /// tokens of its order, which are [given](Law::Given) and not drawn.
     ///
-    /// How many guesses are drawn, and how far ahead, may hang on the tokens before them and on the law, but not on the guesses themselves, nor on
-    /// a clock: whoever draws guesses and then leaves out those he does not like draws from another law.
+    /// How many guesses are drawn, and how far ahead, may hang on the tokens before them and on the law, but
+    /// not on the guesses themselves, nor on a clock: whoever draws guesses and then leaves out those he does
+    /// not like draws from another law.
     ///
     /// ```
     /// use onedraw::speculate::{Draft, Verify};

@@ -9,10 +9,12 @@ use crate::numeric::noise::BLOCK;
 /// Where the guesses after one node come from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Law {
-    /// They were not drawn: an n-gram's, the best few of a row. Each was certain, as far as chance is concerned.
+    /// They were not drawn: an n-gram's, the best few of a row. Each was certain, as far as chance is
+    /// concerned.
     #[default]
     Given,
-    /// They were drawn from this one after the other, without replacement, in the order in which they stand in the tree.
+    /// They were drawn from this one after the other, without replacement, in the order in which they stand
+    /// in the tree.
     Drawn(Probabilities),
 }
 
@@ -127,8 +129,9 @@ impl Probabilities {
 
     /// The law of max(share·p − q, 0).
     ///
-    /// Where that is nothing, this itself. Whoever asks has just rejected a guess x because share·p(x) < q(x), so the surplus is positive but for
-    /// rounding: the case has a probability of about 1e-16, and any law that stays within the target's tokens will do.
+    /// Where that is nothing, this itself. Whoever asks has just rejected a guess x because share·p(x) <
+    /// q(x), so the surplus is positive but for rounding: the case has a probability of about 1e-16, and any
+    /// law that stays within the target's tokens will do.
     pub(super) fn residual(self, share: f64, other: &Self) -> Self {
         Self::weighed(self.surplus(share, other)).unwrap_or(self)
     }
@@ -139,8 +142,9 @@ impl Probabilities {
     }
 }
 
-/// The sum over ascending tokens: block by block of 64 ids, each summed in the order of the ids, and then their sums in the order of the blocks. Part
-/// of the definition, because sums of floats depend on their order; a device adds the blocks side by side.
+/// The sum over ascending tokens: block by block of 64 ids, each summed in the order of the ids, and then
+/// their sums in the order of the blocks. Part of the definition, because sums of floats depend on their
+/// order; a device adds the blocks side by side.
 fn total(pairs: &[(u32, f64)]) -> f64 {
     let blocks = pairs.chunk_by(|a, b| a.0 / BLOCK as u32 == b.0 / BLOCK as u32);
     blocks.fold(0.0, |sum, block| sum + block.iter().fold(0.0, |sum, (_, weight)| sum + weight))

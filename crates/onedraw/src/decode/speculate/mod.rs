@@ -1,17 +1,22 @@
-//! Speculation: a drafter guesses ahead, the target looks at all guesses in one pass, and this says how far they hold.
+//! Speculation: a drafter guesses ahead, the target looks at all guesses in one pass, and this says how far
+//! they hold.
 //!
-//! A [`Draft`] is a tree of tokens after a text; the target gives a row of logits after the text and one after every node. [`Batch::verify`] walks down
-//! from the root and returns the nodes that hold and the token that comes after them:
+//! A [`Draft`] is a tree of tokens after a text; the target gives a row of logits after the text and one
+//! after every node. [`Batch::verify`] walks down from the root and returns the nodes that hold and the token
+//! that comes after them:
 //!
-//! - [`Verify::Exact`]: at each node the target makes its own draw, with the noise of that position, and goes on where a child is what it drew. The text
-//!   is that of plain decoding, bit for bit, whatever the drafter says.
-//! - [`Verify::Rejection`], [`Verify::Block`]: other tokens than plain decoding's, from the same law. They need the [`Law`] that each guess was drawn
-//!   from; [`Batch::guess`] draws guesses and returns it.
-//! - [`Verify::Typical`]: what is likely enough stays, and the token after it is the target's own draw. This is another law than the target's.
+//! - [`Verify::Exact`]: at each node the target makes its own draw, with the noise of that position, and goes
+//!   on where a child is what it drew. The text is that of plain decoding, bit for bit, whatever the drafter
+//!   says.
+//! - [`Verify::Rejection`], [`Verify::Block`]: other tokens than plain decoding's, from the same law. They
+//!   need the [`Law`] that each guess was drawn from; [`Batch::guess`] draws guesses and returns it.
+//! - [`Verify::Typical`]: what is likely enough stays, and the token after it is the target's own draw. This
+//!   is another law than the target's.
 //!
-//! Edits, penalties, masks and truncations act at every node with the history along its path, and every token is reported as a plain draw that came to it
-//! would report it. Greedy rows accept what is the best token in every mode. XTC's coin belongs to the target's law at its position: in every mode it is that
-//! of plain decoding.
+//! Edits, penalties, masks and truncations act at every node with the history along its path, and every token
+//! is reported as a plain draw that came to it would report it. Greedy rows accept what is the best token in
+//! every mode. XTC's coin belongs to the target's law at its position: in every mode it is that of plain
+//! decoding.
 
 mod block;
 mod chance;
@@ -54,8 +59,9 @@ pub struct Verdict {
 }
 
 impl Batch {
-    /// Judges a draft. `rows[0]` are the target's logits after the text so far, `rows[i + 1]` those after node i. The sequence and the constraint are
-    /// left as they were: what is taken of the verdict must be [accepted](Batch::accept_sampled), token by token, which is also where a text may end.
+    /// Judges a draft. `rows[0]` are the target's logits after the text so far, `rows[i + 1]` those after
+    /// node i. The sequence and the constraint are left as they were: what is taken of the verdict must be
+    /// [accepted](Batch::accept_sampled), token by token, which is also where a text may end.
     ///
     /// Where the constraint forces tokens, the path ends before them: they need no draw.
     ///

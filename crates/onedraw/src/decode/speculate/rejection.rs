@@ -1,9 +1,10 @@
 //! Recursive rejection without replacement (Leviathan 2022, Chen 2023; for trees Sequoia, 2024).
 //!
-//! At a node with target law p, whose guesses were drawn from q one after the other: accept guess x with probability min(1, p(x)/q(x)). If it is rejected,
-//! what is still to be drawn is max(p − q, 0), normalised, and the next guess came from q without x. If none is accepted the token is drawn from
-//! what is left of p, and where there are no guesses, from p. Of a [given](super::Law::Given) guess q is 1: it is accepted with probability p(x), and
-//! p goes on without it.
+//! At a node with target law p, whose guesses were drawn from q one after the other: accept guess x with
+//! probability min(1, p(x)/q(x)). If it is rejected, what is still to be drawn is max(p − q, 0), normalised,
+//! and the next guess came from q without x. If none is accepted the token is drawn from what is left of p,
+//! and where there are no guesses, from p. Of a [given](super::Law::Given) guess q is 1: it is accepted with
+//! probability p(x), and p goes on without it.
 
 use super::chance::Chance;
 use super::law::Probabilities;

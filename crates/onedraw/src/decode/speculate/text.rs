@@ -19,8 +19,8 @@ pub(super) trait Target {
     /// Appends a token after a node, or after the text, and reports what a draw that came to it would.
     fn take(&mut self, node: Option<usize>, token: u32) -> Result<Sampled, RowError>;
 
-    /// Whether there is a choice after the token that was taken. What a constraint does not take, or what it forces next, is for the loop that
-    /// drives it.
+    /// Whether there is a choice after the token that was taken. What a constraint does not take, or what it
+    /// forces next, is for the loop that drives it.
     fn goes_on(&mut self, token: u32) -> bool;
 
     /// Takes back all but the first `depth` tokens.

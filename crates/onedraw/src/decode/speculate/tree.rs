@@ -1,6 +1,7 @@
 //! Guesses as a tree of tokens.
 
-/// Tokens that may follow a text: each follows the text itself or a token before it here. Two of the same token after the same parent are one.
+/// Tokens that may follow a text: each follows the text itself or a token before it here. Two of the same
+/// token after the same parent are one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DraftTree {
     tokens: Vec<u32>,
@@ -19,7 +20,8 @@ impl DraftTree {
         Self { tokens: tokens.to_vec(), parents }
     }
 
-    /// Adds a guess after a node, or after the text; its place, which is an earlier one if it is there already.
+    /// Adds a guess after a node, or after the text; its place, which is an earlier one if it is there
+    /// already.
     ///
     /// # Panics
     ///

@@ -7,7 +7,8 @@ use super::{Draft, Verdict};
 use crate::error::RowError;
 use crate::numeric::math::exp;
 
-/// When a guess is likely enough: its probability is above min(`threshold`, `alpha`·exp(−H)), H being the entropy of the target's law in nats.
+/// When a guess is likely enough: its probability is above min(`threshold`, `alpha`·exp(−H)), H being the
+/// entropy of the target's law in nats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Typical {
@@ -24,7 +25,8 @@ impl Default for Typical {
 }
 
 impl Typical {
-    /// The nodes after a node that are likely enough. None where the target has no law: whoever draws there will say why.
+    /// The nodes after a node that are likely enough. None where the target has no law: whoever draws there
+    /// will say why.
     fn likely(&self, target: &mut impl Target, draft: &Draft, node: Option<usize>) -> Vec<usize> {
         if draft.tree.children(node).next().is_none() {
             return Vec::new();

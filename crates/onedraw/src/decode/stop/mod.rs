@@ -98,13 +98,14 @@
 //! phrase, and no less will do. With "ab" and "cd" banned and the tokens `a`, `c`, the text can no longer
 //! become "ab"; but if `d` follows, `c` is taken back, and if then `b` is drawn, `a` is. What was held back
 //! for a stop string before the first such token stays held back for the same reason. So a token after which
-//! a phrase may be beginning shows nothing, nor does one that goes back; the first after which none may
-//! shows all but a stop string's beginning. Phrases with a leading space, where words have one, begin in
-//! fewer places, so they hold back less: over 53,000 tokens of prose, fifty common phrases of two words held back
+//! a phrase may be beginning shows nothing, nor does one that goes back; the first after which none may shows
+//! all but a stop string's beginning. Phrases with a leading space, where words have one, begin in fewer
+//! places, so they hold back less: over 53,000 tokens of prose, fifty common phrases of two words held back
 //! 3.9 tokens at a time on average and 30 at most, the same with a leading space 1.2 and 7.
 //!
 //! Every token of a position may come to be banned. The draw there is then
-//! [`RowError::NothingLeft`](crate::RowError::NothingLeft): a decode loop ends, with [`StopMatcher::finish`], or goes back further.
+//! [`RowError::NothingLeft`](crate::RowError::NothingLeft): a decode loop ends, with [`StopMatcher::finish`],
+//! or goes back further.
 //!
 //! Shown bytes may end inside a UTF-8 character, since tokens do; [`Utf8Stream`] makes text of them.
 

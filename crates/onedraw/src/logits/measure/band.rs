@@ -1,7 +1,8 @@
 //! The exact mass up to a band of logits, and the tokens in the band.
 //!
-//! To find the token in which a given unit of mass lies, a sketch first says roughly where (`sketch.rs`). One pass over
-//! the row then sums everything nearer than that exactly, and lists the few tokens there, from which `locate.rs` selects.
+//! To find the token in which a given unit of mass lies, a sketch first says roughly where (`sketch.rs`). One
+//! pass over the row then sums everything nearer than that exactly, and lists the few tokens there, from
+//! which `locate.rs` selects.
 
 use crate::kernels::block::at_least;
 use crate::kernels::logit::Logit;
@@ -16,8 +17,8 @@ use crate::numeric::noise::BLOCK;
 /// A band of more tokens than this is not listed: a radix select is faster from about there on.
 pub(crate) const MAX_BAND: usize = 16_384;
 
-/// Keys to reserve for a band: a list that grew too long ends with the block in which it did, and is written four keys at
-/// a time.
+/// Keys to reserve for a band: a list that grew too long ends with the block in which it did, and is written
+/// four keys at a time.
 pub(crate) const BAND_CAPACITY: usize = MAX_BAND + BLOCK + 4;
 
 /// The logits from `highest` down to `lowest`, both included.
@@ -29,8 +30,8 @@ pub struct Stretch {
     pub lowest: f32,
 }
 
-/// Returns the mass of the tokens up to `last` within the inner stretch, and lists the keys of those within the outer
-/// stretch but not the inner one. Stops listing after more than [`MAX_BAND`] keys.
+/// Returns the mass of the tokens up to `last` within the inner stretch, and lists the keys of those within
+/// the outer stretch but not the inner one. Stops listing after more than [`MAX_BAND`] keys.
 pub(crate) fn band(
     row: &EditedRow<'_>,
     (inner, outer): (Option<Stretch>, Stretch),
@@ -69,8 +70,8 @@ pub(crate) fn band(
     })
 }
 
-/// Lists the tokens of a block whose bit is set. Most blocks have few, and their number is unpredictable, so keys are
-/// written four at a time without a branch and the surplus is cut off.
+/// Lists the tokens of a block whose bit is set. Most blocks have few, and their number is unpredictable, so
+/// keys are written four at a time without a branch and the surplus is cut off.
 #[inline(always)]
 fn list(keys: &mut Vec<Key>, lanes: &[f32; BLOCK], first: u32, mut bits: u64) {
     let end = keys.len() + bits.count_ones() as usize;

@@ -1,6 +1,7 @@
 //! The head of a row: its first tokens in the order, listed once and asked often.
 //!
-//! Where a truncation keeps a short list, everything after it (the race, the mass, a rank) is answered from the list.
+//! Where a truncation keeps a short list, everything after it (the race, the mass, a rank) is answered from
+//! the list.
 
 use fearless_simd::f32x16;
 use fearless_simd::prelude::*;
@@ -44,7 +45,8 @@ impl Head {
 
     /// Lists the first `count` tokens.
     ///
-    /// If `count` blocks reach a logit, each holds a token that does: so no token below it is among the first `count`.
+    /// If `count` blocks reach a logit, each holds a token that does: so no token below it is among the first
+    /// `count`.
     pub(crate) fn list(&mut self, row: &EditedRow<'_>, count: usize) -> &[Key] {
         self.keys.clear();
         if count == 0 {
@@ -64,7 +66,8 @@ impl Head {
                 last = self.last_of_ties(row, count);
             }
         }
-        // Where there are about as many blocks as tokens are asked for, a small vocabulary, most tokens pass that bar; the ones found raise it.
+        // Where there are about as many blocks as tokens are asked for, a small vocabulary, most tokens pass
+        // that bar; the ones found raise it.
         let (mut bar, keys) = (last, &mut self.keys);
         visit(row, last, |key| {
             if key <= bar {
@@ -87,8 +90,9 @@ impl Head {
         &self.keys
     }
 
-    /// The last place that the first `count` tokens can have where many blocks have one maximum: they stand in the `count` blocks whose
-    /// earliest places come first. For a token of another block, each of these holds one that is larger, or as large with a lower id.
+    /// The last place that the first `count` tokens can have where many blocks have one maximum: they stand
+    /// in the `count` blocks whose earliest places come first. For a token of another block, each of these
+    /// holds one that is larger, or as large with a lower id.
     fn last_of_ties(&mut self, row: &EditedRow<'_>, count: usize) -> Key {
         self.earliest.clear();
         let maxima = row.maxima().iter().enumerate();
@@ -112,8 +116,8 @@ pub(crate) fn mass<S: Lanes>(simd: S, keys: &[Key], softmax: Softmax, logit: imp
     masses.mass()
 }
 
-/// A logit that at least `count` of the blocks reach, and not many more if the maxima differ, with their number. −f32::MAX if there are
-/// too few.
+/// A logit that at least `count` of the blocks reach, and not many more if the maxima differ, with their
+/// number. −f32::MAX if there are too few.
 #[inline(always)]
 fn reached_by<S: Lanes>(simd: S, maxima: &[f32], count: usize) -> (f32, usize) {
     /// Of few blocks, the largest of every 128th maximum tell as much as all of them.

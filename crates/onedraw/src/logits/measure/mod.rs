@@ -6,13 +6,14 @@
 //! for each token with key <= last: add what it counts for
 //! ```
 //!
-//! 1. Blocks whose maximum lies after `last` in the order hold no such token and are not opened ([`open`]). The skyline is
-//!    exact, so nothing is missed.
-//! 2. A block is worked on as four vectors of sixteen logits; which of them count is a word of 64 bits. Counts and masses
-//!    are integers, so their sums do not depend on the order of the additions.
+//! 1. Blocks whose maximum lies after `last` in the order hold no such token and are not opened ([`open`]).
+//!    The skyline is exact, so nothing is missed.
+//! 2. A block is worked on as four vectors of sixteen logits; which of them count is a word of 64 bits.
+//!    Counts and masses are integers, so their sums do not depend on the order of the additions.
 //!
-//! `sums`: counts and masses.  `head`: the first tokens of the order, listed once.  `sketch`: a rough picture of where the
-//! mass lies.  `band`: the exact mass up to a band of logits, and the tokens in the band.  `centre`: typical's distances.
+//! `sums`: counts and masses.  `head`: the first tokens of the order, listed once.  `sketch`: a rough picture
+//! of where the mass lies.  `band`: the exact mass up to a band of logits, and the tokens in the band.
+//! `centre`: typical's distances.
 
 pub(crate) mod band;
 pub(crate) mod centre;
@@ -27,8 +28,8 @@ use crate::logits::edited::EditedRow;
 use crate::numeric::key::Key;
 use crate::numeric::noise::BLOCK;
 
-/// Opens the blocks that may hold a token up to `last`. `each` gets the number of the block, its logits, and which of
-/// them come up to `last`, one bit each.
+/// Opens the blocks that may hold a token up to `last`. `each` gets the number of the block, its logits, and
+/// which of them come up to `last`, one bit each.
 #[inline(always)]
 pub(super) fn open<S: Lanes>(
     row: &EditedRow<'_>,

@@ -1,6 +1,7 @@
 //! A rough picture of a row, from a part of its blocks: roughly where a given share of the mass ends.
 //!
-//! A sketch only says where to look. What is found there is summed and checked exactly, so no token depends on it.
+//! A sketch only says where to look. What is found there is summed and checked exactly, so no token depends
+//! on it.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, i32x16};
@@ -14,17 +15,20 @@ use crate::numeric::noise::BLOCK;
 pub const STEPS: usize = 32;
 /// All buckets: below 2^-44 of the best token's weight, tokens weigh nothing.
 pub const BUCKETS: usize = 44 * STEPS;
-/// Counters: one for each bucket and one for what lies below, rounded up to a power of two so that an index can be masked.
+/// Counters: one for each bucket and one for what lies below, rounded up to a power of two so that an index
+/// can be masked.
 const TALLY: usize = (BUCKETS + 1).next_power_of_two();
-/// About one block in 16, those with the largest maxima, is counted whole; of the others, one in 16 is sampled.
+/// About one block in 16, those with the largest maxima, is counted whole; of the others, one in 16 is
+/// sampled.
 const PARTS: usize = 16;
 
-/// Adds to `counts`, by weight, the tokens of the blocks with the largest maxima, and after these ([`BUCKETS`] further) the
-/// tokens of a sample of the other blocks.
+/// Adds to `counts`, by weight, the tokens of the blocks with the largest maxima, and after these
+/// ([`BUCKETS`] further) the tokens of a sample of the other blocks.
 pub(crate) fn count(row: &EditedRow<'_>, softmax: Softmax, counts: &mut [u64]) {
     let high = high(row);
     let scale = softmax.scale * STEPS as f32;
-    // Tokens with even and odd ids are counted apart: two additions in a row to the same counter would wait for each other.
+    // Tokens with even and odd ids are counted apart: two additions in a row to the same counter would wait
+    // for each other.
     let mut tallies = [[[0u32; TALLY]; 2]; 2];
     let mut buffer = [0.0; BLOCK];
     let mut buckets = [0; BLOCK];
@@ -106,7 +110,8 @@ pub(crate) struct Bracket {
 }
 
 impl Sketch {
-    /// From the counts of [`count`], and the exact mass `total` of the tokens down to 2^`lowest` of the best one's weight.
+    /// From the counts of [`count`], and the exact mass `total` of the tokens down to 2^`lowest` of the best
+    /// one's weight.
     pub(crate) fn new(counts: &[u64], lowest: f64, total: u64) -> Self {
         let last = ((-lowest * STEPS as f64 + 0.5) as usize).min(BUCKETS - 1);
         let (counted, sampled) = counts.split_at(counts.len() / 2);
@@ -145,8 +150,8 @@ impl Sketch {
         (mass - caution * margin, mass + caution * margin)
     }
 
-    /// Where unit number `unit` of the mass should lie, counted by the distance from `centre`, which is 2^`centre` of the best. With
-    /// more caution the bracket is wider.
+    /// Where unit number `unit` of the mass should lie, counted by the distance from `centre`, which is
+    /// 2^`centre` of the best. With more caution the bracket is wider.
     pub(crate) fn bracket(&self, centre: f64, unit: u64, caution: f64) -> Bracket {
         let (centre, unit) = (0.5 - centre * STEPS as f64, relative(unit));
         let sums = |from: f64, to: f64| {

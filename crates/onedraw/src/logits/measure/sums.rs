@@ -79,7 +79,8 @@ pub(crate) fn count_before(row: &EditedRow<'_>, key: Key, enough: u32) -> u32 {
     // A masked token comes after all that are alive.
     let key = key.min(Key::END);
     vectorized!(row.passes, simd => {
-        // Every block whose maximum is larger holds at least one such token: often that is enough, and no block is opened.
+        // Every block whose maximum is larger holds at least one such token: often that is enough, and no
+        // block is opened.
         let higher: u32 = row.maxima().chunks(BLOCK)
             .map(#[inline(always)] |maxima| reaching(simd, maxima, key.logit().next_up()).count_ones())
             .sum();
@@ -109,8 +110,8 @@ pub(crate) fn count_before(row: &EditedRow<'_>, key: Key, enough: u32) -> u32 {
     })
 }
 
-/// The mass before `key` and the mass of all tokens, each as an interval. Opens the blocks whose maximum reaches the logit
-/// of `key` or `depth`; the others are only bounded.
+/// The mass before `key` and the mass of all tokens, each as an interval. Opens the blocks whose maximum
+/// reaches the logit of `key` or `depth`; the others are only bounded.
 pub(crate) fn weigh(row: &EditedRow<'_>, key: Key, softmax: Softmax, depth: f32) -> (Interval, Interval) {
     vectorized!(row.passes, simd => {
         let mut estimate = Estimate::new(simd, softmax, key.logit(), depth);
@@ -159,7 +160,8 @@ pub(crate) fn last(row: &EditedRow<'_>, last: Key) -> Option<Key> {
     let mut latest: Option<Key> = None;
     let mut buffer = [0.0; BLOCK];
     vectorized!(row.passes, simd => open(row, simd, last, #[inline(always)] |block, lanes, listed| {
-        // Few blocks hold a token that comes after all those of earlier blocks; only these are looked at token by token.
+        // Few blocks hold a token that comes after all those of earlier blocks; only these are looked at
+        // token by token.
         let lowest = latest.map_or(f32::INFINITY, Key::logit);
         let lanes = only_or(simd, lanes, listed, f32::INFINITY, &mut buffer);
         let mut later = !at_least(f32::load(simd, lanes), lowest.next_up());
@@ -172,8 +174,8 @@ pub(crate) fn last(row: &EditedRow<'_>, last: Key) -> Option<Key> {
     latest
 }
 
-/// Count, sum and sum of squares of the distances from `x_max` of the tokens up to and including `last`, in units of
-/// 2^(exponent − 40).
+/// Count, sum and sum of squares of the distances from `x_max` of the tokens up to and including `last`, in
+/// units of 2^(exponent − 40).
 pub(crate) fn deviations(row: &EditedRow<'_>, last: Key, x_max: f32, exponent: i32) -> (u32, u64, u128) {
     let mut count = 0;
     let mut buffer = [0.0; BLOCK];
@@ -189,8 +191,8 @@ pub(crate) fn deviations(row: &EditedRow<'_>, last: Key, x_max: f32, exponent: i
     (count, sum, squares)
 }
 
-/// Adds the masses of the tokens up to `last` to `sums`, by their distance from the centre: 2^width intervals of 2^shift
-/// bit patterns each, from `first` on.
+/// Adds the masses of the tokens up to `last` to `sums`, by their distance from the centre: 2^width intervals
+/// of 2^shift bit patterns each, from `first` on.
 pub(crate) fn by_distance(
     row: &EditedRow<'_>,
     centre: &Centre,

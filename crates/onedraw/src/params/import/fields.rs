@@ -9,8 +9,8 @@ use super::{Note, NoteKind, Source};
 use crate::params::error::ParamError;
 use crate::params::MAX_SEQUENCES;
 
-/// The `top_p` or `typical_p` that keeps the first token alone. 0 is not allowed here; the best of 2^20 tokens has more of
-/// the mass than this.
+/// The `top_p` or `typical_p` that keeps the first token alone. 0 is not allowed here; the best of 2^20
+/// tokens has more of the mass than this.
 const FIRST_ALONE: f64 = 1e-9;
 
 /// The fields not yet taken. Null is absent.
@@ -69,7 +69,8 @@ impl Fields {
         }
     }
 
-    /// The first of several names for one thing that is set; the others have no effect, which matters where they differ.
+    /// The first of several names for one thing that is set; the others have no effect, which matters where
+    /// they differ.
     pub(super) fn first<'a>(&mut self, names: &[&'a str]) -> Option<&'a str> {
         let first = *names.iter().find(|name| self.is_set(name))?;
         let value = self.get(first).cloned();
@@ -81,8 +82,8 @@ impl Fields {
         Some(first)
     }
 
-    /// Says of each number out of its range that the system refuses it. It is carried all the same: who has such a file has
-    /// it from somewhere.
+    /// Says of each number out of its range that the system refuses it. It is carried all the same: who has
+    /// such a file has it from somewhere.
     pub(super) fn limit(&mut self, who: &str, ranges: &[(&str, f64, f64)]) {
         for &(name, low, high) in ranges {
             let number = self.get(name).and_then(Value::as_f64);

@@ -288,8 +288,8 @@ fn bad_words(fields: &mut Fields, eos: &[u32]) -> Result<Vec<Vec<u32>>, ParamErr
     Ok(words)
 }
 
-/// A list of `[[ids], bias]`, or an object of `"(id, …)"` and biases, which is how a dictionary is saved, though not read
-/// again.
+/// A list of `[[ids], bias]`, or an object of `"(id, …)"` and biases, which is how a dictionary is saved,
+/// though not read again.
 fn sequence_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, ParamError> {
     let mut biases = BTreeMap::new();
     let Some(value) = fields.take("sequence_bias") else { return Ok(biases) };

@@ -1,4 +1,5 @@
-//! What a system knows: the fields that are carried over, those that are lost, and those that are passed over.
+//! What a system knows: the fields that are carried over, those that are lost, and those that are passed
+//! over.
 
 use std::collections::BTreeSet;
 
@@ -80,8 +81,8 @@ impl Known {
         self.samples(name) || self.passes(name)
     }
 
-    /// Whether a field that the system does not have says nothing here: it is empty or off, or says what a field of its
-    /// own says too.
+    /// Whether a field that the system does not have says nothing here: it is empty or off, or says what a
+    /// field of its own says too.
     pub(super) fn is_idle(&self, name: &str, value: &Value, given: &BTreeSet<String>) -> bool {
         is_empty(value)
             || self.foreign.iter().any(|(field, off)| *field == name && off.is_met_by(value))

@@ -1,19 +1,22 @@
-//! Other systems' settings: their JSON becomes [`SamplingParams`], with notes on what could not be carried over.
+//! Other systems' settings: their JSON becomes [`SamplingParams`], with notes on what could not be carried
+//! over.
 //!
 //! [`import`] reads a request to OpenAI, vLLM (0.32.0) or llama.cpp's server (b21e4de745), or Hugging Face's
-//! `generation_config.json` (transformers 5.22.2). The parameters give the distribution that the user knows from there:
+//! `generation_config.json` (transformers 5.22.2). The parameters give the distribution that the user knows
+//! from there:
 //!
-//! - A field that is absent, or null, has *that system's* default: an empty llama.cpp request is temperature 0.8, top-k 40,
-//!   top-p 0.95 and min-p 0.05, a generation config without `do_sample` is greedy.
+//! - A field that is absent, or null, has *that system's* default: an empty llama.cpp request is temperature
+//!   0.8, top-k 40, top-p 0.95 and min-p 0.05, a generation config without `do_sample` is greedy.
 //! - The stages stand in that system's order.
-//! - A value that the system clamps or ignores is clamped or ignored; one that it refuses is carried with a note, as far as
-//!   [`SamplingParams`] allow it; one that is no setting at all, such as a string for a temperature, is a [`ParamError`] that
-//!   names the field as it stands in the file.
+//! - A value that the system clamps or ignores is clamped or ignored; one that it refuses is carried with a
+//!   note, as far as [`SamplingParams`] allow it; one that is no setting at all, such as a string for a
+//!   temperature, is a [`ParamError`] that names the field as it stands in the file.
 //!
-//! Every difference that can be told from the file is a [`Note`]: [`NoteKind::Lost`] where something has no counterpart
-//! here, unknown fields included, and [`NoteKind::Changed`] where it has another form or came from a default. Fields that are not
-//! about sampling (the prompt, the transport, the form of the answer, bookkeeping) are passed over without a note, and so is
-//! anything lost, ignored or unknown that is empty or switched off in the file.
+//! Every difference that can be told from the file is a [`Note`]: [`NoteKind::Lost`] where something has no
+//! counterpart here, unknown fields included, and [`NoteKind::Changed`] where it has another form or came
+//! from a default. Fields that are not about sampling (the prompt, the transport, the form of the answer,
+//! bookkeeping) are passed over without a note, and so is anything lost, ignored or unknown that is empty or
+//! switched off in the file.
 //!
 //! A seed is carried as a number: it repeats a draw here, not the tokens of the other system.
 //!
@@ -65,7 +68,8 @@ pub struct Imported {
 /// Something that is not the same here as in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Note {
-    /// The field, as it stands in the file; the names of several, with commas between, where one thing is told of all.
+    /// The field, as it stands in the file; the names of several, with commas between, where one thing is
+    /// told of all.
     pub field: String,
     /// Whether it was lost.
     pub kind: NoteKind,
@@ -99,8 +103,8 @@ impl fmt::Display for Note {
     }
 }
 
-/// Reads one JSON object of settings, after a byte order mark if there is one. Without a `source`, the fields must tell it:
-/// [`Source::detect`].
+/// Reads one JSON object of settings, after a byte order mark if there is one. Without a `source`, the fields
+/// must tell it: [`Source::detect`].
 pub fn import(json: &str, source: Option<Source>) -> Result<Imported, ParamError> {
     // Reading a decimal number rounds.
     let _mode = Standard::enter();
@@ -124,7 +128,8 @@ impl Imported {
     pub fn changed(&self) -> Map<String, Value> {
         let fields = |params: &SamplingParams| match serde_json::to_value(params) {
             Ok(Value::Object(fields)) => fields,
-            // Numbers, strings and lists always have a JSON form, and an imported order has no stage of a user's own.
+            // Numbers, strings and lists always have a JSON form, and an imported order has no stage of a
+            // user's own.
             _ => Map::new(),
         };
         let default = fields(&SamplingParams::default());
@@ -140,8 +145,8 @@ impl Imported {
     }
 }
 
-/// `{"source": …, "params": {…}, "notes": [{"field": …, "kind": …, "message": …}, …]}`, with the parameters of
-/// [`Imported::changed`].
+/// `{"source": …, "params": {…}, "notes": [{"field": …, "kind": …, "message": …}, …]}`, with the parameters
+/// of [`Imported::changed`].
 impl Serialize for Imported {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Imported", 3)?;

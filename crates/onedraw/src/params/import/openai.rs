@@ -49,7 +49,8 @@ const CARRIED: &[&str] = &[
     "top_p",
 ];
 
-/// What makes the model's answer another than that of sampling alone. Servers that follow OpenAI have these too.
+/// What makes the model's answer another than that of sampling alone. Servers that follow OpenAI have these
+/// too.
 pub(super) const LOST: &[Lost] = &[
     lost("response_format", Off::Named(&["text"]), CONSTRAINT),
     lost("tool_choice", Off::Named(&["auto", "none"]), CONSTRAINT),
@@ -175,8 +176,8 @@ pub(super) fn text_format(fields: &mut Fields) {
     }
 }
 
-/// A number in the older completions; in chats true or false, with the number in `top_logprobs`; in responses, whose prompt
-/// is the `input`, `top_logprobs` alone.
+/// A number in the older completions; in chats true or false, with the number in `top_logprobs`; in
+/// responses, whose prompt is the `input`, `top_logprobs` alone.
 pub(super) fn logprobs(fields: &mut Fields, default: i64) -> Result<Option<i64>, ParamError> {
     if fields.is_set("input") && !fields.is_set("logprobs") {
         return number_of_logprobs(fields, "top_logprobs");

@@ -41,13 +41,13 @@ impl Source {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// The source that knows the most of the object's sampling fields, so that one field of its own is enough to decide.
-    /// Where several know as many, the other fields that they know decide; alone they never do, for anybody's request has a
-    /// model and a prompt.
+    /// The source that knows the most of the object's sampling fields, so that one field of its own is enough
+    /// to decide. Where several know as many, the other fields that they know decide; alone they never do,
+    /// for anybody's request has a model and a prompt.
     ///
-    /// vLLM and llama.cpp take what OpenAI takes, so OpenAI wins where the others know no more. Any other tie is `None`: top-k
-    /// beside a temperature is known to three systems, and two of them would add truncations of their own. `None` is also an
-    /// object of which nothing would be carried over.
+    /// vLLM and llama.cpp take what OpenAI takes, so OpenAI wins where the others know no more. Any other tie
+    /// is `None`: top-k beside a temperature is known to three systems, and two of them would add truncations
+    /// of their own. `None` is also an object of which nothing would be carried over.
     pub fn detect(value: &Value) -> Option<Source> {
         let names = || value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
         let known = |source: &Source| {

@@ -27,7 +27,8 @@ const RANGES: &[(&str, f64, f64)] = &[
 const REPORTS: &[(&str, f64, f64)] =
     &[("logprobs", 0.0, 20.0), ("top_logprobs", 0.0, 20.0), ("prompt_logprobs", 0.0, 20.0)];
 
-/// What the server takes from the model's `generation_config.json`, which is its default `--generation-config auto`.
+/// What the server takes from the model's `generation_config.json`, which is its default `--generation-config
+/// auto`.
 const OF_THE_MODEL: [&str; 5] = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty"];
 /// Of these, what acts where the temperature is 0.
 const OF_THE_MODEL_IF_GREEDY: [&str; 1] = ["repetition_penalty"];
@@ -132,7 +133,8 @@ const PASSED: &[&str] = &[
 pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     fields.limit("vLLM", RANGES);
     fields.limit("vLLM, unless its --max-logprobs is higher,", REPORTS);
-    // A chat may fill the context; SamplingParams and completions end after 16 tokens unless their limit is null.
+    // A chat may fill the context; SamplingParams and completions end after 16 tokens unless their limit is
+    // null.
     let is_chat = fields.is_set("messages") || fields.is_set("input");
     let is_unlimited = is_chat || fields.is_null("max_tokens");
     let max_tokens = openai::max_tokens(fields, is_unlimited)?;
@@ -185,7 +187,8 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     Ok(params)
 }
 
-/// One note on what a request leaves to the model. `SamplingParams` in Python leave it to vLLM's own defaults.
+/// One note on what a request leaves to the model. `SamplingParams` in Python leave it to vLLM's own
+/// defaults.
 fn absent_at_the_server(fields: &mut Fields) {
     let is_greedy = fields.get("temperature").and_then(serde_json::Value::as_f64) == Some(0.0);
     let names: &[&str] = if is_greedy { &OF_THE_MODEL_IF_GREEDY } else { &OF_THE_MODEL };

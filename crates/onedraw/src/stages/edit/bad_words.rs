@@ -1,4 +1,5 @@
-//! Bad words: token sequences that must not appear. The last id is banned while the output ends with the others.
+//! Bad words: token sequences that must not appear. The last id is banned while the output ends with the
+//! others.
 
 use crate::stages::edit::context::Context;
 use crate::logits::edited::EditedRow;

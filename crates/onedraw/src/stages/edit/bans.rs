@@ -1,5 +1,5 @@
-//! Tokens that were taken back, each banned at its position. Always the first edit, whatever the order: a banned token is not there to
-//! begin with.
+//! Tokens that were taken back, each banned at its position. Always the first edit, whatever the order: a
+//! banned token is not there to begin with.
 
 use crate::stages::edit::context::Context;
 use crate::logits::edited::EditedRow;

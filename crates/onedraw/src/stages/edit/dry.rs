@@ -1,9 +1,9 @@
-//! DRY, don't repeat yourself: lowers the tokens that would go on with a repetition, the more the longer it is (p-e-w,
-//! text-generation-webui, 2024; the rules are llama.cpp's).
+//! DRY, don't repeat yourself: lowers the tokens that would go on with a repetition, the more the longer it
+//! is (p-e-w, text-generation-webui, 2024; the rules are llama.cpp's).
 //!
-//! For every earlier place where the text stood as it stands now, the token that followed there gets a penalty of
-//! `multiplier · base^(length − allowed)`, `length` being how many tokens back the two places agree. Breakers end a repetition: nothing
-//! is compared beyond the last of them.
+//! For every earlier place where the text stood as it stands now, the token that followed there gets a
+//! penalty of `multiplier · base^(length − allowed)`, `length` being how many tokens back the two places
+//! agree. Breakers end a repetition: nothing is compared beyond the last of them.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,7 +1,7 @@
 //! Edits: stages that change logits or mask tokens. A file each.
 //!
-//! Each edit of a logit is one rounded f32 operation in the order of the chain and saturates at ±f32::MAX; only masks make −inf,
-//! and −inf stays −inf.
+//! Each edit of a logit is one rounded f32 operation in the order of the chain and saturates at ±f32::MAX;
+//! only masks make −inf, and −inf stays −inf.
 
 mod agreement;
 mod allowed;
@@ -59,8 +59,8 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// `None` where the parameters give it nothing to do, or the stage is none that edits single tokens. `with_mask`: a mask comes
-    /// with the row.
+    /// `None` where the parameters give it nothing to do, or the stage is none that edits single tokens.
+    /// `with_mask`: a mask comes with the row.
     pub(crate) fn new(stage: &Stage, params: &SamplingParams, with_mask: bool) -> Option<Self> {
         match stage {
             Stage::Allowed => Allowed::new(params, with_mask).map(Edit::Allowed),

@@ -1,5 +1,6 @@
-//! No n-gram twice: bans every token that would complete a sequence of n tokens that stands in the text already (Paulus, Xiong, Socher, A
-//! deep reinforced model for abstractive summarization, 2017; the rules are Hugging Face's).
+//! No n-gram twice: bans every token that would complete a sequence of n tokens that stands in the text
+//! already (Paulus, Xiong, Socher, A deep reinforced model for abstractive summarization, 2017; the rules are
+//! Hugging Face's).
 
 use crate::stages::edit::context::Context;
 use crate::stages::edit::agreement::Agreement;
@@ -26,7 +27,8 @@ impl NoRepeatNgram {
         let tokens = context.history.tokens();
         agreement.make_room(context.history.room());
         agreement.find(tokens);
-        // A token that followed as many tokens as the n-gram has before its last, and these stand at the end now.
+        // A token that followed as many tokens as the n-gram has before its last, and these stand at the end
+        // now.
         for (followed, agreed) in agreement.followers(tokens) {
             if agreed as usize >= self.size - 1 {
                 row.mask(followed);

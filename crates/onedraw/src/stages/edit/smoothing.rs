@@ -1,7 +1,8 @@
 //! Quadratic smoothing with a curve (kalomaze, text-generation-webui, 2024).
 //!
-//! With d the distance below the best logit m, a logit becomes `m − s·d²·(k + c·|d|)`, where s is `smoothing_factor`,
-//! k = (3 − `smoothing_curve`) / 2 and c = (`smoothing_curve` − 1) / 2. The arithmetic is in `kernels/bend.rs`.
+//! With d the distance below the best logit m, a logit becomes `m − s·d²·(k + c·|d|)`, where s is
+//! `smoothing_factor`, k = (3 − `smoothing_curve`) / 2 and c = (`smoothing_curve` − 1) / 2. The arithmetic is
+//! in `kernels/bend.rs`.
 
 use crate::kernels::bend::Bend;
 use crate::params::SamplingParams;

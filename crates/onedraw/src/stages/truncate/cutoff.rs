@@ -1,13 +1,13 @@
 //! Cutoffs: keep what is at least as likely as a bar.
 //!
-//! - Epsilon's bar is fixed, eta's falls where the entropy is high (both Hewitt, Manning, Liang, Truncation sampling as
-//!   language model desmoothing, 2022).
+//! - Epsilon's bar is fixed, eta's falls where the entropy is high (both Hewitt, Manning, Liang, Truncation
+//!   sampling as language model desmoothing, 2022).
 //! - Top-a's bar is the best probability squared times a factor (RWKV-LM).
 //! - Mirostat 2's bar is a surprise in bits.
 //!
-//! A bar is a probability. It is kept as a logarithm, which cannot underflow, and compared as one, `y ≥ ln bar + ln Z`,
-//! because weights are not monotone to the last bit. Every token whose logit equals the best one stays, so that a bar above
-//! every probability does not empty the row.
+//! A bar is a probability. It is kept as a logarithm, which cannot underflow, and compared as one, `y ≥ ln
+//! bar + ln Z`, because weights are not monotone to the last bit. Every token whose logit equals the best one
+//! stays, so that a bar above every probability does not empty the row.
 
 use crate::logits::access::{Asker, RowAccess};
 use crate::logits::fault::Fault;
@@ -29,8 +29,8 @@ pub enum Cutoff {
     TopA(f64),
 }
 
-/// How far from the bar a bound must be to decide: the logarithm is exact to one unit in the last place, but not monotone
-/// there.
+/// How far from the bar a bound must be to decide: the logarithm is exact to one unit in the last place, but
+/// not monotone there.
 const MARGIN: f64 = 1e-9;
 
 impl Cutoff {
@@ -71,8 +71,8 @@ impl Cutoff {
         let bar_of = |total| Cutoff::bar(&self.without_entropy(), &Spread { total, ..Spread::default() });
         // The bar is monotone in the total; which end gives the higher bar does not matter.
         let (one, other) = (bar_of(total.least), bar_of(total.most));
-        // A token that the interval already drops asks for the cut all the same: that is one sum, and then the race runs
-        // inside the cut instead of once more for every token that is too low.
+        // A token that the interval already drops asks for the cut all the same: that is one sum, and then
+        // the race runs inside the cut instead of once more for every token that is too low.
         Ok(if y >= one.max(other) + MARGIN { Membership::Kept } else { Membership::NeedsCut })
     }
 

@@ -7,7 +7,8 @@ use crate::stages::truncate::share::Share;
 pub(crate) enum Membership {
     Kept,
     Dropped,
-    /// It is kept if the exact mass before it is below this share of the mass of all that the earlier truncations kept.
+    /// It is kept if the exact mass before it is below this share of the mass of all that the earlier
+    /// truncations kept.
     NeedsMass(Share),
     /// Only the last token that is kept can tell.
     NeedsCut,

@@ -1,4 +1,5 @@
-//! Min-p: keeps tokens at least `min_p` times as likely as the best (Nguyen and others, Turning up the heat, 2024).
+//! Min-p: keeps tokens at least `min_p` times as likely as the best (Nguyen and others, Turning up the heat,
+//! 2024).
 
 use crate::numeric::key::{Key, lowest_where};
 use crate::numeric::math::ln;

@@ -1,9 +1,9 @@
-//! Mirostat: holds the surprise of the text near a target (Basu, Ramachandran, Keskar, Varshney, Mirostat: a neural text decoding
-//! algorithm that directly controls perplexity, 2020).
+//! Mirostat: holds the surprise of the text near a target (Basu, Ramachandran, Keskar, Varshney, Mirostat: a
+//! neural text decoding algorithm that directly controls perplexity, 2020).
 //!
-//! mu, in bits, is where it stands. Version 2 keeps the tokens that surprise by mu at most. Version 1 fits Zipf's law to the best
-//! hundred and keeps the k tokens that this law says. After a draw, `mu −= eta · (surprise − tau)`, the surprise being that of the drawn
-//! token in the distribution it was drawn from.
+//! mu, in bits, is where it stands. Version 2 keeps the tokens that surprise by mu at most. Version 1 fits
+//! Zipf's law to the best hundred and keeps the k tokens that this law says. After a draw, `mu −= eta ·
+//! (surprise − tau)`, the surprise being that of the drawn token in the distribution it was drawn from.
 
 use crate::logits::access::{Asker, RowAccess};
 use crate::logits::fault::Fault;
@@ -65,7 +65,8 @@ impl Mirostat {
     }
 }
 
-/// Zipf's exponent s, by least squares through the steps of y = ln p: `Σ t·b / Σ t²`, `t = ln((i+2)/(i+1))`, `b = y_i − y_{i+1}`.
+/// Zipf's exponent s, by least squares through the steps of y = ln p: `Σ t·b / Σ t²`, `t = ln((i+2)/(i+1))`,
+/// `b = y_i − y_{i+1}`.
 pub(crate) fn exponent(ys: impl Iterator<Item = f64> + Clone) -> f64 {
     let (mut products, mut squares) = (0.0, 0.0);
     for (i, (y, next)) in ys.clone().zip(ys.skip(1)).enumerate() {
@@ -76,7 +77,8 @@ pub(crate) fn exponent(ys: impl Iterator<Item = f64> + Clone) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// `k = (e·2^mu / (1 − N^−e))^(1/s)` with `e = s − 1`, rounded down, at least 1; computed as logarithms, so that nothing overflows.
+/// `k = (e·2^mu / (1 − N^−e))^(1/s)` with `e = s − 1`, rounded down, at least 1; computed as logarithms, so
+/// that nothing overflows.
 pub(crate) fn kept(s: f64, mu: f64, vocabulary: usize) -> u32 {
     let e = s - 1.0;
     let ln_n = ln(vocabulary as f64);

@@ -1,8 +1,8 @@
 //! Truncations: stages that keep a subset of the tokens.
 //!
-//! Most keep a prefix of the order. A [`Prefix`] is asked about one token ([`Prefix::judge`]), which is all a draw needs, or
-//! for the last token it keeps ([`Prefix::cut`]), which is what a distribution needs. Typical keeps a window and XTC a
-//! suffix: the tokens before these are masked, and what is left is a prefix again.
+//! Most keep a prefix of the order. A [`Prefix`] is asked about one token ([`Prefix::judge`]), which is all a
+//! draw needs, or for the last token it keeps ([`Prefix::cut`]), which is what a distribution needs. Typical
+//! keeps a window and XTC a suffix: the tokens before these are masked, and what is left is a prefix again.
 
 pub mod cutoff;
 mod membership;
@@ -48,7 +48,8 @@ pub enum Truncation {
 }
 
 impl Truncation {
-    /// `None` where the parameter is off, or the stage is no truncation. `index` counts the stages of the same name before it.
+    /// `None` where the parameter is off, or the stage is no truncation. `index` counts the stages of the
+    /// same name before it.
     pub(crate) fn new(stage: &Stage, params: &SamplingParams, index: u32) -> Option<Self> {
         let prefix = match stage {
             Stage::MinP => MinP::new(params.min_p).map(Prefix::MinP),

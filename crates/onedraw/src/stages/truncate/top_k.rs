@@ -1,4 +1,5 @@
-//! Top-k: keeps exactly the first k tokens of the order (Fan, Lewis, Dauphin, Hierarchical neural story generation, 2018).
+//! Top-k: keeps exactly the first k tokens of the order (Fan, Lewis, Dauphin, Hierarchical neural story
+//! generation, 2018).
 
 use crate::logits::access::{Asker, RowAccess};
 use crate::logits::fault::Fault;

@@ -1,9 +1,9 @@
-//! Top-nσ: keeps the logits within n standard deviations of the best (Tang and others, Top-nσ: not all logits are you need,
-//! 2024).
+//! Top-nσ: keeps the logits within n standard deviations of the best (Tang and others, Top-nσ: not all logits
+//! are you need, 2024).
 //!
-//! Logits are compared with each other, so the temperature does not matter. The deviation comes from integers: with 2^e at
-//! least the range of what is left, `q = floor((x_max − x) / 2^e · 2^40)`, and Σq and Σq² do not depend on the order of the
-//! additions.
+//! Logits are compared with each other, so the temperature does not matter. The deviation comes from
+//! integers: with 2^e at least the range of what is left, `q = floor((x_max − x) / 2^e · 2^40)`, and Σq and
+//! Σq² do not depend on the order of the additions.
 
 use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::access::{Asker, RowAccess};

@@ -1,10 +1,10 @@
-//! Top-p: keeps the shortest prefix of the order whose mass reaches p of the total (Holtzman and others, The curious case
-//! of neural text degeneration, 2019).
+//! Top-p: keeps the shortest prefix of the order whose mass reaches p of the total (Holtzman and others, The
+//! curious case of neural text degeneration, 2019).
 //!
 //! A token stays if the mass before it is below p of the total, so the token that crosses p stays.
 //!
-//! 1. A draw asks only about its winner ([`TopP::judge`]). First both masses are bounded from the blocks that reach the
-//!    winner's logit, then from all blocks that could matter. Mostly the bounds decide.
+//! 1. A draw asks only about its winner ([`TopP::judge`]). First both masses are bounded from the blocks that
+//!    reach the winner's logit, then from all blocks that could matter. Mostly the bounds decide.
 //! 2. Where they do not, or another truncation comes before, the draw sums the two masses exactly
 //!    ([`Membership::NeedsMass`]).
 //! 3. A caller who wants the kept set asks for its last token ([`TopP::cut`]).
@@ -70,7 +70,8 @@ impl TopP {
         softmax: Softmax,
         previous: Key,
     ) -> Result<Key, Fault> {
-        // Nothing is kept after the first `units` of mass; the last of these units lies in the crossing token.
+        // Nothing is kept after the first `units` of mass; the last of these units lies in the crossing
+        // token.
         let total = row.mass(previous, softmax).await?;
         let unit = self.share.units(total) - 1;
         locate::by_mass(row, Weighed { last: previous, softmax, total }, unit).await

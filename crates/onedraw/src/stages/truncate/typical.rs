@@ -1,9 +1,10 @@
-//! Typical: keeps the tokens whose surprise is nearest to the entropy (Meister, Pimentel, Wiher, Cotterell, Locally typical
-//! sampling, 2022).
+//! Typical: keeps the tokens whose surprise is nearest to the entropy (Meister, Pimentel, Wiher, Cotterell,
+//! Locally typical sampling, 2022).
 //!
-//! `|−ln p − H|` is `|y − c|`, with `y = ln(w / w_best)` and c its mean, so what is kept is a window of the order: the logits
-//! with `|y − c| ≤ d*`. d* is the smallest distance within which the mass reaches p; all tokens at distance d* stay.
-//! Distances are rounded to f32 once, which makes them keys of 31 bits that can be selected exactly (`logits/locate.rs`).
+//! `|−ln p − H|` is `|y − c|`, with `y = ln(w / w_best)` and c its mean, so what is kept is a window of the
+//! order: the logits with `|y − c| ≤ d*`. d* is the smallest distance within which the mass reaches p; all
+//! tokens at distance d* stay. Distances are rounded to f32 once, which makes them keys of 31 bits that can
+//! be selected exactly (`logits/locate.rs`).
 
 use crate::logits::access::{Asker, RowAccess};
 use crate::logits::fault::Fault;

@@ -1,8 +1,9 @@
-//! XTC, exclude top choices: now and then removes all tokens above a threshold except the least likely of them (p-e-w,
-//! text-generation-webui, 2024).
+//! XTC, exclude top choices: now and then removes all tokens above a threshold except the least likely of
+//! them (p-e-w, text-generation-webui, 2024).
 //!
-//! It keeps a suffix of the order, and the protected tokens, which it never removes. Whether it acts is decided by a coin
-//! for each position, which has its own stream of noise, so that the draw is independent of it.
+//! It keeps a suffix of the order, and the protected tokens, which it never removes. Whether it acts is
+//! decided by a coin for each position, which has its own stream of noise, so that the draw is independent of
+//! it.
 
 use crate::logits::access::{Asker, RowAccess};
 use crate::logits::fault::Fault;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::decode::speculate::chance::Chance;
 use crate::decode::speculate::law::Probabilities;
 
-/// One outcome at a time: a run makes the choices of a script, and adds the first outcome of every choice beyond it.
+/// One outcome at a time: a run makes the choices of a script, and adds the first outcome of every choice
+/// beyond it.
 #[derive(Default)]
 pub struct Every {
     /// The probabilities of a choice's outcomes, the next last.

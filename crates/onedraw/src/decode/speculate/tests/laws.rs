@@ -8,7 +8,8 @@ use crate::decode::speculate::{block, rejection};
 
 const CLOSE: f64 = 1e-12;
 
-/// Pairs of a target and a drafter: alike, unlike, the same, apart, and with tokens that only one of them has.
+/// Pairs of a target and a drafter: alike, unlike, the same, apart, and with tokens that only one of them
+/// has.
 fn pairs(seed: u64, vocabulary: u32) -> Vec<(Toy, Toy)> {
     use Support::*;
     let toy = |seed, support| Toy::new(seed, vocabulary, support);
@@ -98,7 +99,8 @@ fn blocks_keep_the_law() {
     }
 }
 
-/// A target that tosses a coin at every position, as XTC does. The coins fall once, however often drafts come by.
+/// A target that tosses a coin at every position, as XTC does. The coins fall once, however often drafts come
+/// by.
 #[test]
 fn blocks_keep_the_law_of_a_target_that_tosses_coins() {
     const LENGTH: usize = 3;

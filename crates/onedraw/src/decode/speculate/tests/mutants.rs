@@ -70,7 +70,8 @@ fn the_best_guess_judged_as_if_drawn_is_seen() {
     assert!(distance > SEEN, "{distance:e}");
 }
 
-/// After a rejection, q must lose the guess and be normalised again: with `q` as it was, or only without the guess, the law is another.
+/// After a rejection, q must lose the guess and be normalised again: with `q` as it was, or only without the
+/// guess, the law is another.
 #[test]
 fn a_law_that_is_not_normalised_again_is_seen() {
     for removes in [false, true] {

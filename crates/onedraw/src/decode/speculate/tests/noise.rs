@@ -1,4 +1,5 @@
-//! The rules with real noise over many seeds, and noise that is used twice. A right rule is accused with probability 1e-6 a test; the seeds are fixed.
+//! The rules with real noise over many seeds, and noise that is used twice. A right rule is accused with
+//! probability 1e-6 a test; the seeds are fixed.
 
 use onedraw_testkit::chi_square;
 
@@ -92,7 +93,8 @@ fn real_noise_keeps_the_law() {
     }
 }
 
-/// Whoever judges guesses with the noise that drew them is biased: a guess that was rejected says something of the others' noise.
+/// Whoever judges guesses with the noise that drew them is biased: a guess that was rejected says something
+/// of the others' noise.
 #[test]
 fn guesses_with_the_residuals_noise_are_seen() {
     let habit = Habit { guesses: Purpose::Residual, ..RIGHT };
@@ -102,7 +104,8 @@ fn guesses_with_the_residuals_noise_are_seen() {
     }
 }
 
-/// Rejection gives a position up before it has looked at its noise, so the position alone would do. A block looks first.
+/// Rejection gives a position up before it has looked at its noise, so the position alone would do. A block
+/// looks first.
 #[test]
 fn a_block_needs_noise_that_counts_the_depth() {
     let habit = Habit { counts_depth: false, ..RIGHT };

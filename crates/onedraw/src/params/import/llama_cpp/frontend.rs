@@ -1,5 +1,5 @@
-//! What chat programs send beside llama.cpp's own fields: one body for every server that they know, with each setting under
-//! each server's name for it. llama.cpp ignores what it does not know.
+//! What chat programs send beside llama.cpp's own fields: one body for every server that they know, with each
+//! setting under each server's name for it. llama.cpp ignores what it does not know.
 
 use crate::params::import::known::{Field, Off};
 

@@ -83,7 +83,8 @@ const LOST: &[Lost] = &[
     lost("tfs_z", Off::At(1.0), GONE),
 ];
 
-/// What goes with a grammar, which is noted, and what the server adds when it reports a request's settings is here too.
+/// What goes with a grammar, which is noted, and what the server adds when it reports a request's settings is
+/// here too.
 const PASSED: &[&str] = &[
     "add_generation_prompt",
     "api_key",

@@ -16,8 +16,8 @@ type Reader = fn(&mut Fields, &mut SamplingParams) -> Result<(), ParamError>;
 pub(super) const DYNATEMP: Field = ("dynatemp_range", Off::Zero);
 pub(super) const DYNATEMP_EXPONENT: Field = ("dynatemp_exponent", Off::Alone);
 
-/// Each stage of the chain, the fields that it alone looks at, with what they say nothing with, and what reads them. The
-/// default says no more than a field that is not there.
+/// Each stage of the chain, the fields that it alone looks at, with what they say nothing with, and what
+/// reads them. The default says no more than a field that is not there.
 pub(super) const ALL: [(Stage, &[Field], Reader); 10] = [
     (
         Stage::Penalties,
