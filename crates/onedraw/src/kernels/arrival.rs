@@ -1,10 +1,40 @@
-//! Noise and arrival times by vectors: lower bounds in f32, which leave only a few tokens to be scored in
-//! f64.
+//! The noise of the race, sixteen random words at a time, and lower bounds of arrival times in f32. The
+//! bounds rule out all but a few tokens; only those few are scored in f64.
 //!
-//! A token arrives at `E / w`, and the first wins. `E = −ln(1 − u)` is never below the first terms of its
-//! series, u + u²/2 + u³/3, and `1 / w` is 2^t with `t = (x_max − x)·log2(e)/T`: a lower bound that needs no
-//! logarithm. Four neighbours share a Philox call, one word each; vectors hold a word of sixteen calls, so
-//! sixty-four neighbours lie as four vectors, and neighbour `4·i + j` is lane i of vector j.
+//! The naive loop:
+//!
+//! ```text
+//! for each token i:
+//!     block = i / 64
+//!     M = −ln(1 − u(block)) / 64                       the block's smallest E
+//!     if i is the lane of the block that has M:
+//!         E = M
+//!     else:
+//!         E = M − ln(1 − u(i))
+//!     arrival = E / w(i)                               w(i) = 2^((x_i − x_max)·log2(e)/T)
+//! the earliest arrival wins
+//! ```
+//!
+//! What this code does differently:
+//!
+//! 1. Sixteen Philox calls run side by side. A call gives four words, one for each of four neighbouring ids
+//!    (or blocks). Word j of all sixteen calls is vector j, so 64 neighbours lie as four vectors, and
+//!    neighbour `4·i + j` is lane i of vector j. [`by_word`] brings logits into that layout and [`neighbour`]
+//!    translates a bit of a mask back.
+//! 2. `E = −ln(1 − u)` is replaced by the first three terms of its series, `u + u²/2 + u³/3`, with u rounded
+//!    down to 24 bits.
+//! 3. `1 / w` is replaced by `2^((x_max − x)·log2(e)/T)`, from a polynomial of degree 4 ([`delay`]).
+//!
+//! Why the winner is still exact:
+//!
+//! 1. Philox is integer arithmetic, so the words have the same bits in any order.
+//! 2. Every term of the series `u + u²/2 + u³/3 + u⁴/4 + …` is positive, and rounding u down makes it
+//!    smaller, so the result is a lower bound. Rounding in f32 can lift it above E by less than 1e-6 of E.
+//! 3. The delay is within 1e-4 of the exact power, above or below.
+//!
+//! The race compares these bounds with a margin of 2^-10 in logarithms, which is larger than both errors
+//! together. So no token that could win is ruled out, and the tokens that remain are scored in f64 with their
+//! exact E.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, i32x16, u32x16, u64x8};
@@ -14,10 +44,11 @@ use crate::kernels::block::Four;
 use crate::numeric::mass::{POWERS, ROUND};
 use crate::numeric::noise::{BLOCK, Noise, Purpose};
 
-/// Philox calls side by side.
+/// The number of Philox calls that run side by side: one per lane.
 pub(crate) const CALLS: usize = 16;
 
-/// The words of sixteen calls, `first` and those after it: word j of all of them is the vector number j.
+/// The words of the sixteen calls `first` to `first + 15`. Word j of all of them is vector number j of the
+/// result.
 #[inline(always)]
 pub(crate) fn words<S: Lanes>(
     simd: S,
@@ -32,13 +63,14 @@ pub(crate) fn words<S: Lanes>(
     (lower_halves(a, e), lower_halves(b, f), lower_halves(c, g), lower_halves(d, h))
 }
 
+/// The lower 32 bits of sixteen 64-bit lanes, in order.
 #[inline(always)]
 fn lower_halves<S: Lanes>(a: u64x8<S>, b: u64x8<S>) -> u32x16<S> {
     let (a, b): (u32x16<S>, u32x16<S>) = (a.bitcast(), b.bitcast());
     a.unzip_low(b)
 }
 
-/// A lower bound of E, from u rounded down to 24 bits.
+/// A lower bound of E for sixteen random words: `u + u²/2 + u³/3`, with u rounded down to 24 bits.
 #[inline(always)]
 pub(crate) fn exponential_from<S: Lanes>(words: u32x16<S>) -> f32x16<S> {
     let bits: i32x16<S> = (words >> 8).bitcast();
@@ -47,7 +79,8 @@ pub(crate) fn exponential_from<S: Lanes>(words: u32x16<S>) -> f32x16<S> {
     series.mul_add(u, u)
 }
 
-/// 64 neighbours as the words of their calls lie.
+/// Sorts the logits of 64 neighbours into the layout of their random words: neighbour `4·i + j` moves to lane
+/// i of vector j.
 #[inline(always)]
 pub(crate) fn by_word<S: Lanes>((a, b, c, d): Four<S>) -> Four<S> {
     let (even, odd) = (a.unzip_low(b), a.unzip_high(b));
@@ -60,13 +93,15 @@ pub(crate) fn by_word<S: Lanes>((a, b, c, d): Four<S>) -> Four<S> {
     )
 }
 
-/// Which of 64 neighbours a bit of a mask stands for, whose words lie one after the other.
+/// The neighbour (0 to 63) that bit number `bit` of a mask stands for, where the mask was taken in the layout
+/// of the random words.
 pub(crate) fn neighbour(bit: usize) -> usize {
     bit % CALLS * 4 + bit / CALLS
 }
 
-/// `2^((x_max − x) · scale)`: how much later than the best a logit arrives, within 1e-4. What cannot win is
-/// 2^100 late.
+/// `2^((x_max − x) · scale)`: how many times later than the best logit the logit x arrives at the same E. The
+/// result is within 1e-4 of the exact power. The exponent is cut off at 100: a token that is 2^100 times
+/// later, −inf included, cannot win.
 #[inline(always)]
 pub(crate) fn delay<S: Lanes>(x: f32x16<S>, x_max: f32, scale: f32) -> f32x16<S> {
     let t = (f32x16::splat(x.simd, x_max) - x) * scale;
@@ -80,8 +115,8 @@ pub(crate) fn delay<S: Lanes>(x: f32x16<S>, x_max: f32, scale: f32) -> f32x16<S>
     (power + (n << 23)).bitcast()
 }
 
-/// Lower bounds of 64 times the smallest E of every block, for whole groups of 64 blocks from group number
-/// `first` on; they lie as the words do.
+/// Writes a lower bound of 64 times the smallest E of every block, for whole groups of 64 blocks from group
+/// number `first` on. Within a group the bounds lie as the random words do.
 #[inline(always)]
 pub(super) fn minima<S: Lanes>(simd: S, noise: &Noise, first: u32, minima: &mut [f32]) {
     for (group, minima) in minima.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
@@ -94,7 +129,7 @@ pub(super) fn minima<S: Lanes>(simd: S, noise: &Noise, first: u32, minima: &mut 
     }
 }
 
-/// Lower bounds of E for any sixteen tokens.
+/// Lower bounds of E for sixteen tokens with any ids.
 #[inline(always)]
 pub(crate) fn exponentials<S: Lanes>(simd: S, noise: &Noise, ids: &[u32; CALLS]) -> f32x16<S> {
     let ids = u32x16::load_array_ref(simd, ids);
@@ -107,7 +142,7 @@ pub(crate) fn exponentials<S: Lanes>(simd: S, noise: &Noise, ids: &[u32; CALLS])
     has_minimum.select(minimum, minimum + own)
 }
 
-/// Word `n % 4` of call `n / 4`, for sixteen n.
+/// Word `n % 4` of call `n / 4`, for sixteen numbers n.
 #[inline(always)]
 fn word_of<S: Lanes>(simd: S, noise: &Noise, purpose: Purpose, n: u32x16<S>) -> u32x16<S> {
     let (low, high) = (n >> 2).widen();
@@ -145,7 +180,7 @@ mod tests {
         }
     }
 
-    /// A bound that is too high by more than the race's margin could prune the winner.
+    /// A bound that exceeds E by more than the race's margin could prune the winner.
     #[test]
     fn bounds_are_bounds() {
         for passes in Passes::supported() {
@@ -164,7 +199,7 @@ mod tests {
                     vectorized!(passes, simd => exponentials(simd, &NOISE, &ids).into());
                 for (id, bound) in ids.iter().zip(bounds) {
                     let exact = NOISE.token(*id);
-                    // The bound is no less than a 23rd of E.
+                    // The bound is at least E / 23, so it is also close enough to prune well.
                     let bounds = exact / 23.0 - 2e-7..exact * (1.0 + 1e-6);
                     assert!(bounds.contains(&f64::from(bound)), "{bound} {exact}");
                 }

@@ -1,8 +1,12 @@
-//! Smoothing's curve: bends a logit around the best one.
+//! The curve of the smoothing stage, which moves a logit depending on its distance from the best one.
 //!
-//! With d = x − m the (negative) distance from the best logit m, the new logit is `m + f·d²·(c·d − q)`,
-//! computed in f64 and rounded to f32 once. Near the best logit it rises, far below it falls. The map never
-//! reorders tokens, but it may make some equal.
+//! With `d = x − m` the distance from the best logit m (zero or negative), the new logit is `m + f·d²·(c·d −
+//! q)`, computed in f64 and rounded to f32 once. Logits near the best one rise and logits far below it fall.
+//! The curve never reorders tokens, but it may make some equal.
+//!
+//! The naive loop is [`Bend::of`] for each of 64 logits. [`Bend::of_block`] differs in one way: it computes
+//! eight logits at a time. It is exact because it applies the same f64 operations in the same order, without
+//! fused multiply-adds, and rounds and saturates as [`Bend::of`] does.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, f64x8};
@@ -11,19 +15,19 @@ use crate::kernels::lanes::Lanes;
 use crate::numeric::math::saturated;
 use crate::numeric::noise::BLOCK;
 
-/// The curve's factors.
+/// The factors of the curve `m + f·d²·(c·d − q)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bend {
-    /// `f`.
+    /// The factor f of the whole term.
     pub factor: f64,
-    /// `q`.
+    /// The quadratic share q.
     pub quadratic: f64,
-    /// `c`.
+    /// The cubic share c.
     pub cubic: f64,
 }
 
 impl Bend {
-    /// The new logit.
+    /// The new logit for logit `x` of a row whose best logit is `x_max`; finite for every finite `x`.
     #[inline]
     pub fn of(&self, x: f32, x_max: f32) -> f32 {
         let (x, best) = (f64::from(x), f64::from(x_max));
@@ -31,7 +35,8 @@ impl Bend {
         saturated((best + self.factor * d * d * (self.cubic * d - self.quadratic)) as f32)
     }
 
-    /// [`Bend::of`], operation by operation, for 64 logits. Lanes of −inf get an unspecified number.
+    /// [`Bend::of`] for 64 logits, with the same bits. A lane of −inf gets an unspecified number; the caller
+    /// masks those lanes.
     #[inline(always)]
     pub(crate) fn of_block<S: Lanes>(
         &self,
@@ -48,6 +53,7 @@ impl Bend {
         }
     }
 
+    /// The curve for eight logits, in f64 and not yet rounded to f32.
     #[inline(always)]
     fn of_eight<S: Lanes>(&self, x: f64x8<S>, best: f64x8<S>) -> f64x8<S> {
         let d = x - best;

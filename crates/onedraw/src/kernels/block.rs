@@ -8,7 +8,7 @@ use crate::numeric::noise::BLOCK;
 /// The numbers of one block, sixteen in each vector.
 pub(crate) type Four<S> = (f32x16<S>, f32x16<S>, f32x16<S>, f32x16<S>);
 
-/// Which of 64 numbers are at least `limit`, one bit each.
+/// A mask of 64 bits: bit i is set where number i is at least `limit`.
 #[inline(always)]
 pub(crate) fn at_least<S: Simd>((a, b, c, d): Four<S>, limit: f32) -> u64 {
     let (a, b) = (a.simd_ge(limit).to_bitmask(), b.simd_ge(limit).to_bitmask());
@@ -16,7 +16,7 @@ pub(crate) fn at_least<S: Simd>((a, b, c, d): Four<S>, limit: f32) -> u64 {
     a | b << 16 | c << 32 | d << 48
 }
 
-/// Which of 64 numbers are at most `limit`, one bit each.
+/// A mask of 64 bits: bit i is set where number i is at most `limit`.
 #[inline(always)]
 pub(crate) fn at_most<S: Simd>((a, b, c, d): Four<S>, limit: f32) -> u64 {
     let (a, b) = (a.simd_le(limit).to_bitmask(), b.simd_le(limit).to_bitmask());

@@ -1,37 +1,38 @@
-//! The name of an instruction set. The choice can change the speed, never a token.
+//! The names of the instruction sets. The choice can change the speed, never a token.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::params::error::ParamError;
 
-/// An instruction set, or the best there is.
+/// An instruction set, or the choice of the best one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kernel {
-    /// The best this machine has.
+    /// The best one that this machine has.
     #[default]
     Auto,
-    /// What every machine of the architecture has: SSE2 on x86-64, NEON on AArch64, plain code elsewhere.
+    /// The one that every machine of the architecture has: SSE2 on x86-64, NEON on AArch64, plain code
+    /// elsewhere.
     Scalar,
-    /// x86-64's 128-bit vectors: the same as [`Kernel::Scalar`] there.
+    /// The 128-bit vectors of x86-64. The same as [`Kernel::Scalar`] there.
     Sse,
-    /// x86-64's 256-bit vectors with fused multiply-add.
+    /// The 256-bit vectors of x86-64, with fused multiply-add.
     Avx2,
-    /// x86-64's 512-bit vectors.
+    /// The 512-bit vectors of x86-64.
     Avx512,
-    /// AArch64's 128-bit vectors.
+    /// The 128-bit vectors of AArch64.
     Neon,
-    /// A CUDA device.
+    /// A CUDA device. This crate cannot run it; `onedraw-cuda` does.
     Cuda,
 }
 
 impl Kernel {
-    /// Every name.
+    /// Every kernel.
     pub const ALL: [Kernel; 7] =
         [Kernel::Auto, Kernel::Scalar, Kernel::Sse, Kernel::Avx2, Kernel::Avx512, Kernel::Neon, Kernel::Cuda];
 
-    /// The name, as the program takes it.
+    /// The name, as the command line takes it.
     pub fn name(self) -> &'static str {
         match self {
             Kernel::Auto => "auto",

@@ -1,4 +1,9 @@
-//! What instruction sets do differently. Everything else is one source.
+//! The operations that instruction sets do in different ways. Everything else in `kernels/` is one source for
+//! all of them.
+//!
+//! Each method of [`Lanes`] has a default that is right on every machine. An instruction set replaces a
+//! default only where it has a faster way to exactly the same bits. The tests compare every instruction set
+//! with the scalar definition.
 
 use fearless_simd::prelude::*;
 #[cfg(target_arch = "x86_64")]
@@ -12,7 +17,7 @@ use crate::kernels::sound::{Check, Products};
 use crate::numeric::mass::{POWERS, ROUND, UNIT};
 use crate::numeric::noise::{Noise, Purpose};
 
-/// What every machine of this architecture has.
+/// The instruction set that every machine of this architecture has.
 #[cfg(target_arch = "x86_64")]
 pub(crate) type Baseline = fearless_simd::Sse2;
 #[cfg(target_arch = "aarch64")]
@@ -20,10 +25,10 @@ pub(crate) type Baseline = fearless_simd::Neon;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) type Baseline = fearless_simd::Fallback;
 
-/// The words of one Philox call each in eight lanes; the lower halves count.
+/// The four words of eight Philox calls, one call per lane. Only the lower 32 bits of each lane count.
 pub(crate) type Words<S> = (u64x8<S>, u64x8<S>, u64x8<S>, u64x8<S>);
 
-/// The proof that this machine is one of its architecture.
+/// The token that proves to `fearless_simd` that the baseline instruction set is available.
 pub(crate) fn baseline() -> Baseline {
     #[cfg(target_arch = "x86_64")]
     let baseline = Level::new().as_sse2();
@@ -34,25 +39,39 @@ pub(crate) fn baseline() -> Baseline {
     baseline.expect("every machine of this architecture has it")
 }
 
-/// An instruction set. The defaults are right for all, to the bit.
+/// An instruction set. The defaults give the right bits on all of them.
 pub(crate) trait Lanes: Simd {
-    /// Whether sixteen lanes are few enough registers for long straight code. Where they are not, that code
-    /// is slow, and slow to compile.
+    /// Whether sixteen lanes take so few registers that long straight code is worth it. Where they do not,
+    /// such code is slow to run and slow to compile.
     const IS_WIDE: bool = true;
 
-    /// How NaN is found.
+    /// How NaN is found while a row is read.
     type Check: Check<Self>;
 
-    /// The maxima of neighbours `2^LEVEL` lanes apart: those of `a` in the lanes whose bit number LEVEL is 0,
-    /// those of `b` in the others. Sixteen vectors merged pair by pair on the levels 0 to 3 leave the maximum
-    /// of each in its own lane.
+    /// One step of a tree that turns sixteen vectors into one vector of their sixteen maxima.
+    ///
+    /// The naive loop: `result[v] = max(lanes of vector v)` for sixteen vectors v, each a horizontal
+    /// reduction.
+    ///
+    /// What this does differently: it takes the maximum of lanes that are `2^LEVEL` apart, from `a` into the
+    /// lanes whose bit number LEVEL is 0, from `b` into the others. Merging pair by pair on the levels 0 to 3
+    /// takes fifteen steps for sixteen vectors and leaves the maximum of vector v in lane v.
+    ///
+    /// Why it is exact: a maximum does not depend on the order in which it is taken.
     #[inline(always)]
     fn merge<const LEVEL: usize>(self, a: f32x16<Self>, b: f32x16<Self>) -> f32x16<Self> {
-        // In the order of pairs, which is the same after four levels.
+        // This takes neighbouring pairs instead of lanes `2^LEVEL` apart. After four levels the result is the
+        // same.
         a.unzip_low(b).max(a.unzip_high(b))
     }
 
-    /// `2^t · 2^43` for t ≤ 0; below 1 where t is below −44.
+    /// `2^t · 2^43` for t ≤ 0, before the floor; below 1 where t is below −44. Every lane has the bits of
+    /// [`exp2_scaled`](crate::numeric::mass::exp2_scaled).
+    ///
+    /// 1. The scalar code multiplies the polynomial by 2^(n + 43). Here the coefficients are multiplied by
+    ///    2^43 beforehand, and n is added to the exponent's bits. Both are multiplications by powers of two,
+    ///    which are exact because no result here overflows or becomes subnormal.
+    /// 2. t is cut off at −64, as in the scalar code, which also catches −inf.
     #[inline(always)]
     fn powers(self, t: f32x16<Self>) -> f32x16<Self> {
         let t = t.max(-64.0);
@@ -60,11 +79,17 @@ pub(crate) trait Lanes: Simd {
         let f = t - (shifted - ROUND);
         let power: u32x16<Self> = polynomial(self, f).bitcast();
         let n: u32x16<Self> = shifted.bitcast();
-        // The integer that was rounded to stands in the lowest bits: as an exponent, it scales.
+        // `shifted` holds the integer that t was rounded to in its lowest bits. Added to the exponent's bits
+        // of the power, it multiplies by 2^n.
         (power + (n << 23)).bitcast()
     }
 
-    /// Adds the floors of a block's powers.
+    /// Adds the floors of the 64 powers of a block to eight running sums.
+    ///
+    /// The naive loop: `sum += power as u64` for each power. Most instruction sets cannot convert an f32 to a
+    /// 64-bit integer, so each floor is split into two 32-bit integers, `upper · 2^19 + lower`. Four of each
+    /// are added before they are widened: an upper part is at most 2^24 and a lower part at most 2^19, so
+    /// nothing overflows, and sums of integers do not depend on their order.
     #[inline(always)]
     fn add(self, sums: u64x8<Self>, (a, b, c, d): Four<Self>) -> u64x8<Self> {
         let (a, b, c, d) = (split(a), split(b), split(c), split(d));
@@ -73,10 +98,12 @@ pub(crate) trait Lanes: Simd {
         sums + (pairs(self, upper) << 19) + pairs(self, lower)
     }
 
-    /// Halves of IEEE, given in the lower half of each lane, widened exactly.
+    /// Widens IEEE half-precision numbers exactly. Each is given as 16 bits in the lower half of a lane.
     ///
-    /// The exponent's bias grows by 112, which a product with 2^112 does, exactly, for subnormal numbers too.
-    /// What then is 2^16 or more was no number.
+    /// Shifted by 13 bits, exponent and mantissa stand where an f32 has them, but the exponent's bias is too
+    /// small by 112. Multiplying by 2^112 corrects that exactly, for subnormal numbers too. A result of 2^16
+    /// or more had the largest exponent, which means infinity or NaN, so it gets the largest exponent of an
+    /// f32.
     #[inline(always)]
     fn widen_halves(self, bits: u32x16<Self>) -> f32x16<Self> {
         const BIAS: f32 = f32::from_bits((127 + 112) << 23);
@@ -88,7 +115,8 @@ pub(crate) trait Lanes: Simd {
         (is_special.select(widened | 0x7f80_0000, widened) | sign).bitcast()
     }
 
-    /// Eight Philox calls.
+    /// Eight Philox calls, one per lane: the same integer operations as
+    /// [`philox4x32_10`](crate::numeric::noise::philox4x32_10).
     #[inline(always)]
     fn philox(self, noise: &Noise, purpose: Purpose, index: u64x8<Self>) -> Words<Self> {
         let splat = |word: u32| u64x8::splat(self, u64::from(word));
@@ -98,7 +126,8 @@ pub(crate) trait Lanes: Simd {
         let mut c3 = splat(purpose as u32 | noise.round << 8);
         let low = splat(u32::MAX);
         for _ in 0..10 {
-            // Upper halves are never looked at: only the product's own matters.
+            // The upper halves of the lanes are garbage except right after a product; `low` removes them
+            // before the next one.
             let p0 = (c0 & low) * splat(0xd251_1f53);
             let p1 = (c2 & low) * splat(0xcd9e_8d57);
             (c0, c1) = ((p1 >> 32) ^ c1 ^ splat(k0), p1);
@@ -126,7 +155,7 @@ impl Lanes for Baseline {
 
     type Check = Products<Self>;
 
-    /// Without a fused multiply-add every product is emulated: too much code to be inlined.
+    /// Without a fused multiply-add every product is emulated, which is too much code to inline.
     #[inline(always)]
     fn powers(self, t: f32x16<Self>) -> f32x16<Self> {
         #[inline(never)]
@@ -141,7 +170,8 @@ impl Lanes for Baseline {
 impl Lanes for Avx512 {
     type Check = Ordered;
 
-    /// One shuffle instead of two: these have one port, the blend two.
+    /// One shuffle and one blend instead of two shuffles: the processor can start one shuffle per cycle, but
+    /// two blends.
     #[inline(always)]
     fn merge<const LEVEL: usize>(self, a: f32x16<Self>, b: f32x16<Self>) -> f32x16<Self> {
         fearless_simd::kernel!(
@@ -163,7 +193,9 @@ impl Lanes for Avx512 {
         merge(self, a, b, &NEIGHBOURS[LEVEL], [0xaaaa, 0xcccc, 0xf0f0, 0xff00][LEVEL])
     }
 
-    /// Two instructions split t and scale by 2^n, and they take any t, −inf too.
+    /// `reduce` splits t into an integer and a fraction and `scalef` multiplies by 2^n, one instruction each.
+    /// Both accept any t, −inf included, so nothing is cut off; wherever the default would cut off, the floor
+    /// is 0 in both.
     #[inline(always)]
     fn powers(self, t: f32x16<Self>) -> f32x16<Self> {
         fearless_simd::kernel!(
@@ -194,7 +226,7 @@ impl Lanes for Avx512 {
         widen(self, bits)
     }
 
-    /// Eight floors at a time become 64-bit integers in one instruction.
+    /// One instruction turns eight powers into eight 64-bit integers, rounding toward zero.
     #[inline(always)]
     fn add(self, sums: u64x8<Self>, (a, b, c, d): Four<Self>) -> u64x8<Self> {
         fearless_simd::kernel!(
@@ -211,8 +243,8 @@ impl Lanes for Avx512 {
     }
 }
 
-/// For each level and lane, the neighbour `2^level` lanes away: of the first of two vectors where the lane's
-/// bit of that level is 0, else of the second.
+/// For each level and lane, the index of the lane `2^level` away. It is taken from the first of two vectors
+/// where the lane's bit number `level` is 0, and from the second (index + 16) elsewhere.
 #[cfg(target_arch = "x86_64")]
 const NEIGHBOURS: [[i32; 16]; 4] = {
     let mut neighbours = [[0; 16]; 4];
@@ -225,7 +257,8 @@ const NEIGHBOURS: [[i32; 16]; 4] = {
     neighbours
 };
 
-/// 2^f · 2^43: the polynomial with all coefficients scaled, which is exact.
+/// `2^f · 2^43` for f in [−½, ½]: the polynomial of `numeric::mass`, with all coefficients multiplied by
+/// 2^43. That is exact, because 2^43 is a power of two.
 #[inline(always)]
 fn polynomial<S: Simd>(simd: S, f: f32x16<S>) -> f32x16<S> {
     const SCALE: f32 = UNIT as f32;
@@ -239,8 +272,8 @@ fn polynomial<S: Simd>(simd: S, f: f32x16<S>) -> f32x16<S> {
     q.mul_add_precise(f, SCALE)
 }
 
-/// The floor of a power below 2^44 as two integers: multiples of 2^19, and the rest. Both are exact, for the
-/// power has 24 bits.
+/// The floor of a power below 2^44 as two integers: a multiple of 2^19, divided by 2^19, and the rest. Both
+/// are exact, because a power has 24 significant bits.
 #[inline(always)]
 fn split<S: Simd>(power: f32x16<S>) -> (i32x16<S>, i32x16<S>) {
     let upper: i32x16<S> = (power * (1.0 / 524_288.0)).to_int();
@@ -248,7 +281,7 @@ fn split<S: Simd>(power: f32x16<S>) -> (i32x16<S>, i32x16<S>) {
     (upper, rest.to_int())
 }
 
-/// Neighbours added, as 64-bit integers.
+/// Adds neighbouring lanes, taken as unsigned 32-bit integers, into eight 64-bit integers.
 #[inline(always)]
 pub(super) fn pairs<S: Simd>(simd: S, integers: i32x16<S>) -> u64x8<S> {
     simd.pairwise_widening_add_u32x16(integers.bitcast())

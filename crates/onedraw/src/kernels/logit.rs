@@ -1,4 +1,14 @@
-//! Reading logits of any type into vectors, where they lie.
+//! Reads logits of any type into vectors of f32, without a copy of the row.
+//!
+//! The naive loop: `lane[i] = f32::from(row[i])` for each of 64 logits.
+//!
+//! What this code does differently:
+//!
+//! 1. It loads 32 halves at a time and widens them as integers.
+//! 2. A bfloat16 is shifted left by 16 bits: it is the upper half of an f32.
+//! 3. An IEEE half is widened as [`Lanes::widen_halves`] describes.
+//!
+//! Why that is exact: every half and every bfloat16 is also an f32, and a test compares all 65,536 of each.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, u16x32, u32x16};
@@ -9,9 +19,9 @@ use crate::kernels::block::Four;
 use crate::kernels::lanes::Lanes;
 use crate::numeric::noise::BLOCK;
 
-/// A type of logits.
+/// A number type that a row of logits may have.
 pub(crate) trait Logit: Copy {
-    /// The logits of a block, widened exactly.
+    /// Loads the 64 logits of a block, widened exactly to f32.
     fn load<S: Lanes>(simd: S, lanes: &[Self; BLOCK]) -> Four<S>;
 }
 
@@ -46,6 +56,7 @@ impl Logit for f16 {
     }
 }
 
+/// Loads 64 numbers of 16 bits and widens each with `widen`, which gets the bits in the lower half of a lane.
 #[inline(always)]
 fn halves<S: Lanes>(simd: S, bits: &[u16], widen: impl Fn(u32x16<S>) -> f32x16<S>) -> Four<S> {
     let (a, b) = u16x32::from_slice(simd, &bits[..32]).widen();
@@ -53,7 +64,7 @@ fn halves<S: Lanes>(simd: S, bits: &[u16], widen: impl Fn(u32x16<S>) -> f32x16<S
     (widen(a), widen(b), widen(c), widen(d))
 }
 
-/// A bfloat16 is the upper half of an f32.
+/// Widens bfloat16 numbers: each is the upper half of an f32.
 #[inline(always)]
 fn bf16_bits<S: Lanes>(bits: u32x16<S>) -> f32x16<S> {
     (bits << 16).bitcast()
@@ -70,7 +81,7 @@ mod tests {
         vectorized!(passes, simd => store(T::load(simd, logits), to));
     }
 
-    /// Every half there is, widened as the crate of halves does it.
+    /// Every possible half and bfloat16, compared with what the `half` crate makes of it.
     #[test]
     fn halves_are_widened_exactly() {
         let bits: Vec<u16> = (0..=u16::MAX).collect();

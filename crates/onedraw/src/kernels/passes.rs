@@ -1,8 +1,12 @@
-//! One source for every instruction set.
+//! Chooses the instruction set and runs a pass on it.
 //!
-//! `fearless_simd` proves that the machine has an instruction set and compiles a closure for it. Inside,
-//! vectors of sixteen lanes become what that set has: one register, two, or four. Every operation is IEEE and
-//! every reduction that a token depends on a maximum or a sum of integers, so all of them give the same bits.
+//! `fearless_simd` proves at run time that the machine has an instruction set, and compiles a closure for it.
+//! Inside the closure a vector of sixteen lanes becomes one, two or four registers, whatever that instruction
+//! set has.
+//!
+//! All of them give the same bits, because every operation is an IEEE operation and every reduction that a
+//! token depends on is a maximum or a sum of integers. What stays in f32 sums is used only as a bound, with a
+//! margin.
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::{Avx2, Avx512, Level};
@@ -14,7 +18,7 @@ use crate::kernels::row::Row;
 use crate::kernels::skyline;
 use crate::numeric::noise::{BLOCK, Noise};
 
-/// The passes of one instruction set.
+/// One instruction set, proved to be available on this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Passes {
     Baseline(Baseline),
@@ -24,7 +28,8 @@ pub(crate) enum Passes {
     Avx512(Avx512),
 }
 
-/// Runs `$body`, whose every function is inlined, compiled for the instruction set that `$simd` proves.
+/// Runs `$body` compiled for the instruction set that `$simd` proves. Every function that `$body` calls must
+/// be `#[inline(always)]`, so that it is compiled for that instruction set too.
 macro_rules! vectorized {
     ($passes:expr, $simd:ident => $body:expr) => {{
         use fearless_simd::Simd as _;
@@ -50,7 +55,7 @@ macro_rules! vectorized {
 pub(crate) use vectorized;
 
 impl Kernel {
-    /// Whether this machine and this build can run it.
+    /// Whether this machine and this build can run this kernel.
     pub fn is_supported(self) -> bool {
         Passes::of(self).is_some()
     }
@@ -63,7 +68,7 @@ impl Default for Passes {
 }
 
 impl Passes {
-    /// `None` where this machine or build lacks it.
+    /// The instruction set of a kernel; `None` where this machine or build does not have it.
     pub(crate) fn of(kernel: Kernel) -> Option<Self> {
         match kernel {
             Kernel::Scalar => Some(Self::Baseline(lanes::baseline())),
@@ -80,7 +85,8 @@ impl Passes {
         }
     }
 
-    /// The maxima of whole blocks, and whether no logit is NaN or +inf; see [`skyline::maxima`].
+    /// Writes the maxima of whole blocks and returns whether no logit is NaN or +inf; see
+    /// [`skyline::maxima`].
     pub(crate) fn maxima(self, row: Row<'_>, maxima: &mut [f32]) -> bool {
         vectorized!(self, simd => match row {
             Row::F32(values) => skyline::maxima(simd, values.as_chunks().0, maxima),
@@ -89,8 +95,8 @@ impl Passes {
         })
     }
 
-    /// Where the largest logit stands first. `None` where only a skyline can tell: with NaN or +inf, and
-    /// sometimes with −inf.
+    /// The index of the first largest logit. `None` if a skyline is needed to answer: where a logit is NaN or
+    /// +inf, and in some rows with −inf.
     pub(crate) fn first(self, row: Row<'_>) -> Option<usize> {
         let best = vectorized!(self, simd => match row {
             Row::F32(values) => skyline::first(simd, values.as_chunks().0),
@@ -115,17 +121,17 @@ impl Passes {
         place
     }
 
-    /// The largest of any number of logits; −inf of none.
+    /// The largest of any number of logits; −inf if there are none.
     pub(crate) fn highest(self, logits: &[f32]) -> f32 {
         vectorized!(self, simd => skyline::highest(simd, logits))
     }
 
-    /// Where a logit stands first.
+    /// The index of the first logit equal to `wanted`.
     pub(crate) fn position(self, logits: &[f32], wanted: f32) -> Option<usize> {
         vectorized!(self, simd => skyline::position(simd, logits, wanted))
     }
 
-    /// A lower bound of 64 times the smallest E of every block; see [`arrival`].
+    /// Writes a lower bound of 64 times the smallest E of every block; see [`arrival::minima`].
     pub(crate) fn minima(self, noise: &Noise, first_group: u32, minima: &mut [f32]) {
         debug_assert!(minima.len().is_multiple_of(BLOCK));
         vectorized!(self, simd => arrival::minima(simd, noise, first_group, minima));
@@ -134,7 +140,7 @@ impl Passes {
 
 #[cfg(test)]
 impl Passes {
-    /// Those of this machine.
+    /// Every instruction set of this machine.
     pub(crate) fn supported() -> impl Iterator<Item = Self> {
         Kernel::ALL.into_iter().filter_map(Self::of)
     }

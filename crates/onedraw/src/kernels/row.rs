@@ -1,10 +1,11 @@
-//! Rows of logits in any type, read in place.
+//! Rows of logits of any number type, read without a copy.
 
 use half::{bf16, f16};
 
 pub use crate::numeric::mass::MAX_VOCABULARY;
 
-/// One row of logits: finite or −inf (masked), read where it lies.
+/// One row of logits, borrowed from the caller. A logit is finite, or −inf for a token that is masked. NaN
+/// and +inf are errors when the row is drawn from.
 #[derive(Clone, Copy, Debug)]
 pub enum Row<'a> {
     /// 32-bit floats.
@@ -25,12 +26,15 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the row has no logits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One logit, widened.
+    /// The logit of token `index`, widened to f32.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Row::len`].
     #[inline(always)]
     pub fn get(&self, index: usize) -> f32 {
         match self {
@@ -40,7 +44,10 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The logits `range` of the row.
+    /// The logits of the tokens in `range`, as a row.
+    ///
+    /// # Panics
+    /// If the range does not lie within the row.
     pub fn part(&self, range: std::ops::Range<usize>) -> Row<'a> {
         match self {
             Row::F32(values) => Row::F32(&values[range]),
@@ -49,7 +56,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Copies `out.len()` logits from `start` on, widened.
+    /// Copies the `out.len()` logits from index `start` on into `out`, widened to f32.
     #[inline]
     pub(crate) fn widen(&self, start: usize, out: &mut [f32]) {
         let end = start + out.len();
@@ -86,7 +93,7 @@ macro_rules! row_from {
 }
 row_from!(f32 => F32, f16 => F16, bf16 => Bf16);
 
-/// Rows of one type in one buffer, `stride` logits apart.
+/// Several rows of one number type in one buffer, the beginnings of which are `stride` logits apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     data: Row<'a>,
@@ -96,8 +103,8 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// `count` rows of `vocabulary` logits that begin `stride` logits apart, or `None` if `data` is too short
-    /// for that or the rows would overlap.
+    /// `count` rows of `vocabulary` logits, whose beginnings are `stride` logits apart. `None` if `data` is
+    /// too short for that, or if the rows would overlap.
     pub fn new(data: impl Into<Row<'a>>, count: usize, vocabulary: usize, stride: usize) -> Option<Self> {
         let data = data.into();
         let needed = match count {
@@ -112,7 +119,7 @@ impl<'a> Rows<'a> {
         self.count
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

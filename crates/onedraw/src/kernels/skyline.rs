@@ -1,4 +1,45 @@
-//! The largest of every 64 logits, and whether any is NaN or +inf.
+//! The first pass over a row: the largest of every 64 logits, and whether any logit is NaN or +inf.
+//!
+//! The naive loop ([`maxima`]):
+//!
+//! ```text
+//! for each block of 64 logits:
+//!     maximum[block] = −inf
+//!     for each logit x of the block:
+//!         if x is NaN or +inf: is_sound = false
+//!         if x > maximum[block]: maximum[block] = x
+//! ```
+//!
+//! What this code does differently:
+//!
+//! 1. A block is four vectors of sixteen lanes, and three vector operations leave one vector of its maxima.
+//!    Sixteen such vectors become one vector with one block per lane, by a tree of shuffles
+//!    ([`Lanes::merge`]) that runs while the next loads are on their way.
+//! 2. NaN is not compared for, logit by logit. A running check ([`Check`]) becomes NaN with it and is looked
+//!    at once, at the end. There are four checks, so that they do not wait for each other.
+//! 3. +inf is looked for in the maxima only.
+//!
+//! Why that is exact:
+//!
+//! 1. A maximum does not depend on the order in which it is taken. Which of −0.0 and +0.0 comes out may
+//!    differ, but every comparison treats them as equal.
+//! 2. A check never misses a NaN. It may find one that is not there, because of −inf or an overflow. The pass
+//!    then runs again with a check that −inf does not disturb, and if that fails too, the caller looks at
+//!    every logit.
+//! 3. +inf is larger than every other number, so it is the maximum of its block.
+//!
+//! [`first`] is the greedy draw of a row without edits, which needs no maxima of blocks:
+//!
+//! ```text
+//! best = −inf
+//! for each token i:
+//!     if x_i > best: best = x_i, place = i
+//! ```
+//!
+//! It differs in that every lane keeps its own best logit and the first group of sixteen blocks in which it
+//! reached it. At the end it searches one group: the earliest among the lanes that have the largest logit.
+//! That is exact because the first token with the largest logit is also the first of its own lane, and its
+//! lane took note of its group.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, u32x16};
@@ -8,8 +49,9 @@ use crate::kernels::logit::Logit;
 use crate::kernels::sound::{Check, Sums};
 use crate::numeric::noise::BLOCK;
 
-/// The maxima of whole blocks, and whether no logit is NaN, which shows in a check, or +inf, which shows in a
-/// maximum. A row with logits near ±f32::MAX may be called unsound though it is not.
+/// Writes the maxima of whole blocks. Returns whether no logit is NaN or +inf. A row with logits near
+/// ±f32::MAX may be called unsound though it is not, so a caller that gets `false` must look again, and must
+/// not use the maxima.
 #[inline(always)]
 pub(super) fn maxima<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     if !S::IS_WIDE {
@@ -19,6 +61,7 @@ pub(super) fn maxima<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima:
     is_sound || (!S::Check::IS_EXACT && scan::<S, T, Sums<S>>(simd, blocks, maxima))
 }
 
+/// The pass for instruction sets on which the long code of [`scan`] does not pay.
 #[inline(always)]
 fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     let mut check = Sums::new(simd);
@@ -30,17 +73,16 @@ fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [
     check.is_sound() && highest < f32::INFINITY
 }
 
-/// A block is four vectors, whose maximum is a vector too. Sixteen of these become one, a lane a block, by a
-/// tree of shuffles that hides behind the loads.
+/// The pass over groups of sixteen blocks, whose maxima are merged into one vector.
 #[inline(always)]
 fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [f32]) -> bool {
     let (groups, rest) = blocks.as_chunks::<16>();
     let (whole, tail) = maxima.split_at_mut(groups.len() * 16);
     let mut highest = f32x16::splat(simd, f32::NEG_INFINITY);
-    // Four checks that do not wait for each other.
+    // Four checks, so that none waits for the one before it.
     let (mut p, mut q, mut r, mut s) = (C::new(simd), C::new(simd), C::new(simd), C::new(simd));
     for (group, maxima) in groups.iter().zip(whole.as_chunks_mut::<16>().0) {
-        // No array of vectors: everything stays in registers.
+        // Named variables instead of an array of vectors, so that everything stays in registers.
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, t] = group;
         let one = simd.merge::<0>(block(simd, a, &mut p), block(simd, b, &mut q));
         let two = simd.merge::<0>(block(simd, c, &mut r), block(simd, d, &mut s));
@@ -67,13 +109,13 @@ fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima:
     is_number && highest < f32::INFINITY
 }
 
-/// Where the largest logit stands first, without a skyline; `None` if a logit is NaN or +inf, or if any may
-/// be −inf, and of no blocks.
+/// The largest logit and the index where it stands first, without a skyline. `None` if a logit is NaN or
+/// +inf, if −inf may have disturbed the check, if all logits are −inf, and if there are no blocks.
 #[inline(always)]
 pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Option<(f32, usize)> {
     const GROUP: usize = 16;
     let mut best = f32x16::splat(simd, f32::NEG_INFINITY);
-    // The group in which each lane's best stands first.
+    // The group in which each lane's best logit stands first.
     let mut groups = u32x16::splat(simd, 0);
     let check = S::Check::new(simd);
     let (mut p, mut q, mut r, mut s) = (check, check, check, check);
@@ -111,7 +153,7 @@ pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Optio
     None
 }
 
-/// The maximum of a block's vectors, checked.
+/// The maximum of the four vectors of a block, lane by lane. The block also goes through the check.
 #[inline(always)]
 fn block<S: Lanes, T: Logit, C: Check<S>>(simd: S, lanes: &[T; BLOCK], check: &mut C) -> f32x16<S> {
     let four = T::load(simd, lanes);
@@ -127,7 +169,7 @@ pub(crate) fn maximum<S: Lanes>(simd: S, lanes: &[f32; BLOCK]) -> f32 {
     a.max(b).max(c.max(d)).reduce_max()
 }
 
-/// The largest of any number of logits, none of them NaN; −inf of none.
+/// The largest of any number of logits, none of them NaN; −inf if there are none.
 #[inline(always)]
 pub(super) fn highest<S: Lanes>(simd: S, logits: &[f32]) -> f32 {
     let (chunks, rest) = logits.as_chunks::<16>();
@@ -138,7 +180,7 @@ pub(super) fn highest<S: Lanes>(simd: S, logits: &[f32]) -> f32 {
     rest.iter().fold(best.reduce_max(), |best, &x| if x > best { x } else { best })
 }
 
-/// Where a logit stands first.
+/// The index of the first logit equal to `wanted`.
 #[inline(always)]
 pub(crate) fn position<S: Lanes>(simd: S, logits: &[f32], wanted: f32) -> Option<usize> {
     let (chunks, rest) = logits.as_chunks::<16>();
@@ -183,7 +225,7 @@ mod tests {
         ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 1e6 - 8.0
     }
 
-    /// Around a group of sixteen blocks, with a bad logit in every place of some of them, and with −inf.
+    /// Numbers of blocks around a group of sixteen, with a bad logit in many places, alone and beside −inf.
     #[test]
     fn every_instruction_set_finds_the_same_skyline() {
         for blocks in [0, 1, 15, 16, 17, 31, 32, 40] {
@@ -199,7 +241,7 @@ mod tests {
                         row[place] = bad;
                         let found = passes.maxima(Row::from(&row), &mut maxima);
                         assert!(!found, "{bad} at {place} of {blocks}: {passes:?}");
-                        // Beside −inf, too.
+                        // The bad logit is found beside −inf too.
                         row[place ^ 16] = f32::NEG_INFINITY;
                         let found = passes.maxima(Row::from(&row), &mut maxima);
                         assert!(!found, "{bad} at {place} of {blocks}, −inf: {passes:?}");
@@ -212,7 +254,7 @@ mod tests {
                 }
             }
         }
-        // Nothing but −inf is sound.
+        // A row of −inf alone is sound.
         for passes in Passes::supported() {
             let mut maxima = vec![0.0; 17];
             let row = [f32::NEG_INFINITY; 17 * BLOCK];

@@ -1,4 +1,19 @@
-//! Whether any logit is NaN, found on the way past it.
+//! Checks that find out, while a row is read for another reason, whether any logit is NaN.
+//!
+//! The naive loop:
+//!
+//! ```text
+//! for each logit x:
+//!     if x ≠ x: is_sound = false
+//! ```
+//!
+//! What the checks do differently: they put every logit into a running result that becomes NaN with it, and
+//! look at that result once, at the end. [`Products`] needs one operation for two vectors, [`Sums`] needs one
+//! for each vector, and [`Ordered`] compares two vectors at a time.
+//!
+//! Why no NaN is missed: a product or a sum with a NaN operand is NaN, and stays NaN. The other direction
+//! does not hold for [`Products`] and [`Sums`]: −inf or an overflow can make them NaN without any NaN in the
+//! row. They may report a NaN that is not there, so the caller looks again; see `kernels/skyline.rs`.
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::Avx512;
@@ -7,21 +22,23 @@ use fearless_simd::prelude::*;
 
 use crate::kernels::block::Four;
 
-/// A check that goes on from block to block.
+/// A check that accumulates from block to block.
 pub(crate) trait Check<S: Simd>: Copy {
-    /// Whether what it finds is NaN for sure.
+    /// Whether a row that it calls unsound has a NaN for certain.
     const IS_EXACT: bool;
 
+    /// A check that has seen no block.
     fn new(simd: S) -> Self;
 
-    /// After one more block.
+    /// The check after one more block.
     fn after(self, simd: S, four: Four<S>) -> Self;
 
-    /// Whether it found none. Where it is not exact, it may find what is not there.
+    /// Whether it found no NaN. A check that is not exact may find one that is not there.
     fn is_sound(self) -> bool;
 }
 
-/// The sum of the products of neighbours: one operation for two vectors. −inf can make it NaN too.
+/// The sum of the products of two vectors each: one operation for two vectors. −inf can make it NaN too, for
+/// example as `−inf · 0` or `inf − inf`.
 #[derive(Clone, Copy)]
 pub(crate) struct Products<S: Simd>(f32x16<S>);
 
@@ -44,7 +61,7 @@ impl<S: Simd> Check<S> for Products<S> {
     }
 }
 
-/// The sum of the logits, which neither −inf nor finite logits make NaN unless it overflows.
+/// The sum of the logits. Finite logits and −inf make it NaN only if it overflows.
 #[derive(Clone, Copy)]
 pub(crate) struct Sums<S: Simd>(f32x16<S>);
 
@@ -67,8 +84,8 @@ impl<S: Simd> Check<S> for Sums<S> {
     }
 }
 
-/// Which lanes were always numbers: a comparison of two vectors under a mask, which AVX-512 keeps beside the
-/// vectors.
+/// A mask of the lanes that held no NaN so far. One instruction compares two vectors under that mask, and
+/// AVX-512 keeps masks in registers of their own.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 pub(crate) struct Ordered(u16);
@@ -100,6 +117,7 @@ impl Check<Avx512> for Ordered {
     }
 }
 
+/// Whether no lane is NaN.
 #[inline(always)]
 fn is_number<S: Simd>(lanes: f32x16<S>) -> bool {
     lanes.simd_eq(lanes).to_bitmask() == 0xffff

@@ -1,4 +1,39 @@
-//! Weights and their sums, sixteen logits at a time: the vector form of [`Softmax`], bit for bit.
+//! Weights and their sums, sixteen logits at a time.
+//!
+//! The naive loop, in the scalar code of [`Softmax`]:
+//!
+//! ```text
+//! for each logit x:
+//!     t = (x − x_max) · scale
+//!     mass     += floor(2^t · 2^43)
+//!     surprise += floor(2^t · 2^43 · |t|)          only where the entropy is wanted
+//! ```
+//!
+//! [`Masses`] gives exactly these sums. What it does differently:
+//!
+//! 1. Sixteen powers are computed at a time, and the sums are kept in eight lanes.
+//! 2. A block whose largest logit is so low that every floor is 0 is skipped.
+//! 3. Where the floors of a block are small, four of them are added as 32-bit integers before they are
+//!    widened.
+//!
+//! Why that is exact:
+//!
+//! 1. Each power comes from the same operations as the scalar one ([`Lanes::powers`]). The sums are sums of
+//!    integers, which do not depend on their order. They cannot overflow: 2^20 tokens of at most 2^43 each
+//!    stay below 2^64.
+//! 2. Skipping begins at t = −50. There a power is 2^-7, and a share of the entropy is 50·2^-7, both less
+//!    than 1. Both reach 1 only above t = −49, which leaves room for the rounding of t and of the limit.
+//! 3. Below t = −13.5 a weight is less than 2^29.5, below t = −17.5 a share of the entropy is less than
+//!    2^29.7. Four of either stay below 2^32.
+//!
+//! [`Estimate`] does not give the sums but intervals that surely hold them, from f32 sums and from the maxima
+//! of blocks that it does not open. It is cheaper, and its answer is precise enough to decide most questions.
+//! The intervals are on the safe side:
+//!
+//! 1. A block that is not opened weighs at least what its largest logit weighs, and at most 64 times that.
+//! 2. A sum of f32 is moved into an f64 before it gets long. [`Interval::around`] widens both ends by more
+//!    than the rounding of such sums, and the lower end by one unit per token for the floors, which are not
+//!    taken here.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, i32x16, u64x8};
@@ -9,19 +44,20 @@ use crate::kernels::logit::Logit;
 use crate::numeric::mass::{Interval, Softmax};
 use crate::numeric::noise::BLOCK;
 
-/// `t = (x − x_max) · scale`.
+/// `t = (x − x_max) · scale` for 64 logits.
 #[inline(always)]
 fn exponents<S: Simd>((a, b, c, d): Four<S>, softmax: Softmax) -> Four<S> {
     let Softmax { x_max, scale } = softmax;
     ((a - x_max) * scale, (b - x_max) * scale, (c - x_max) * scale, (d - x_max) * scale)
 }
 
+/// `2^t · 2^43` for 64 exponents.
 #[inline(always)]
 fn four_powers<S: Lanes>(simd: S, (a, b, c, d): Four<S>) -> Four<S> {
     (simd.powers(a), simd.powers(b), simd.powers(c), simd.powers(d))
 }
 
-/// The weights of a block before they are floored.
+/// Writes the weights of a block before they are floored.
 #[inline(always)]
 pub(crate) fn powers<S: Lanes>(simd: S, lanes: &[f32; BLOCK], softmax: Softmax, powers: &mut [f32; BLOCK]) {
     let (a, b, c, d) = four_powers(simd, exponents(f32::load(simd, lanes), softmax));
@@ -31,22 +67,24 @@ pub(crate) fn powers<S: Lanes>(simd: S, lanes: &[f32; BLOCK], softmax: Softmax, 
     d.store_slice(&mut powers[48..]);
 }
 
-/// Sums of weights that go on from block to block.
+/// Exact sums of weights, and if wanted of shares of the entropy, over the blocks added so far.
 #[derive(Clone, Copy)]
 pub(crate) struct Masses<S: Simd> {
     simd: S,
     softmax: Softmax,
     /// Below this logit every weight and every share of the entropy is 0.
     nothing_below: f32,
-    /// Below these, four weights or four shares of the entropy have 32 bits together.
+    /// Below this logit four weights together fit into 32 bits.
     small_below: f32,
-    unsurprising_below: f32,
+    /// Below this logit four shares of the entropy together fit into 32 bits.
+    small_shares_below: f32,
     sums: u64x8<S>,
     surprises: u64x8<S>,
     count: u32,
 }
 
 impl<S: Lanes> Masses<S> {
+    /// No block yet.
     #[inline(always)]
     pub(crate) fn new(simd: S, softmax: Softmax) -> Self {
         let below = |t: f32| softmax.x_max + t / softmax.scale;
@@ -56,14 +94,14 @@ impl<S: Lanes> Masses<S> {
             softmax,
             nothing_below: below(-50.0),
             small_below: below(-13.5),
-            unsurprising_below: below(-17.5),
+            small_shares_below: below(-17.5),
             sums: zero,
             surprises: zero,
             count: 0,
         }
     }
 
-    /// Adds the weights of a block whose largest logit is `maximum` or less.
+    /// Adds the weights of a block, none of whose logits is above `maximum`.
     #[inline(always)]
     pub(crate) fn add(&mut self, lanes: &[f32; BLOCK], maximum: f32) {
         if maximum < self.nothing_below {
@@ -73,7 +111,7 @@ impl<S: Lanes> Masses<S> {
         self.sums = floors(self.simd, self.sums, powers, maximum < self.small_below);
     }
 
-    /// As [`Masses::add`], of the logits that are `lowest` or more.
+    /// Like [`Masses::add`], but of the logits that are at least `lowest` only.
     #[inline(always)]
     pub(crate) fn add_from(&mut self, lanes: &[f32; BLOCK], maximum: f32, lowest: f32) {
         if maximum < self.nothing_below || maximum < lowest {
@@ -87,7 +125,8 @@ impl<S: Lanes> Masses<S> {
         self.sums = floors(self.simd, self.sums, powers, maximum < self.small_below);
     }
 
-    /// As [`Masses::add`], for a run of blocks and their maxima: what is constant stays in registers.
+    /// Like [`Masses::add_to`], for a run of blocks and their maxima. Taking and returning `self` keeps what
+    /// is constant in registers.
     #[inline(always)]
     pub(crate) fn and(mut self, blocks: &[[f32; BLOCK]], maxima: &[f32], with_entropy: bool) -> Self {
         for (lanes, &maximum) in blocks.iter().zip(maxima) {
@@ -96,7 +135,7 @@ impl<S: Lanes> Masses<S> {
         self
     }
 
-    /// [`Masses::add_spread`] or [`Masses::add`].
+    /// [`Masses::add_spread`] if `with_entropy`, else [`Masses::add`].
     #[inline(always)]
     pub(crate) fn add_to(&mut self, lanes: &[f32; BLOCK], maximum: f32, with_entropy: bool) {
         if with_entropy {
@@ -106,7 +145,8 @@ impl<S: Lanes> Masses<S> {
         }
     }
 
-    /// As [`Masses::add`], and their shares of the entropy, and how many are alive.
+    /// Like [`Masses::add`], and also adds the shares of the entropy and counts the tokens that are not
+    /// masked.
     #[inline(always)]
     pub(crate) fn add_spread(&mut self, lanes: &[f32; BLOCK], maximum: f32) {
         let four = f32::load(self.simd, lanes);
@@ -120,7 +160,7 @@ impl<S: Lanes> Masses<S> {
         self.sums = floors(self.simd, self.sums, powers, maximum < self.small_below);
         let ((a, b, c, d), (p, q, r, s)) = (exponents, powers);
         let shares = (p * -a, q * -b, r * -c, s * -d);
-        self.surprises = floors(self.simd, self.surprises, shares, maximum < self.unsurprising_below);
+        self.surprises = floors(self.simd, self.surprises, shares, maximum < self.small_shares_below);
     }
 
     /// The sum of the weights.
@@ -129,20 +169,20 @@ impl<S: Lanes> Masses<S> {
         self.sums.as_slice().iter().sum()
     }
 
-    /// How many were alive.
+    /// How many tokens [`Masses::add_spread`] saw that are not masked.
     #[inline(always)]
     pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
-    /// The sum of their shares of the entropy.
+    /// The sum of the shares of the entropy.
     #[inline(always)]
     pub(crate) fn surprise(&self) -> u64 {
         self.surprises.as_slice().iter().sum()
     }
 }
 
-/// How many of 64 logits are not −inf: mostly all.
+/// How many of 64 logits are not −inf. One comparison answers the common case, in which none is.
 #[inline(always)]
 fn alive<S: Lanes>(four: Four<S>) -> u32 {
     let (a, b, c, d) = four;
@@ -150,7 +190,7 @@ fn alive<S: Lanes>(four: Four<S>) -> u32 {
     if least.simd_ge(-f32::MAX).all_true() { BLOCK as u32 } else { at_least(four, -f32::MAX).count_ones() }
 }
 
-/// Adds floors. Where they are small, 32 bits do.
+/// Adds the floors of 64 powers to the sums. With `are_small`, four of them together must fit into 32 bits.
 #[inline(always)]
 fn floors<S: Lanes>(simd: S, sums: u64x8<S>, powers: Four<S>, are_small: bool) -> u64x8<S> {
     if !are_small {
@@ -162,21 +202,25 @@ fn floors<S: Lanes>(simd: S, sums: u64x8<S>, powers: Four<S>, are_small: bool) -
     sums + pairs(simd, (a + b) + (c + d))
 }
 
-/// An estimate of masses in f32: cheaper than sums of integers, and precise enough to decide most questions.
+/// Intervals around two masses: that of the whole row, and that of the tokens before one token. They are sums
+/// of f32: cheaper than sums of integers, and precise enough to decide most questions.
 pub(crate) struct Estimate<S: Simd> {
     simd: S,
     softmax: Softmax,
     /// The logit of the token that is asked about.
     logit: f32,
-    /// Blocks that do not reach this are not opened.
+    /// Blocks whose largest logit is below this are not opened. At most `logit`.
     depth: f32,
+    /// The sum of the weights in the opened blocks.
     all: Sum<S>,
+    /// The sum of those weights whose tokens come before the token in question.
     before: Sum<S>,
-    /// The largest weights of the blocks that were not opened.
+    /// The weight of the largest logit of every block that was not opened.
     unopened: Sum<S>,
 }
 
 impl<S: Lanes> Estimate<S> {
+    /// No block yet. Blocks that reach down to `depth` or to `logit`, whichever is lower, are to be opened.
     #[inline(always)]
     pub(crate) fn new(simd: S, softmax: Softmax, logit: f32, depth: f32) -> Self {
         let zero = Sum::new(simd);
@@ -184,8 +228,8 @@ impl<S: Lanes> Estimate<S> {
         Self { simd, softmax, logit, depth, all: zero, before: zero, unopened: zero }
     }
 
-    /// Takes the maxima of 64 blocks. Says which of the blocks must be opened, a bit each; of the others this
-    /// is all that is looked at.
+    /// Takes the maxima of 64 blocks and returns which of these blocks must be opened, one bit each. The
+    /// others are accounted for by their maxima.
     #[inline(always)]
     pub(crate) fn take(&mut self, maxima: &[f32; BLOCK]) -> u64 {
         let four = f32::load(self.simd, maxima);
@@ -199,7 +243,8 @@ impl<S: Lanes> Estimate<S> {
         !closed
     }
 
-    /// Adds an opened block. With `ties`, tokens of the logit itself come before the one that is asked about.
+    /// Adds an opened block. With `ties`, tokens whose logit equals that of the token in question come before
+    /// it.
     #[inline(always)]
     pub(crate) fn open(&mut self, lanes: &[f32; BLOCK], ties: bool) {
         let above = if ties { self.logit.next_down() } else { self.logit };
@@ -213,13 +258,13 @@ impl<S: Lanes> Estimate<S> {
         self.before.add((p, q, r, s));
     }
 
-    /// Adds tokens of the logit itself that come before the one that is asked about.
+    /// Adds `tokens` tokens that have the same logit as the token in question and come before it.
     #[inline(always)]
     pub(crate) fn tie(&mut self, tokens: u32) {
         self.before.total += f64::from(tokens) * self.softmax.weight(self.logit) as f64;
     }
 
-    /// The mass before the token, and the whole mass of a row of `tokens`.
+    /// The interval of the mass before the token, and that of the whole mass of a row of `tokens` tokens.
     #[inline(always)]
     pub(crate) fn intervals(&mut self, tokens: u64) -> (Interval, Interval) {
         let (all, before, unopened) = (self.all.total(), self.before.total(), self.unopened.total());
@@ -228,7 +273,7 @@ impl<S: Lanes> Estimate<S> {
     }
 }
 
-/// A sum of f32 that is emptied into an f64 before it gets long.
+/// A sum of f32 that is moved into an f64 after 64 blocks, before rounding adds up.
 #[derive(Clone, Copy)]
 struct Sum<S: Simd> {
     lanes: f32x16<S>,
@@ -242,6 +287,7 @@ impl<S: Simd> Sum<S> {
         Self { lanes: f32x16::splat(simd, 0.0), blocks: 0, total: 0.0 }
     }
 
+    /// Adds 64 weights.
     #[inline(always)]
     fn add(&mut self, (a, b, c, d): Four<S>) {
         self.lanes += (a + b) + (c + d);
@@ -251,6 +297,7 @@ impl<S: Simd> Sum<S> {
         }
     }
 
+    /// The sum so far.
     #[inline(always)]
     fn total(&mut self) -> f64 {
         self.total += f64::from(self.lanes.reduce_sum());
@@ -272,7 +319,7 @@ mod tests {
         })
     }
 
-    /// Blocks from the best token down to where weights end, so that every way to sum is taken.
+    /// Blocks from the best token down to where weights are 0, so that every way of summing is used.
     #[test]
     fn every_instruction_set_sums_the_same_masses() {
         let softmax = Softmax::new(3.0, 0.37);
