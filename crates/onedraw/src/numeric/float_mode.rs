@@ -1,17 +1,17 @@
-//! The floating-point mode: round to nearest, subnormal numbers kept.
+//! The floating-point mode of the processor: round to nearest, and keep subnormal numbers.
 //!
-//! Numeric libraries switch a thread to flush-to-zero, and it stays so for whoever runs there next. Under it
-//! two different subnormal logits are equal and a token changes. Entry points hold a [`Standard`] for as long
-//! as they compute, and so does whoever computes logits that must be the same bits everywhere.
+//! Some numeric libraries switch a thread to flush-to-zero, and the thread stays in that mode for other code.
+//! In that mode two different subnormal logits are equal, which changes tokens. So every entry point holds a
+//! [`Standard`] while it computes. Code that computes logits with the same bits everywhere does the same.
 
-/// While it lives, the thread computes in the standard mode; dropped, it gives the caller's mode back.
+/// While this value lives, the thread computes in the standard mode. Dropping it restores the caller's mode.
 pub struct Standard {
-    /// The control register as the caller had it, if it was not standard.
+    /// The caller's control register, if it was not in the standard mode.
     caller: Option<u64>,
 }
 
 impl Standard {
-    /// Reads the thread's mode and corrects it if need be.
+    /// Reads the thread's mode and changes it to the standard one if necessary.
     #[inline]
     pub fn enter() -> Self {
         let mode = control::read();
@@ -38,7 +38,8 @@ impl Drop for Standard {
 mod control {
     use std::arch::asm;
 
-    /// MXCSR: flush to zero (15), rounding control (14, 13), denormals are zero (6).
+    /// The bits of MXCSR that are 0 in the standard mode: flush to zero (15), rounding control (14, 13),
+    /// denormals are zero (6).
     pub(super) const DEVIATIONS: u64 = 1 << 15 | 0b11 << 13 | 1 << 6;
 
     #[inline]
@@ -65,7 +66,8 @@ mod control {
 mod control {
     use std::arch::asm;
 
-    /// FPCR: flush to zero (24), rounding mode (23, 22), flush half precision (19), flush inputs (0).
+    /// The bits of FPCR that are 0 in the standard mode: flush to zero (24), rounding mode (23, 22), flush
+    /// half precision (19), flush inputs (0).
     pub(super) const DEVIATIONS: u64 = 1 << 24 | 0b11 << 22 | 1 << 19 | 1;
 
     #[inline]
@@ -84,7 +86,7 @@ mod control {
     }
 }
 
-/// Elsewhere Rust offers no way to the mode, and no such mode is in common use.
+/// On other architectures Rust cannot change the mode, and no other mode is in common use.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod control {
     pub(super) const DEVIATIONS: u64 = 0;

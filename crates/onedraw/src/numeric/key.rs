@@ -1,63 +1,65 @@
 //! The total order of the tokens of a row: logit descending, then id ascending.
 
-/// A token's place in the order: a smaller key comes earlier.
+/// A token's place in the order as one integer: a smaller key comes earlier.
 ///
-/// The upper half is the logit, mapped so that larger logits give smaller numbers (−0.0 is +0.0), the lower
-/// half the id.
+/// The upper half is the logit, mapped so that larger logits give smaller numbers; −0.0 counts as +0.0. The
+/// lower half is the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Key(u64);
 
 impl Key {
-    /// After every token that is alive and before every masked one.
+    /// A key after every token that is not masked and before every masked one.
     pub const END: Key = Key((descending(-f32::MAX) as u64) << 32 | u32::MAX as u64);
 
-    /// The key of a token. The logit is not NaN.
+    /// The key of a token. The logit must not be NaN.
     #[inline(always)]
     pub fn new(logit: f32, token: u32) -> Self {
         Self(u64::from(descending(logit)) << 32 | u64::from(token))
     }
 
-    /// The last place a token of this logit can have.
+    /// The last key that a token with this logit can have.
     pub fn last_of(logit: f32) -> Self {
         Self::new(logit, u32::MAX)
     }
 
-    /// The logit; a −0.0 comes back as +0.0.
+    /// The logit; −0.0 is returned as +0.0.
     #[inline(always)]
     pub fn logit(self) -> f32 {
         let bits = !((self.0 >> 32) as u32);
         f32::from_bits(if bits >> 31 == 1 { bits ^ 0x8000_0000 } else { !bits })
     }
 
-    /// The id.
+    /// The token's id.
     #[inline(always)]
     pub fn token(self) -> u32 {
         self.0 as u32
     }
 
-    /// The place right after this one.
+    /// The next key.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// The place right before this one.
+    /// The previous key.
     pub(crate) fn previous(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
 
-    /// The key as a number: what a radix select runs on.
+    /// The key as a number, for the radix select.
     #[inline(always)]
     pub(crate) fn number(self) -> u64 {
         self.0
     }
 
+    /// The key with this number.
     pub(crate) const fn from_number(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// How far down from `from` the logits go for which `holds`, which must hold for a run of logits that begins
-/// with `from`, or for none at all. A binary search over the finite f32, by their place in the order.
+/// The lowest logit, at most `from`, for which `holds` is true; `None` if it is false for `from` itself.
+/// `holds` must be true for a run of logits that begins with `from` and false for all below that run. This is
+/// a binary search over the finite f32, in their order.
 pub(crate) fn lowest_where(from: f32, holds: impl Fn(f32) -> bool) -> Option<f32> {
     let logit = |place: u64| Key::from_number(place << 32).logit();
     let place = |key: Key| key.number() >> 32;
@@ -72,6 +74,7 @@ pub(crate) fn lowest_where(from: f32, holds: impl Fn(f32) -> bool) -> Option<f32
     Some(logit(inside))
 }
 
+/// Maps a logit to an integer such that larger logits give smaller integers.
 #[inline(always)]
 const fn descending(logit: f32) -> u32 {
     // Adding +0.0 turns −0.0 into +0.0 and changes nothing else.

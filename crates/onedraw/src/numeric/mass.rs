@@ -1,8 +1,8 @@
-//! Masses are integers: a token's weight is `floor(2^t · 2^43)`, and sums of integers do not care about
+//! Masses are integers: a token's weight is `floor(2^t · 2^43)`, and a sum of integers does not depend on its
 //! order.
 //!
-//! So every thread count, vector width, GPU grid and shard layout gives the same total, and a comparison with
-//! p is exact. A vocabulary of 2^20 tokens sums below 2^64.
+//! So every thread count, vector width, GPU grid and shard layout gives the same total, and comparisons with
+//! p are exact. The weights of 2^20 tokens sum to less than 2^64.
 
 use crate::numeric::math::{fma, ln};
 
@@ -12,8 +12,9 @@ pub const UNIT: u64 = 1 << 43;
 /// The largest vocabulary: the weights of 2^20 tokens, each at most 2^43, sum below 2^64.
 pub const MAX_VOCABULARY: usize = 1 << 20;
 
-/// 2^f on [−½, ½], relative error below 2.6e-9 before rounding; minimax with the constant term fixed at 1, so
-/// that 2^0 is exactly 1. From the first power of f to the sixth.
+/// The coefficients of the polynomial for 2^f on [−½, ½], from the first power of f to the sixth. It is the
+/// minimax polynomial with the constant term fixed at 1, so that 2^0 is exactly 1. Its relative error is
+/// below 2.6e-9 before rounding.
 pub(crate) const POWERS: [f32; 6] = [
     f32::from_bits(0x3f31_7219),
     f32::from_bits(0x3e75_fdf1),
@@ -23,15 +24,17 @@ pub(crate) const POWERS: [f32; 6] = [
     f32::from_bits(0x3923_85a5),
 ];
 
-/// Adding and subtracting it rounds a number below 2^22 to the nearest integer, ties to even.
+/// 1.5 · 2^23. Adding and subtracting it rounds a number below 2^22 in size to the nearest integer, ties to
+/// even.
 pub(crate) const ROUND: f32 = 12_582_912.0;
 
-/// How logits become weights: `t = (x − x_max) · scale`, `scale = f32(log2(e) / T)`.
+/// How logits become weights: `weight = floor(2^t · 2^43)` with `t = (x − x_max) · scale` and `scale =
+/// f32(log2(e) / T)`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Softmax {
-    /// The largest logit alive.
+    /// The largest logit that is not masked.
     pub x_max: f32,
-    /// `log2(e) / T`, rounded once.
+    /// `log2(e) / T`, rounded once to f32.
     pub scale: f32,
 }
 
@@ -41,14 +44,14 @@ impl Softmax {
         Self { x_max, scale: (std::f64::consts::LOG2_E / temperature) as f32 }
     }
 
-    /// The weight of logit `x ≤ x_max`; −inf weighs 0.
+    /// The weight of logit `x ≤ x_max`; 0 for −inf.
     #[inline(always)]
     pub fn weight(self, x: f32) -> u64 {
         exp2_fixed((x - self.x_max) * self.scale)
     }
 
-    /// The weight of logit `x`, and `floor(2^t·2^43 · |t|)`, its share of the entropy, whose product is
-    /// rounded once, to f32.
+    /// The weight of logit `x`, and its share of the entropy, `floor(2^t·2^43 · |t|)`, whose product is
+    /// rounded once to f32.
     #[inline(always)]
     pub fn surprise(self, x: f32) -> (u64, u64) {
         let t = (x - self.x_max) * self.scale;
@@ -58,11 +61,11 @@ impl Softmax {
     }
 }
 
-/// What is left of a row at a temperature: how many tokens, their mass, and the second sum that gives the
+/// Three sums over the tokens that are left of a row: their number, their mass, and the sum that gives the
 /// entropy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Spread {
-    /// Tokens.
+    /// The number of tokens.
     pub count: u32,
     /// The sum of their weights.
     pub total: u64,
@@ -82,47 +85,51 @@ impl Spread {
     }
 }
 
-/// What a mass is at least, and at most.
+/// An interval that holds a mass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {
-    /// At least.
+    /// The mass is at least this.
     pub least: u64,
-    /// At most.
+    /// The mass is at most this.
     pub most: u64,
 }
 
 impl Interval {
-    /// Of both masses together.
+    /// The interval of the sum of both masses.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { least: self.least + other.least, most: self.most.saturating_add(other.most) }
     }
 
-    /// Of a mass of so many tokens between two estimates by sums of f32, 260 terms long at most, of weights
-    /// that are not floored.
+    /// The interval of a mass of `tokens` tokens, given a lower and an upper estimate. The estimates are sums
+    /// of f32, over at most 260 terms, of weights that were not floored. The lower end also loses one unit
+    /// per token, for the floors.
     pub(crate) fn around(least: f64, most: f64, tokens: u64) -> Self {
-        // The sums are within 2^-15; the rest of the margin is spare.
+        // Such sums are within 2^-15 of the exact ones; the rest of this margin is spare.
         const ERROR: f64 = 1.0 / 16_384.0;
         let least = (least * (1.0 - ERROR)) as u64;
         Self { least: least.saturating_sub(tokens), most: (most * (1.0 + ERROR)) as u64 + 1 }
     }
 }
 
-/// A mass in units of the best token's.
+/// A mass as a multiple of the best token's weight.
 pub fn relative(mass: u64) -> f64 {
     mass as f64 / UNIT as f64
 }
 
-/// `floor(2^t · 2^43)` for `t ≤ 0` (above 0 counts as 0), within 2^-23 relative before the floor; 0 below
-/// −44. Not monotone to the last bit: thresholds live on logits, never on weights.
+/// `floor(2^t · 2^43)` for `t ≤ 0`; a t above 0 counts as 0. The relative error before the floor is within
+/// 2^-23. The result is 0 below −44.
+///
+/// The function is not monotone to the last bit, so truncations compare logits, never weights. Drawn tokens
+/// depend on it.
 #[inline(always)]
 pub fn exp2_fixed(t: f32) -> u64 {
     exp2_scaled(t) as u64
 }
 
-/// `2^t · 2^43`, before the floor.
+/// `2^t · 2^43` for `t ≤ 0`, before the floor.
 #[inline(always)]
 pub(crate) fn exp2_scaled(t: f32) -> f32 {
-    // Anything below −44 is 0 after the floor; the clamp keeps the split in range and catches −inf.
+    // Everything below −44 is 0 after the floor. The limit of −64 keeps n in range and catches −inf.
     let t = if t > -64.0 { t } else { -64.0 };
     let t = if t < 0.0 { t } else { 0.0 };
     let n = (t + ROUND) - ROUND;
@@ -130,7 +137,7 @@ pub(crate) fn exp2_scaled(t: f32) -> f32 {
     let [c1, c2, c3, c4, c5, c6] = POWERS;
     let q = fma(fma(fma(fma(fma(c6, f, c5), f, c4), f, c3), f, c2), f, c1);
     let power = fma(q, f, 1.0);
-    // power is in [0.7, 1.42] and n + 43 in −21 to 43, so the product is exact.
+    // `power` is in [0.7, 1.42] and n + 43 in −21 to 43, so the product is exact.
     power * f32::from_bits(((n as i32 + 43 + 127) as u32) << 23)
 }
 
@@ -187,7 +194,7 @@ mod tests {
         let p = [0.4f64, 0.3, 0.2, 0.1];
         let expected: f64 = p.iter().map(|&p| -p * core_math::log(p)).sum();
         assert!((of(&p.map(|p| core_math::log(p) as f32)) - expected).abs() < 1e-7);
-        // What weighs nothing surprises nobody.
+        // Tokens of weight 0 add nothing to the entropy.
         assert_eq!(of(&[3.0, -f32::MAX, f32::NEG_INFINITY]), 0.0);
     }
 

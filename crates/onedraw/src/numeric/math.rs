@@ -4,10 +4,11 @@
 //! token. These are fixed sequences of IEEE operations, so they give the same bits wherever 64-bit floats do.
 //! Drawn tokens depend on every function here.
 
-/// ln 2 in two parts: the first has 33 significant bits, so `n * LN2_HIGH` is exact for |n| < 2^20.
+/// ln 2 in two parts. The first has 33 significant bits, so that `n * LN2_HIGH` is exact for |n| < 2^20.
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
 const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
-/// Adding and subtracting it rounds a number below 2^51 to the nearest integer, ties to even.
+/// 1.5 · 2^52. Adding and subtracting it rounds a number below 2^51 in size to the nearest integer, ties to
+/// even.
 const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// The natural logarithm, within 1 ulp.
@@ -46,9 +47,10 @@ pub fn ln(x: f64) -> f64 {
     e * LN2_HIGH + (f - (s * (f - r) - e * LN2_LOW))
 }
 
+/// 2^54, which lifts subnormal numbers into the normal range.
 const TWO_54: f64 = 18_014_398_509_481_984.0;
 
-/// 2/3, 2/5, … 2/21: the series of 2·atanh(s)/s − 2 in s².
+/// 2/3, 2/5, … 2/21: the coefficients of 2·atanh(s)/s − 2 as a series in s².
 const ATANH: [f64; 10] = [
     2.0 / 3.0,
     2.0 / 5.0,
@@ -104,7 +106,7 @@ pub fn power(x: f64, y: f64) -> f64 {
     if y == 0.0 { 1.0 } else { exp(y * ln(x)) }
 }
 
-/// 1/2!, 1/3!, … 1/13!.
+/// 1/2!, 1/3!, … 1/13!: the coefficients of the exponential.
 const EXP: [f64; 12] = [
     1.0 / 2.0,
     1.0 / 6.0,
@@ -135,14 +137,14 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     let error = (product - (sum - part)) + (addend - part);
     let bits = sum.to_bits();
     let inexact_even = error != 0.0 && bits & 1 == 0;
-    // Away from zero if the error points there, else towards zero: the neighbour on the error's side has an
-    // odd last bit.
+    // Of the two neighbours of an even sum, the one on the error's side has an odd last bit. It is away from
+    // zero if the error has the sign of the sum, else toward zero.
     let outward = (error > 0.0) == (sum > 0.0);
     let step = if outward { 1u64 } else { u64::MAX };
     f64::from_bits(if inexact_even { bits.wrapping_add(step) } else { bits }) as f32
 }
 
-/// The result of an edit's operation, kept finite. Not for NaN.
+/// The result of an edit's operation, limited to ±f32::MAX. `x` must not be NaN.
 #[inline(always)]
 pub(crate) fn saturated(x: f32) -> f32 {
     x.clamp(-f32::MAX, f32::MAX)
@@ -156,7 +158,7 @@ mod tests {
         a.to_bits().abs_diff(b.to_bits())
     }
 
-    /// Points that cover every exponent, and crowd where the engine uses the function.
+    /// Points that cover every exponent.
     fn points(count: u64) -> impl Iterator<Item = u64> {
         (0..count).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

@@ -1,43 +1,46 @@
-//! Noise that can be had for any token alone, in any order: Philox4x32-10 keyed by the seed, counting
-//! (index, position, sequence, purpose).
+//! The noise: random numbers that can be computed for any token alone, in any order. They are Philox4x32-10
+//! with the seed as key and (index, position, sequence, purpose) as counter.
 //!
-//! Each token i has an `E_i`, exponential with mean 1, and finishes the race at `E_i / w_i`. The noise comes
-//! in two layers that together have exactly the law of independent exponentials: a block's smallest E is `M =
-//! Exp(1)/64`, the lane that has it is uniform, and every other lane is `M` plus a fresh Exp(1), because the
-//! exponential has no memory. One word a block then bounds all 64 tokens.
+//! Each token i has an `E_i`, exponential with mean 1, and finishes the race at `E_i / w_i`. The noise has
+//! two layers, which together have exactly the distribution of independent exponentials. The smallest E of a
+//! block of 64 is `M = Exp(1)/64`, the lane that has it is uniform, and every other lane is `M` plus a fresh
+//! Exp(1), because the exponential distribution has no memory. So one random word per block bounds the noise
+//! of all its 64 tokens.
 //!
-//! Speculation's own noise also counts the depth: how many tokens of the draft stand before the position,
-//! modulo 2^12. A draft may look at the noise of positions that it then gives up, and block verification
-//! gives them up because of what it saw there; the next draft comes to such a position at another depth and
-//! finds fresh noise. Ids are below 2^20, so the depth shares no bits with the rest of the index. Two drafts
-//! of one round meet a position at the same depth only if one begins where the other did, after an undo, or
-//! 4,096 tokens after it: longer than drafts are.
+//! The noise of speculation also depends on the depth: how many tokens of the draft stand before the
+//! position, modulo 2^12. A draft may look at the noise of positions that it then gives up, and block
+//! verification gives them up because of what it saw there. The next draft reaches such a position at another
+//! depth and finds fresh noise. Ids are below 2^20, so the depth shares no bits with the rest of the index.
+//! Two drafts of one round reach a position at the same depth only if one begins where the other did, after
+//! an undo, or 4,096 tokens after it, which is longer than any draft.
 
 use crate::numeric::math::ln;
 
-/// Tokens in a block: `block = id / 64`. Part of the definition, because the noise uses it.
+/// The number of tokens in a block: `block = id / 64`. It is part of the definition, because the noise uses
+/// it.
 pub const BLOCK: usize = 64;
 
-/// What a random word is for. Each purpose is a stream of its own.
+/// What a random word is used for. Each purpose has a random stream of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Purpose {
-    /// A block's smallest E; index block/4, word block%4.
+    /// The smallest E of a block; index block/4, word block%4.
     BlockMinimum = 0,
-    /// The lane that has it, in the word's top six bits; indexed as `BlockMinimum`.
+    /// The lane that has the smallest E, in the top six bits of the word; indexed like `BlockMinimum`.
     BlockLane = 1,
     /// A token's own exponential; index id/4, word id%4.
     Token = 2,
-    /// XTC's coin; index: how many XTC stages stand before it in the order, word 0.
+    /// XTC's coin; index: the number of XTC stages before it in the order, word 0.
     Xtc = 3,
     /// Speculation: a token that a drafter may guess; index id/4 + depth·2^20, word id%4.
     Draft = 4,
-    /// Whether a guess is accepted; index its number among its siblings + depth·2^20, words 0 and 1.
+    /// Speculation: whether a guess is accepted; index its number among its siblings + depth·2^20, words 0
+    /// and 1.
     Accept = 5,
-    /// The token after the accepted guesses; indexed as `Draft`.
+    /// Speculation: the token after the accepted guesses; indexed like `Draft`.
     Residual = 6,
-    /// Stochastic beams: a token after a beam; index id/4, word id%4, the sequence being the beam's place.
-    /// The root has the last word of all.
+    /// Stochastic beams: a token after a beam; index id/4, word id%4, and the index of the beam as the
+    /// sequence. The root has the last word of all.
     Beam = 7,
 }
 
@@ -50,31 +53,35 @@ pub struct Noise {
     pub position: u32,
     /// Which of the `n` sequences of a prompt this is.
     pub sequence: u32,
-    /// The rewinds so far, below 2^24: a position that is drawn again needs fresh noise.
+    /// How often text was taken back because of what was drawn, below 2^24: a position that is drawn again
+    /// needs fresh noise.
     pub round: u32,
 }
 
 impl Noise {
-    /// Four words of one purpose.
+    /// Four random words of one purpose.
     #[inline(always)]
     pub fn words(&self, purpose: Purpose, index: u32) -> [u32; 4] {
         let counter = [index, self.position, self.sequence, purpose as u32 | self.round << 8];
         philox4x32_10([self.seed as u32, (self.seed >> 32) as u32], counter)
     }
 
-    /// XTC's coin: `(bits + ½) / 2^32`, uniform in (0, 1), for stage number `index` of its kind.
+    /// XTC's coin, uniform in (0, 1): `(bits + ½) / 2^32`, for the XTC stage that has `index` XTC stages
+    /// before it.
     pub fn xtc(&self, index: u32) -> f64 {
         (f64::from(self.words(Purpose::Xtc, index)[0]) + 0.5) / 4_294_967_296.0
     }
 
-    /// The coin of a guess: `(bits + ½) / 2^52`, exact and uniform in (0, 1).
+    /// The coin that decides whether a guess is accepted, uniform in (0, 1): `(bits + ½) / 2^52`, which is
+    /// exact.
     pub fn coin(&self, depth: u32, guess: u32) -> f64 {
         let [high, low, ..] = self.words(Purpose::Accept, guess | (depth << 20));
         let bits = (u64::from(high) << 20) | u64::from(low >> 12);
         (bits as f64 + 0.5) / 4_503_599_627_370_496.0
     }
 
-    /// The exponential of a token in speculation's races: [`Purpose::Draft`] or [`Purpose::Residual`].
+    /// The exponential of a token in the races of speculation; `purpose` is [`Purpose::Draft`] or
+    /// [`Purpose::Residual`].
     pub fn runner(&self, purpose: Purpose, depth: u32, id: u32) -> f64 {
         exponential(self.words(purpose, (id / 4) | (depth << 20))[id as usize % 4])
     }
@@ -85,13 +92,13 @@ impl Noise {
         exponential(self.words(Purpose::BlockMinimum, block / 4)[block as usize % 4]) / BLOCK as f64
     }
 
-    /// The lane of the block that has `M`.
+    /// The lane of the block that has the smallest E.
     #[inline]
     pub fn block_lane(&self, block: u32) -> u32 {
         self.words(Purpose::BlockLane, block / 4)[block as usize % 4] >> 26
     }
 
-    /// `E` of one token, from scratch.
+    /// `E` of one token, computed alone.
     pub fn token(&self, id: u32) -> f64 {
         let block = id / BLOCK as u32;
         let minimum = self.block_minimum(block);
@@ -103,9 +110,10 @@ impl Noise {
     }
 }
 
-/// Exp(1) from 32 bits: `−ln(1 − u)`, `u = (bits + ½) / 2^32`.
+/// An exponential with mean 1 from 32 random bits: `−ln(1 − u)`, `u = (bits + ½) / 2^32`.
 ///
-/// u and 1 − u are exact in f64, so the result is precise where winners are, next to 0. In [2^-33, 22.9].
+/// u and 1 − u are exact in f64, so the result is precise near 0, where the winners are. The result is in
+/// [2^-33, 22.9].
 #[inline]
 pub fn exponential(bits: u32) -> f64 {
     -ln(1.0 - (f64::from(bits) + 0.5) / 4_294_967_296.0)
@@ -131,7 +139,7 @@ pub fn philox4x32_10(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
 mod tests {
     use super::*;
 
-    /// The published known answers.
+    /// The known answers that the authors of Philox published.
     #[test]
     fn philox_known_answers() {
         assert_eq!(philox4x32_10([0; 2], [0; 4]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
