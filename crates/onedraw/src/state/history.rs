@@ -1,21 +1,23 @@
-//! The tokens of a sequence and how often each was seen. A step costs the distinct tokens, not the length of
-//! the text.
+//! The tokens of a sequence, and how often each was seen. The cost of a step depends on the number of
+//! distinct tokens, not on the length of the text.
 
 use std::collections::HashMap;
 
-/// Prompt and output, with counts over the last `window` tokens kept as tokens come and go.
+/// Prompt and output, with counts over the last `window` tokens. The counts are updated as tokens come and
+/// go.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     tokens: Vec<u32>,
     prompt: usize,
-    /// Counts look at the last so many tokens; 0: at all.
+    /// Counts cover the last `window` tokens; 0 means all of them.
     window: usize,
     seen: Vec<Seen>,
-    /// Where a token stands in `seen`. Looked up, never iterated.
+    /// The index of each token in `seen`. It is only looked up, never iterated, so the order of the map does
+    /// not matter.
     places: HashMap<u32, u32>,
 }
 
-/// A token of the window.
+/// How often one token occurs in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The id.
@@ -37,7 +39,7 @@ impl History {
         history
     }
 
-    /// Makes room for so many more tokens, so that pushing them allocates nothing.
+    /// Reserves memory for `tokens` more tokens, so that pushing them allocates nothing.
     pub fn reserve(&mut self, tokens: usize) {
         self.tokens.reserve(tokens);
         self.seen.reserve(tokens);
@@ -54,8 +56,7 @@ impl History {
         &self.tokens[self.prompt..]
     }
 
-    /// How many tokens it can hold before it takes more memory: so much room others that grow with it should
-    /// make too.
+    /// How many tokens fit without another allocation. Others that grow with the history reserve the same.
     pub(crate) fn room(&self) -> usize {
         self.tokens.capacity()
     }
@@ -80,7 +81,7 @@ impl History {
         }
     }
 
-    /// Takes tokens back until the output has `length`; a longer length changes nothing.
+    /// Removes the last tokens until the output has `length` tokens. A longer length changes nothing.
     pub fn truncate_output(&mut self, length: usize) {
         while self.output().len() > length {
             let last = self.tokens.len() - 1;
@@ -92,6 +93,7 @@ impl History {
         }
     }
 
+    /// Counts the token at `index`.
     fn count(&mut self, index: usize) {
         let token = self.tokens[index];
         let place = *self.places.entry(token).or_insert_with(|| {
@@ -102,6 +104,7 @@ impl History {
         if index < self.prompt { seen.in_prompt += 1 } else { seen.in_output += 1 }
     }
 
+    /// Undoes the counting of the token at `index`.
     fn uncount(&mut self, index: usize) {
         let token = self.tokens[index];
         let Some(&place) = self.places.get(&token) else { return };
@@ -152,7 +155,7 @@ mod tests {
         assert_eq!((history.prompt(), history.output()), (&[5, 5, 7][..], &[][..]));
     }
 
-    /// However tokens come and go, the counts are those of counting afresh.
+    /// After any sequence of pushes and removals, the counts are those of counting from the beginning.
     #[test]
     fn incremental_counts_equal_fresh_ones() {
         for window in [0, 1, 2, 5, 40] {

@@ -1,4 +1,4 @@
-//! What a sequence carries from draw to draw: its tokens (`history`), and its state beside them (`path`).
+//! What a sequence keeps from draw to draw: its tokens (`history`), and its state beside them (`path`).
 
 pub mod history;
 pub mod path;

@@ -1,63 +1,68 @@
-//! What a sequence carries beside its tokens, and what of it each position found: so that tokens can be taken
+//! The state of a sequence beside its tokens. It is recorded for each position, so that tokens can be taken
 //! back.
 
 use serde::{Deserialize, Serialize};
 
-/// Back to before a banned phrase: the first `length` tokens of the output stay, those after them were never
-/// shown and go.
+/// The way back to before a banned phrase: the first `length` tokens of the output stay. Those after them
+/// were never shown and are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Rewind {
-    /// How many tokens stay, those of [`SamplingParams::output_token_ids`] included. It is also the position
-    /// of the next draw.
+    /// How many tokens stay, including those of [`SamplingParams::output_token_ids`]. This is also the
+    /// position of the next draw.
     ///
     /// [`SamplingParams::output_token_ids`]: crate::SamplingParams::output_token_ids
     pub length: usize,
-    /// The token that stood at that position: it is banned there now.
+    /// The token that stood at that position. It is banned there now.
     pub token: u32,
-    /// The phrase's place in [`SamplingParams::banned_strings`](crate::SamplingParams::banned_strings).
+    /// The index of the phrase in [`SamplingParams::banned_strings`](crate::SamplingParams::banned_strings).
     pub phrase: usize,
 }
 
 /// A token that must not be drawn at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Ban {
-    /// The number of output tokens before it.
+    /// The position: the number of output tokens before it.
     pub position: u32,
-    /// The id.
+    /// The banned id.
     pub token: u32,
 }
 
-/// Where the sequence stands. It counts as history.
+/// The state of a sequence and its changes. It is part of the history: draws depend on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Path {
-    /// From position 0 on, each with the position from which it holds. Never empty; the last holds now.
+    /// The states, each with the position from which it holds. The first holds from position 0 and the last
+    /// holds now; the list is never empty.
     states: Vec<State>,
-    /// What must not be drawn again, and where.
+    /// The tokens that must not be drawn again, with their positions.
     pub bans: Vec<Ban>,
 }
 
+/// The state from one position on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct State {
     position: u32,
-    /// Mirostat's, in bits.
+    /// Mirostat's mu, in bits.
     pub mu: f64,
-    /// How often text was taken back because of what was drawn: such a position needs fresh noise.
+    /// How often text was taken back because of what was drawn. A position that is drawn again needs fresh
+    /// noise.
     pub round: u32,
 }
 
 impl Path {
+    /// The path of a new sequence.
     pub(crate) fn new(mu: f64) -> Self {
         Self { states: vec![State { position: 0, mu, round: 0 }], bans: Vec::new() }
     }
 
-    /// What holds now.
+    /// The current state.
     pub(crate) fn state(&self) -> State {
         self.states[self.states.len() - 1]
     }
 
-    /// Whether it can belong to an output of so many tokens.
+    /// Whether this path can belong to an output of `output` tokens. Used for paths that were read from a
+    /// file.
     pub(crate) fn fits(&self, output: usize) -> bool {
         let is_sound = |state: &State| state.mu.is_finite() && state.round < 1 << 24;
         self.states.first().is_some_and(|first| first.position == 0)
@@ -71,12 +76,13 @@ impl Path {
         self.bans.iter().any(|ban| ban.position == position)
     }
 
-    /// Makes room for so many more changes.
+    /// Reserves memory for `changes` more changes.
     pub(crate) fn reserve(&mut self, changes: usize) {
         self.states.reserve(changes);
     }
 
-    /// A token was appended, which makes `output` of them, and mirostat stands at `mu` now.
+    /// Records that a token was appended, so that the output now has `output` tokens, and that mirostat's mu
+    /// is now `mu`.
     pub(crate) fn push(&mut self, output: usize, mu: f64) {
         let state = self.state();
         if mu != state.mu {
@@ -84,8 +90,8 @@ impl Path {
         }
     }
 
-    /// An undo to `length` tokens: what held before the token that goes first was drawn holds again. Bans
-    /// after that place were made under tokens that are gone.
+    /// Undoes the path to `length` tokens: the state is again what it was when the next token was drawn. Bans
+    /// at later positions are removed, because they were made after tokens that are gone.
     pub(crate) fn rewind(&mut self, length: usize) {
         while self.state().position as usize > length {
             self.states.pop();
@@ -93,9 +99,10 @@ impl Path {
         self.bans.retain(|ban| ban.position as usize <= length);
     }
 
-    /// Takes text back for good, to `length` tokens, and bans the token that stood there.
+    /// Takes text back because of what was drawn, to `length` tokens, and bans `token` at that position.
+    /// Unlike [`Path::rewind`] this counts as a new round, so the positions after it get fresh noise.
     pub(crate) fn take_back(&mut self, length: usize, token: u32) {
-        // The upper 24 bits of the noise's last counter word.
+        // The round is stored in the upper 24 bits of the last counter word of the noise.
         let round = (self.state().round + 1) & 0x00ff_ffff;
         self.rewind(length);
         let (position, state) = (length as u32, self.state());
@@ -133,7 +140,7 @@ mod tests {
         assert_eq!((held(&path), path.bans.len()), ((10.0, 2), 2));
     }
 
-    /// Text that was there before the path began, as in a sequence that is resumed.
+    /// A text that existed before the path began, as in a sequence that is resumed.
     #[test]
     fn an_undo_below_the_beginning_finds_the_beginning() {
         let mut path = Path::new(10.0);
