@@ -1,40 +1,41 @@
-//! Two rows of logits into one: an expert's against an amateur's, a prompt's against another's, the last
-//! layer's against an earlier one's.
+//! Two rows of logits made into one: an expert model against an amateur, one prompt against another, the last
+//! layer against an earlier one.
 //!
 //! Each method is a weighted difference over the tokens that the expert finds plausible, `x ≥ x_max + ln α`,
 //! and −inf elsewhere:
 //!
 //! | | row | from |
 //! |---|---|---|
-//! | [`Contrast::li`] | `e − a / τ` | Li, Holtzman, Fried, Liang, Eisner, Hashimoto, Zettlemoyer and Lewis 2022 |
+//! | [`Contrast::li`] | `e − a / τ` | Li and others 2022, Contrastive Decoding |
 //! | [`Contrast::obrien`] | `(1 + β) e − β a` | O'Brien and Lewis 2023 |
-//! | [`Contrast::guidance`] | `u + g (c − u)`, of all tokens | classifier-free guidance: Ho and Salimans 2022; Sanchez and others 2023 |
-//! | [`Contrast::dola`] | `e − l`, l being an earlier layer's ([`contrasting_layer`]) | DoLa: Chuang, Xie, Luo, Kim, Glass and He 2023 |
+//! | [`Contrast::guidance`] | `u + g (c − u)`, of all tokens | Ho and Salimans 2022; Sanchez and others 2023 |
+//! | [`Contrast::dola`] | `e − l`, l of an earlier layer ([`contrasting_layer`]) | DoLa: Chuang and others 2023 |
 //!
-//! The papers write logprobs where this has logits. The difference is one number for a whole row, which a
-//! softmax does not see; so no normaliser is computed. What comes out is a row like any other: every edit,
-//! truncation and draw of the library follows it.
+//! The papers use logprobs where this uses logits. The two differ by one number for the whole row, which does
+//! not change a softmax, so no normaliser is computed. The result is a row like any other: every edit,
+//! truncation and draw of the library can follow.
 //!
-//! Each logit is computed in f64 and rounded once, and saturates at ±f32::MAX: where the amateur gives a
-//! plausible token no chance at all, it has the highest score there is.
+//! Each logit is computed in f64, rounded once, and saturates at ±f32::MAX. Where the amateur gives a
+//! plausible token no chance at all, that token gets the highest possible logit.
 
 use crate::error::{ParamError, RowError};
+use crate::kernels::row::Row;
 use crate::numeric::float_mode::Standard;
 use crate::numeric::math::{exp, ln};
-use crate::kernels::row::Row;
 
-/// How two rows become one.
+/// How two rows are made into one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contrast {
-    /// A token must be at least so many times as likely as the expert's best; 0: any.
+    /// A token must be at least α times as likely as the expert's best; 0 allows any token.
     alpha: f64,
-    /// What the expert's logits are multiplied by, and what of the amateur's is taken off.
+    /// The factor of the expert's logits, and the factor of the amateur's logits, which are subtracted.
     expert: f64,
     amateur: f64,
 }
 
 impl Contrast {
-    /// The expert less the amateur at a temperature of its own. The paper has α = 0.1 and its code τ = 0.5.
+    /// The expert minus the amateur at a temperature of its own. The paper uses α = 0.1, its code τ = 0.5. An
+    /// error if α is not in [0, 1] or the temperature not in [0.001, 1000000].
     pub fn li(alpha: f64, amateur_temperature: f64) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
         if !(1e-3..=1e6).contains(&amateur_temperature) {
@@ -44,8 +45,9 @@ impl Contrast {
         Self::new(alpha, 1.0, 1.0 / amateur_temperature)
     }
 
-    /// The expert, exaggerated by what sets it apart from the amateur. The paper has α = 0.1 and β = 0.5; β =
-    /// 0 is the expert among what it finds plausible.
+    /// The expert, with its differences from the amateur amplified. The paper uses α = 0.1 and β = 0.5. With
+    /// β = 0 this is the expert among its plausible tokens. An error if α is not in [0, 1] or β not in [0,
+    /// 1000000].
     pub fn obrien(alpha: f64, beta: f64) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
         if !(0.0..=1e6).contains(&beta) {
@@ -54,7 +56,8 @@ impl Contrast {
         Self::new(alpha, 1.0 + beta, beta)
     }
 
-    /// Away from what follows another prompt, over all tokens: 1 is the prompt's own row, 0 the other's.
+    /// Guidance away from what follows another prompt, over all tokens. Scale 1 is the row of the prompt
+    /// itself, 0 that of the other prompt. An error if the scale is not in [−1000000, 1000000].
     pub fn guidance(scale: f64) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
         if !(-1e6..=1e6).contains(&scale) {
@@ -63,8 +66,8 @@ impl Contrast {
         Self::new(0.0, scale, scale - 1.0)
     }
 
-    /// The last layer less an earlier one, among the tokens at least `relative_top` times as likely as the
-    /// best. The paper has 0.1.
+    /// The last layer minus an earlier one, among the tokens that are at least `relative_top` times as likely
+    /// as the best. The paper uses 0.1. An error if it is not in [0, 1].
     pub fn dola(relative_top: f64) -> Result<Self, ParamError> {
         Self::new(relative_top, 1.0, 1.0)
     }
@@ -76,13 +79,14 @@ impl Contrast {
         Ok(Self { alpha, expert, amateur })
     }
 
-    /// The row of both, into memory that is used again. A NaN or +inf in either is an error that names the
-    /// lowest such token of the first row that has one.
+    /// Writes the combined row into `out`, whose memory is reused. It is an error if the rows differ in
+    /// length, are empty, or if a logit is NaN or +inf; that error names the lowest such token of the first
+    /// row that has one.
     ///
     /// ```
     /// use onedraw::Contrast;
     /// let mut row = Vec::new();
-    /// // The expert is torn between two tokens, of which the amateur would take the first anyway.
+    /// // The expert hesitates between two tokens; the amateur would take the first one anyway.
     /// Contrast::li(0.1, 1.0)?.apply(&[2.0_f32, 1.9, -3.0], &[2.0_f32, 0.0, -9.0], &mut row)?;
     /// assert_eq!(row, [0.0, 1.9, f32::NEG_INFINITY]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -96,7 +100,7 @@ impl Contrast {
         let _mode = Standard::enter();
         let (expert, amateur) = (expert.into(), amateur.into());
         let highest = highest(expert, amateur)?;
-        // Above what any difference of two logits can reach where α is 0.
+        // With α = 0 every token passes.
         let bar = if self.alpha > 0.0 { f64::from(highest) + ln(self.alpha) } else { f64::NEG_INFINITY };
         out.clear();
         out.extend((0..expert.len()).map(|token| {
@@ -104,7 +108,7 @@ impl Contrast {
             if expert == f32::NEG_INFINITY || f64::from(expert) < bar {
                 return f32::NEG_INFINITY;
             }
-            // 0 · inf would be no number: what has no weight has no say.
+            // 0 · inf would be NaN. An amateur with weight 0 takes nothing off.
             let taken_off = if self.amateur == 0.0 { 0.0 } else { self.amateur * f64::from(amateur) };
             let score = self.expert * f64::from(expert) - taken_off;
             score.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32
@@ -113,7 +117,8 @@ impl Contrast {
     }
 }
 
-/// The highest logit of the first of two rows of one length. Neither may have a NaN or +inf.
+/// The highest logit of the first row. An error if the rows differ in length, are empty, if one has a NaN or
+/// +inf, or if every logit of the first is −inf.
 fn highest(first: Row<'_>, second: Row<'_>) -> Result<f32, RowError> {
     if first.len() != second.len() {
         return Err(RowError::RowsDiffer { first: first.len(), second: second.len() });
@@ -134,8 +139,9 @@ fn highest(first: Row<'_>, second: Row<'_>) -> Result<f32, RowError> {
     }
 }
 
-/// Which of the layers' rows is furthest from the last layer's, by the Jensen-Shannon divergence: what DoLa
-/// contrasts with. Of equals the first; `None` if there are no layers.
+/// The index of the layer whose row is furthest from that of the last layer, by the Jensen-Shannon
+/// divergence. This is the layer that DoLa contrasts with. Of equally distant layers the first; `None` if
+/// there are no layers.
 pub fn contrasting_layer(last: Row<'_>, layers: &[Row<'_>]) -> Result<Option<usize>, RowError> {
     let mut furthest: Option<(f64, usize)> = None;
     for (number, &layer) in layers.iter().enumerate() {
@@ -147,7 +153,7 @@ pub fn contrasting_layer(last: Row<'_>, layers: &[Row<'_>]) -> Result<Option<usi
     Ok(furthest.map(|(_, number)| number))
 }
 
-/// The Jensen-Shannon divergence of two rows' softmaxes, in nats: 0 to ln 2.
+/// The Jensen-Shannon divergence between the softmaxes of two rows, in nats: 0 to ln 2.
 pub fn divergence(first: Row<'_>, second: Row<'_>) -> Result<f64, RowError> {
     let _mode = Standard::enter();
     let (p, q) = (logprobs(first, second)?, logprobs(second, first)?);
@@ -155,14 +161,14 @@ pub fn divergence(first: Row<'_>, second: Row<'_>) -> Result<f64, RowError> {
     for (p, q) in p.into_iter().zip(q) {
         let (share_p, share_q) = (exp(p), exp(q));
         let middle = ln(0.5 * (share_p + share_q));
-        // 0 · ln 0 is 0 here.
+        // 0 · ln 0 counts as 0.
         sum += if share_p > 0.0 { share_p * (p - middle) } else { 0.0 };
         sum += if share_q > 0.0 { share_q * (q - middle) } else { 0.0 };
     }
     Ok((0.5 * sum).max(0.0))
 }
 
-/// Logprobs of the first row, which must be as long as the second.
+/// The logprobs of `row`. An error if `other` differs in length or either row cannot be used.
 fn logprobs(row: Row<'_>, other: Row<'_>) -> Result<Vec<f64>, RowError> {
     let highest = f64::from(highest(row, other)?);
     let mut logprobs: Vec<f64> = (0..row.len()).map(|token| f64::from(row.get(token)) - highest).collect();

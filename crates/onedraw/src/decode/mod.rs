@@ -1,4 +1,10 @@
-//! Decoding beyond single draws: where texts stop, beams, guesses ahead, constraints, contrast.
+//! What a decode loop needs beside single draws.
+//!
+//! - [`stop`]: where a text ends, and which of it may be shown.
+//! - [`beam`]: searching for the best texts, or drawing several without replacement.
+//! - [`speculate`]: judging tokens that a drafter guessed ahead.
+//! - [`constraint`]: rules for what may come next, such as a grammar's.
+//! - [`contrast`]: two rows of logits made into one.
 
 pub mod beam;
 pub mod constraint;

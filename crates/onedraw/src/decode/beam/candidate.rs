@@ -1,33 +1,34 @@
-//! What a beam could go on with, and what becomes of it.
+//! The candidates of a step: the tokens that a beam could go on with, and what became of each.
 
 use std::cmp::Ordering;
 
 use crate::decode::stop::Finish;
 
-/// What a token would do to a text, as the driver sees it, which has the bytes.
+/// What a token would do to a text. The driver decides it, because the driver has the bytes of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continuation {
     /// The text goes on.
     Goes,
     /// The text has ended.
     Ends(Finish),
-    /// The text must not go on so: a banned phrase, or a constraint that could not be a mask.
+    /// The text must not continue with this token: it would complete a banned phrase, or break a constraint
+    /// that could not be given as a mask.
     Forbidden,
 }
 
 /// One token after one beam.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// The beam's place among those of the step.
+    /// The index of the beam in [`BeamSearch::beams`](super::BeamSearch::beams) before the step.
     pub beam: usize,
     /// The token.
     pub token: u32,
-    /// The sum of logprobs with it.
+    /// The sum of the logprobs of the text, including this token.
     pub logprob: f64,
-    /// What it is compared by: the same, less the penalties of diversity; of stochastic beams the perturbed
-    /// logprob.
+    /// What candidates are compared by: the sum of logprobs less the penalties of diversity, or with
+    /// stochastic beams the perturbed logprob.
     pub score: f64,
-    /// What became of it.
+    /// What became of the candidate.
     pub fate: Fate,
 }
 
@@ -36,37 +37,52 @@ pub struct Candidate {
 pub enum Fate {
     /// It is a beam of the next step.
     Kept,
-    /// It ended the text, and is among the ended ones.
+    /// It ended its text, and that text is among the ended ones.
     Ended,
-    /// Others were better.
+    /// It was not used, because others were better.
     Dropped,
 }
 
 /// Where a beam of the next step comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Branch {
-    /// The beam's place among those of this step.
+    /// The index of the beam that it continues, among the beams before the step.
     pub beam: usize,
-    /// The token it goes on with.
+    /// The token that is appended.
     pub token: u32,
 }
 
-/// What one step did.
+/// The result of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expansion {
-    /// Where each beam of the next step comes from, in their order.
+    /// Where each beam of the next step comes from, in the order of the beams of the next step.
     pub branches: Vec<Branch>,
-    /// The candidates that were looked at, by group, the best first.
+    /// The candidates that were compared, group by group, the best first.
     pub candidates: Vec<Candidate>,
 }
 
+/// A text that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hypothesis {
+    /// Its tokens after the prompt, with the one that ended it.
+    pub tokens: Vec<u32>,
+    /// The final score: the sum of logprobs less the penalties of diversity, divided by a power of the
+    /// length.
+    pub score: f64,
+    /// The sum of the logprobs of its tokens.
+    pub logprob: f64,
+    /// Why the text ended; `None` if the search ended before it did.
+    pub finish: Option<Finish>,
+}
+
 impl Candidate {
-    /// The better first; of equals the earlier beam, then the lower id.
+    /// The order of candidates: the higher score first; of equal scores the earlier beam, then the lower id.
     pub(super) fn order(&self, other: &Self) -> Ordering {
         let by_score = other.score.total_cmp(&self.score);
         by_score.then(self.beam.cmp(&other.beam)).then(self.token.cmp(&other.token))
     }
 
+    /// The beam of the next step that this candidate becomes.
     pub(super) fn branch(&self) -> Branch {
         Branch { beam: self.beam, token: self.token }
     }

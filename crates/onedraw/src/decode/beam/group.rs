@@ -1,52 +1,63 @@
-//! One group of beams: the texts that have ended, and whether the others can still be better.
+//! One group of beams: its ended texts, and whether a running text can still beat them.
 
-use super::candidate::{Candidate, Fate};
-use super::{BeamParams, BeamStyle, EarlyStopping, Hypothesis};
+use super::candidate::{Candidate, Fate, Hypothesis};
+use super::params::{BeamParams, BeamStyle, EarlyStopping};
 
+/// A group of beams. Without diverse beam search there is one group with all the beams.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    /// Beams of this group.
+    /// The number of beams of this group.
     pub width: usize,
-    /// Ended texts, the best first, at most `width`.
+    /// The ended texts, the best first, at most `width` of them.
     pub ended: Vec<Hypothesis>,
-    /// Whether a running text could still become one of the best.
+    /// Whether a running text can still become one of the best.
     can_improve: bool,
+    /// Whether the group takes no further steps.
     pub is_done: bool,
 }
 
 /// A text that a candidate would end.
 pub(super) struct Ending {
-    /// The candidate's place among the others.
-    pub rank: usize,
+    /// The index of the candidate in the group's list, which is sorted with the best first.
+    pub candidate: usize,
+    /// The text with the candidate's token.
     pub hypothesis: Hypothesis,
 }
 
 impl Group {
+    /// A group without ended texts.
     pub(super) fn new(width: usize) -> Self {
         Self { width, ended: Vec::new(), can_improve: true, is_done: false }
     }
 
-    /// Takes the endings among the candidates: in Hugging Face's style only those among the `width` best of
-    /// the step, and none once nothing can improve.
+    /// Adds the texts that candidates end. In Hugging Face's style only candidates among the `width` best of
+    /// the step count, and none once nothing can improve. A candidate whose text is added is marked as ended.
     pub(super) fn take(&mut self, endings: Vec<Ending>, params: &BeamParams, candidates: &mut [Candidate]) {
         let is_full = self.ended.len() == self.width && params.early_stopping == EarlyStopping::Full;
         if is_full || !self.can_improve {
             return;
         }
-        let counts = |rank| params.style == BeamStyle::Vllm || rank < self.width;
-        for Ending { rank, hypothesis } in endings.into_iter().filter(|ending| counts(ending.rank)) {
+        let counts = |place| params.style == BeamStyle::Vllm || place < self.width;
+        for Ending { candidate, hypothesis } in endings.into_iter().filter(|ending| counts(ending.candidate))
+        {
             let place = self.ended.partition_point(|ended| ended.score >= hypothesis.score);
             if place < self.width {
                 self.ended.insert(place, hypothesis);
                 self.ended.truncate(self.width);
-                candidates[rank].fate = Fate::Ended;
+                candidates[candidate].fate = Fate::Ended;
             }
         }
     }
 
-    /// Looks whether to go on, `length` tokens into the texts, of at most `longest`. `best` is the sum of the
-    /// best running text.
-    pub(super) fn judge(&mut self, params: &BeamParams, best: Option<f64>, length: usize, longest: usize) {
+    /// Decides whether the group is done. The texts have `length` tokens of at most `longest`; `best` is the
+    /// sum of the best running text, `None` if no text runs.
+    pub(super) fn decide_whether_done(
+        &mut self,
+        params: &BeamParams,
+        best: Option<f64>,
+        length: usize,
+        longest: usize,
+    ) {
         let Some(best) = best else {
             self.is_done = true;
             return;
@@ -60,7 +71,7 @@ impl Group {
             EarlyStopping::Never if params.length_penalty > 0.0 => longest,
             _ => length,
         };
-        self.can_improve &= worst.is_none_or(|worst| params.worth(best, reach) > worst);
+        self.can_improve &= worst.is_none_or(|worst| params.score(best, reach) > worst);
         self.is_done |= !self.can_improve || (is_full && params.early_stopping == EarlyStopping::Full);
     }
 }

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::candidate::{Candidate, Continuation, Expansion, Fate};
+use super::candidate::{Candidate, Continuation, Expansion, Fate, Hypothesis};
 use super::group::{Ending, Group};
-use super::{BeamParams, BeamStyle, Hypothesis};
+use super::params::{BeamParams, BeamStyle};
 use crate::batch::{Batch, SequenceId, Step};
-use crate::error::{ParamError, RowError};
-use crate::numeric::float_mode::Standard;
-use crate::kernels::Kernel;
-use crate::logprobs::TokenLogprob;
-use crate::params::SamplingParams;
-use crate::kernels::row::Row;
 use crate::decode::stop::Finish;
+use crate::error::{ParamError, RowError};
+use crate::kernels::Kernel;
+use crate::kernels::row::Row;
+use crate::logprobs::TokenLogprob;
+use crate::numeric::float_mode::Standard;
+use crate::params::SamplingParams;
 
-/// A text that goes on.
+/// A running text.
 #[derive(Clone, Debug)]
 pub struct Beam {
     id: SequenceId,
     /// The sum of the logprobs of its tokens.
     pub logprob: f64,
-    /// The same, less the penalties of diversity.
+    /// The sum of the logprobs less the penalties of diversity.
     pub score: f64,
-    /// Its group.
+    /// The index of its group.
     pub group: usize,
 }
 
@@ -55,30 +55,32 @@ pub struct BeamSearch {
     batch: Batch,
     beams: Vec<Beam>,
     groups: Vec<Group>,
-    /// Texts to return.
+    /// How many texts to return.
     n: usize,
-    /// Tokens of the prompt.
+    /// The number of prompt tokens.
     prompt: usize,
-    /// Tokens that each beam has written.
+    /// The number of tokens that each beam has written.
     length: usize,
-    /// The most they may write.
+    /// The most tokens that a beam may write.
     longest: usize,
-    /// Ids that end a text.
+    /// How many different ids end a text.
     ends: usize,
 }
 
 impl BeamSearch {
-    /// Checks the parameters. Of `params` the edits act, with `max_tokens`, `n` (how many texts to return)
-    /// and the histories; the draw's own settings do not.
+    /// Starts a search. Of `params` only the edits, `max_tokens`, `n` (how many texts to return) and the
+    /// histories act; the settings of the draw do not.
+    ///
+    /// Errors name the field and the allowed range.
     pub fn new(params: SamplingParams, beams: BeamParams) -> Result<Self, ParamError> {
         beams.validate(&params)?;
         let SamplingParams { n, max_tokens, .. } = params;
         let ends = params.eos_token_id.len();
         let (prompt, begun) = (params.prompt_token_ids.len(), params.output_token_ids.len());
         let mut batch = Batch::new().threads(1);
-        // A seed is never used, but one that must be asked of the system could fail.
+        // The seed is never used, but without one the system would be asked for one, which could fail.
         let first = batch.add(SamplingParams { seed: Some(0), n: 1, ..params.without_draw() })?;
-        // One beam of each group begins.
+        // Each group starts with one beam.
         let groups: Vec<Group> = (0..beams.groups).map(|_| Group::new(beams.width / beams.groups)).collect();
         let mut start = vec![first];
         start.extend((1..beams.groups).filter_map(|_| batch.fork(first)));
@@ -96,19 +98,20 @@ impl BeamSearch {
         })
     }
 
-    /// Looks at rows with this instruction set, on so many threads (0: all cores). Changes no text.
+    /// Sets the instruction set and the number of threads (0 for all cores) that look at rows. Neither
+    /// changes a text.
     pub fn on(mut self, kernel: Kernel, threads: usize) -> Self {
         self.batch = self.batch.kernel(kernel).threads(threads);
         self
     }
 
-    /// The texts that go on, in the order in which [`step`](Self::step) wants their rows: by group, the best
-    /// first.
+    /// The running texts, in the order in which [`step`](Self::step) expects their rows: group by group, the
+    /// best first.
     pub fn beams(&self) -> &[Beam] {
         &self.beams
     }
 
-    /// The tokens that a beam has written.
+    /// The tokens that a beam has written; empty if there is no such beam.
     pub fn tokens(&self, beam: usize) -> &[u32] {
         self.beams.get(beam).and_then(|beam| self.batch.output(beam.id)).unwrap_or_default()
     }
@@ -118,11 +121,12 @@ impl BeamSearch {
         self.beams.is_empty() || self.length >= self.longest
     }
 
-    /// One token more for every beam. `rows[i]` are the logits after beam i, `masks[i]` what a grammar allows
-    /// there (`masks` may be empty); `continuation` says what a token does to a beam's text.
+    /// Appends one token to every beam. `rows[i]` are the logits after beam i, and `masks[i]` is what a
+    /// grammar allows there; `masks` may be empty. `continuation` says what a token does to the text of a
+    /// beam.
     ///
-    /// A beam whose mask or edits leave nothing is dropped. If nothing else is left it is an error, and so is
-    /// a bad row; the search is then over.
+    /// A beam to which its mask or the edits leave no token is dropped. If that leaves neither a beam nor an
+    /// ended text, the step is an error. A bad row is an error too. After an error the search is over.
     pub fn step(
         &mut self,
         rows: &[Row<'_>],
@@ -135,30 +139,30 @@ impl BeamSearch {
         }
         let mut expansion = Expansion::default();
         let mut kept: Vec<(Candidate, usize)> = Vec::new();
-        let mut trouble = None;
-        // How often earlier groups have chosen a token at this step.
+        let mut failure = None;
+        // How often earlier groups have chosen each token at this step.
         let mut chosen: BTreeMap<u32, u32> = BTreeMap::new();
         for number in 0..self.groups.len() {
             if self.groups[number].is_done {
                 continue;
             }
-            let looked = self.look(number, rows, masks, &chosen, &mut continuation)?;
-            trouble = trouble.or(looked.trouble);
-            let mut candidates = looked.candidates;
+            let found = self.candidates_of(number, rows, masks, &chosen, &mut continuation)?;
+            failure = failure.or(found.failure);
+            let mut candidates = found.candidates;
             let group = &mut self.groups[number];
-            group.take(looked.endings, &self.params, &mut candidates);
-            let best = looked.kept.first().map(|&rank| candidates[rank].score);
-            group.judge(&self.params, best, self.length + 1, self.longest);
-            for rank in looked.kept.into_iter().filter(|_| !group.is_done) {
-                candidates[rank].fate = Fate::Kept;
-                *chosen.entry(candidates[rank].token).or_default() += 1;
-                kept.push((candidates[rank], number));
+            group.take(found.endings, &self.params, &mut candidates);
+            let best = found.kept.first().map(|&place| candidates[place].score);
+            group.decide_whether_done(&self.params, best, self.length + 1, self.longest);
+            for place in found.kept.into_iter().filter(|_| !group.is_done) {
+                candidates[place].fate = Fate::Kept;
+                *chosen.entry(candidates[place].token).or_default() += 1;
+                kept.push((candidates[place], number));
             }
             expansion.candidates.append(&mut candidates);
         }
         if kept.is_empty() && self.groups.iter().all(|group| group.ended.is_empty()) {
             self.beams.clear();
-            return Err(trouble.unwrap_or(RowError::NothingLeft { stage: None }));
+            return Err(failure.unwrap_or(RowError::NothingLeft { stage: None }));
         }
         expansion.branches = kept.iter().map(|(candidate, _)| candidate.branch()).collect();
         self.length += 1;
@@ -166,15 +170,15 @@ impl BeamSearch {
         Ok(expansion)
     }
 
-    /// The candidates of a group, and what the best of them do.
-    fn look(
+    /// Finds the candidates of group `number`, and decides which of them go on and which end a text.
+    fn candidates_of(
         &mut self,
         number: usize,
         rows: &[Row<'_>],
         masks: &[Option<&[u32]>],
         chosen: &BTreeMap<u32, u32>,
         continuation: &mut impl FnMut(usize, u32) -> Continuation,
-    ) -> Result<Looked, RowError> {
+    ) -> Result<GroupCandidates, RowError> {
         let members: Vec<usize> = (0..rows.len()).filter(|&beam| self.beams[beam].group == number).collect();
         let steps = members.iter().map(|&beam| Step {
             sequence: self.beams[beam].id,
@@ -183,50 +187,53 @@ impl BeamSearch {
         });
         let steps: Vec<Step<'_>> = steps.collect();
         let width = self.groups[number].width;
-        // Enough for `width` to go on though every beam ends with every id that ends a text.
+        // This many candidates are enough for `width` of them to go on even if every beam ends with every id
+        // that ends a text.
         let mut keep = match self.params.style {
             BeamStyle::Vllm => 2 * width,
             BeamStyle::Hf | BeamStyle::Gnmt => width * (1 + self.ends).max(2),
         };
         loop {
-            // Tokens that lose by the diversity penalty may fall behind as many others.
+            // A token that loses score by the diversity penalty may fall behind as many others as tokens were
+            // chosen.
             let count = keep + chosen.len();
-            let mut looked = Looked::default();
+            let mut group = GroupCandidates::default();
             let mut is_all = true;
             for (&beam, best) in members.iter().zip(self.batch.best(&steps, count)) {
                 let best = match best {
                     Ok(best) => best,
                     Err(error @ RowError::NothingLeft { .. }) => {
-                        looked.trouble.get_or_insert(error);
+                        group.failure.get_or_insert(error);
                         continue;
                     }
                     Err(error) => return Err(error),
                 };
                 is_all &= best.len() < count;
-                looked.candidates.extend(best.iter().map(|token| self.candidate(beam, token, chosen)));
+                group.candidates.extend(best.iter().map(|token| self.candidate(beam, token, chosen)));
             }
-            looked.candidates.sort_by(Candidate::order);
-            looked
+            group.candidates.sort_by(Candidate::order);
+            group
                 .candidates
                 .retain(|candidate| continuation(candidate.beam, candidate.token) != Continuation::Forbidden);
             if self.params.style != BeamStyle::Vllm {
-                is_all &= looked.candidates.len() <= keep;
-                looked.candidates.truncate(keep);
+                is_all &= group.candidates.len() <= keep;
+                group.candidates.truncate(keep);
             }
-            self.divide(&mut looked, width, continuation);
-            let found = if self.is_last() { looked.endings.len() } else { looked.kept.len() };
+            self.separate(&mut group, width, continuation);
+            let found = if self.is_last() { group.endings.len() } else { group.kept.len() };
             if found >= width || is_all {
-                return Ok(looked);
+                return Ok(group);
             }
             keep = keep.saturating_mul(2);
         }
     }
 
-    /// Whether the next token is the last there is room for.
+    /// Whether the next token is the last one that `max_tokens` allows.
     fn is_last(&self) -> bool {
         self.length + 1 >= self.longest
     }
 
+    /// The candidate for one token after a beam, with its diversity penalty.
     fn candidate(&self, beam: usize, token: &TokenLogprob, chosen: &BTreeMap<u32, u32>) -> Candidate {
         let times = chosen.get(&token.token).copied().unwrap_or(0);
         let Beam { logprob, score, .. } = self.beams[beam];
@@ -239,32 +246,32 @@ impl BeamSearch {
         }
     }
 
-    /// Which candidates go on, and which end their text.
-    fn divide(
+    /// Separates the candidates that go on from those that end their text.
+    fn separate(
         &self,
-        looked: &mut Looked,
+        group: &mut GroupCandidates,
         width: usize,
         continuation: &mut impl FnMut(usize, u32) -> Continuation,
     ) {
         let is_last = self.is_last();
-        for (rank, candidate) in looked.candidates.iter().enumerate() {
+        for (place, candidate) in group.candidates.iter().enumerate() {
             let finish = match continuation(candidate.beam, candidate.token) {
                 Continuation::Ends(finish) => Some(finish),
-                Continuation::Goes if looked.kept.len() < width && is_last => Some(Finish::Length),
+                Continuation::Goes if group.kept.len() < width && is_last => Some(Finish::Length),
                 _ => None,
             };
             match finish {
                 Some(finish) => {
                     let hypothesis = self.ended(candidate, finish);
-                    looked.endings.push(Ending { rank, hypothesis });
+                    group.endings.push(Ending { candidate: place, hypothesis });
                 }
-                None if looked.kept.len() < width && !is_last => looked.kept.push(rank),
+                None if group.kept.len() < width && !is_last => group.kept.push(place),
                 None => {}
             }
         }
     }
 
-    /// The text that a candidate ends.
+    /// The ended text of a candidate.
     fn ended(&self, candidate: &Candidate, finish: Finish) -> Hypothesis {
         let tokens = [self.tokens(candidate.beam), &[candidate.token]].concat();
         let length = match (self.params.style, finish) {
@@ -272,11 +279,11 @@ impl BeamSearch {
             (BeamStyle::Vllm, _) => self.prompt + tokens.len(),
             _ => tokens.len(),
         };
-        let score = self.params.worth(candidate.score, length);
+        let score = self.params.score(candidate.score, length);
         Hypothesis { tokens, score, logprob: candidate.logprob, finish: Some(finish) }
     }
 
-    /// The candidates become the beams.
+    /// Replaces the beams by the kept candidates.
     fn follow(&mut self, kept: &[(Candidate, usize)]) {
         let grown = kept.iter().filter_map(|&(Candidate { beam, token, logprob, score, .. }, group)| {
             let id = self.batch.fork(self.beams[beam].id)?;
@@ -289,8 +296,8 @@ impl BeamSearch {
         }
     }
 
-    /// The `n` best texts, the best first. Of a search that was left before its end, running texts are among
-    /// them where too few have ended.
+    /// Returns the `n` best texts, the best first. If the search was stopped early and too few texts have
+    /// ended, running texts fill the list.
     pub fn finish(self) -> Vec<Hypothesis> {
         let _mode = Standard::enter();
         let mut found: Vec<Hypothesis> = Vec::new();
@@ -304,25 +311,26 @@ impl BeamSearch {
                     BeamStyle::Vllm => self.prompt + tokens.len(),
                     _ => tokens.len().max(1),
                 };
-                let score = self.params.worth(beam.score, length);
+                let score = self.params.score(beam.score, length);
                 Hypothesis { tokens, score, logprob: beam.logprob, finish: None }
             }));
         }
-        // Stable: of equals the earlier group's.
+        // The sort is stable, so of equal scores the text of the earlier group comes first.
         found.sort_by(|a, b| b.score.total_cmp(&a.score));
         found.truncate(self.n);
         found
     }
 }
 
-/// What a group finds at a step.
+/// The candidates of one group at one step.
 #[derive(Default)]
-struct Looked {
-    /// The best first.
+struct GroupCandidates {
+    /// All candidates, the best first.
     candidates: Vec<Candidate>,
-    /// The places of those that go on.
+    /// The indices of the candidates that go on.
     kept: Vec<usize>,
+    /// The texts that candidates end.
     endings: Vec<Ending>,
-    /// Why a beam had no candidate.
-    trouble: Option<RowError>,
+    /// Why a beam had no candidate, if one had none.
+    failure: Option<RowError>,
 }

@@ -1,24 +1,25 @@
-//! Texts without replacement: stochastic beam search (Kool, van Hoof and Welling, 2019).
+//! Texts drawn without replacement: stochastic beam search (Kool, van Hoof and Welling, 2019).
 //!
-//! Every text of the model has a logprob phi; phi plus Gumbel noise of its own is its perturbed logprob G,
-//! and the k texts with the highest G are k draws without replacement. They are found from the root: G of a
-//! node is the highest G of its leaves, so a node's children are given noise whose maximum is made to be the
-//! node's own G, and the k best of all children go on.
+//! Every text of the model has a logprob φ. φ plus Gumbel noise of its own is the perturbed logprob G of the
+//! text, and the k texts with the highest G are k draws without replacement. The search finds them from the
+//! root: G of a node is the highest G of its leaves. So the children of a node get noise whose maximum is
+//! made to be the node's own G, and the k best of all children go on.
 //!
-//! Whatever is dropped has a G too, and the highest of those, kappa, is the (k + 1)-th highest of all leaves.
-//! A text is among the k with probability 1 − exp(−exp(phi − kappa)) given kappa, which makes sums over the
-//! texts unbiased: weigh f by p / inclusion.
+//! What is dropped has a G too. The highest of those, κ, is the (k + 1)-th highest G of all leaves. Given κ,
+//! a text is among the k with probability 1 − exp(−exp(φ − κ)). That makes sums over the texts unbiased:
+//! weigh f by p / inclusion.
 
 use super::candidate::{Candidate, Continuation, Expansion, Fate};
+use super::params::BeamParams;
 use crate::batch::{Batch, SequenceId, Step};
+use crate::decode::stop::Finish;
 use crate::error::{ParamError, RowError};
-use crate::numeric::float_mode::Standard;
 use crate::kernels::Kernel;
+use crate::kernels::row::Row;
+use crate::numeric::float_mode::Standard;
 use crate::numeric::math::{exp, ln};
 use crate::numeric::noise::{Noise, Purpose, exponential};
 use crate::params::SamplingParams;
-use crate::kernels::row::Row;
-use crate::decode::stop::Finish;
 
 /// A text that was drawn.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,14 +28,16 @@ pub struct Drawn {
     pub tokens: Vec<u32>,
     /// The logarithm of its probability, under temperature and truncations.
     pub logprob: f64,
-    /// With its noise: what the draws are ranked by.
+    /// The logprob with its noise. The draws are sorted by it.
     pub perturbed: f64,
-    /// The probability that it is among the draws, given the highest of what was not drawn.
+    /// The probability that the text is among the draws, given the highest perturbed logprob that was not
+    /// drawn.
     pub inclusion: f64,
-    /// Why it ended; `None` if the search ended first.
+    /// Why the text ended; `None` if the search ended before it did.
     pub finish: Option<Finish>,
 }
 
+/// A running text.
 #[derive(Clone, Debug)]
 struct Node {
     id: SequenceId,
@@ -42,7 +45,7 @@ struct Node {
     perturbed: f64,
 }
 
-/// Stochastic beam search, step by step, as [`BeamSearch`](super::BeamSearch).
+/// Stochastic beam search, driven step by step like [`BeamSearch`](super::BeamSearch).
 #[derive(Debug)]
 pub struct StochasticBeams {
     width: usize,
@@ -50,18 +53,20 @@ pub struct StochasticBeams {
     seed: u64,
     live: Vec<Node>,
     ended: Vec<Drawn>,
-    /// The highest G of what was dropped.
+    /// The highest perturbed logprob of what was dropped.
     kappa: f64,
     length: usize,
     longest: usize,
 }
 
 impl StochasticBeams {
-    /// `width` texts from the distribution of `params`, its temperature and truncations included. Mirostat,
-    /// which learns from each draw, and XTC, which tosses coins, make no one distribution of texts.
+    /// Starts `width` draws from the distribution of `params`, with its temperature and truncations.
+    ///
+    /// Mirostat and XTC are errors: Mirostat learns from each draw and XTC tosses coins, so neither gives one
+    /// fixed distribution of texts. Other errors name the field and the allowed range.
     pub fn new(params: SamplingParams, width: usize) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
-        super::BeamParams { width, ..super::BeamParams::default() }.validate(&params)?;
+        BeamParams { width, ..BeamParams::default() }.validate(&params)?;
         if params.mirostat != 0 {
             return Err(ParamError::new(
                 "mirostat",
@@ -88,23 +93,24 @@ impl StochasticBeams {
         })
     }
 
-    /// Looks at rows with this instruction set, on so many threads (0: all cores). Changes no text.
+    /// Sets the instruction set and the number of threads (0 for all cores) that look at rows. Neither
+    /// changes a text.
     pub fn on(mut self, kernel: Kernel, threads: usize) -> Self {
         self.batch = self.batch.kernel(kernel).threads(threads);
         self
     }
 
-    /// The seed: the one given, or the one drawn from the system.
+    /// The seed that was given, or the one drawn from the system.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// How many texts go on: [`step`](Self::step) wants a row for each.
+    /// How many texts are running; [`step`](Self::step) expects one row for each.
     pub fn len(&self) -> usize {
         self.live.len()
     }
 
-    /// Whether none goes on.
+    /// Whether no text is running.
     pub fn is_empty(&self) -> bool {
         self.live.is_empty()
     }
@@ -114,18 +120,19 @@ impl StochasticBeams {
         self.live.is_empty() || self.length >= self.longest
     }
 
-    /// The tokens that a running text has written.
+    /// The tokens that running text number `beam` has written; empty if there is no such text.
     pub fn tokens(&self, beam: usize) -> &[u32] {
         self.live.get(beam).and_then(|node| self.batch.output(node.id)).unwrap_or_default()
     }
 
-    /// The logprob of a running text, and the same with its noise.
+    /// The logprob of running text number `beam` and its perturbed logprob; `None` if there is no such text.
     pub fn logprobs(&self, beam: usize) -> Option<(f64, f64)> {
         self.live.get(beam).map(|node| (node.logprob, node.perturbed))
     }
 
-    /// One token more; as [`BeamSearch::step`](super::BeamSearch::step). A beam that is dropped because
-    /// nothing is left to it leaves fewer texts than asked for: what would have begun with it does not exist.
+    /// Appends one token to every running text; see [`BeamSearch::step`](super::BeamSearch::step). If a beam
+    /// is dropped because its mask or edits leave nothing, there will be fewer texts than asked for: texts
+    /// that begin like it do not exist.
     pub fn step(
         &mut self,
         rows: &[Row<'_>],
@@ -143,12 +150,12 @@ impl StochasticBeams {
         });
         let steps: Vec<Step<'_>> = steps.collect();
         let mut candidates = Vec::new();
-        let mut trouble = RowError::NothingLeft { stage: None };
+        let mut failure = RowError::NothingLeft { stage: None };
         for (beam, distribution) in self.batch.distributions(&steps).into_iter().enumerate() {
             let distribution = match distribution {
                 Ok(distribution) => distribution,
                 Err(error @ RowError::NothingLeft { .. }) => {
-                    trouble = error;
+                    failure = error;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -159,10 +166,10 @@ impl StochasticBeams {
         }
         if candidates.is_empty() && self.ended.is_empty() {
             self.live.clear();
-            return Err(trouble);
+            return Err(failure);
         }
         candidates.sort_by(Candidate::order);
-        // Ended texts hold their places among the best.
+        // Ended texts and new candidates compete for the `width` places, by perturbed logprob.
         let mut room = self.width;
         let mut still = Vec::new();
         let mut kept = Vec::new();
@@ -188,7 +195,7 @@ impl StochasticBeams {
             match finish {
                 Some(finish) => {
                     candidate.fate = Fate::Ended;
-                    new.push(self.text(candidate, finish));
+                    new.push(self.ended_text(candidate, finish));
                 }
                 None => {
                     candidate.fate = Fate::Kept;
@@ -207,8 +214,7 @@ impl StochasticBeams {
         self.ended = still;
         self.ended.append(&mut new);
         self.ended.sort_by(|a, b| b.perturbed.total_cmp(&a.perturbed));
-        // Of the others only the first can matter to whoever looks; a whole vocabulary of them is not handed
-        // out.
+        // Return only `width` of the dropped candidates: there may be a whole vocabulary of them.
         let looked_at = candidates.iter().rposition(|candidate| candidate.fate != Fate::Dropped);
         candidates.truncate(looked_at.map_or(0, |last| last + 1) + self.width);
         let branches = kept.iter().map(Candidate::branch).collect();
@@ -217,7 +223,8 @@ impl StochasticBeams {
         Ok(Expansion { branches, candidates })
     }
 
-    /// Children with their perturbed logprobs, whose maximum is made to be that of the parent.
+    /// The children of a beam with their perturbed logprobs, the maximum of which is made to be that of the
+    /// beam.
     fn perturbed(&self, beam: usize, children: impl Iterator<Item = (u32, f64)>) -> Vec<Candidate> {
         let Node { logprob, perturbed: top, .. } = self.live[beam];
         let noisy = children.map(|(token, child)| {
@@ -228,14 +235,16 @@ impl StochasticBeams {
         let mut noisy: Vec<Candidate> = noisy.collect();
         let highest = noisy.iter().map(|child| child.score).fold(f64::NEG_INFINITY, f64::max);
         for child in &mut noisy {
-            // The highest goes to `top`; the others fall below it as truncated Gumbels do.
+            // The highest child gets exactly `top`. The others are mapped below it, as Gumbel variables that
+            // are truncated at `top`. This is the numerically stable form that the paper's appendix gives.
             let below = top - child.score + ln(1.0 - exp(child.score - highest));
             child.score = top - below.max(0.0) - ln(1.0 + exp(-below.abs()));
         }
         noisy
     }
 
-    fn text(&self, candidate: &Candidate, finish: Finish) -> Drawn {
+    /// The ended text of a candidate.
+    fn ended_text(&self, candidate: &Candidate, finish: Finish) -> Drawn {
         Drawn {
             tokens: [self.tokens(candidate.beam), &[candidate.token]].concat(),
             logprob: candidate.logprob,
@@ -245,6 +254,7 @@ impl StochasticBeams {
         }
     }
 
+    /// Replaces the running texts by the kept candidates.
     fn follow(&mut self, kept: &[Candidate]) {
         let grown = kept.iter().filter_map(|&Candidate { beam, token, logprob, score, .. }| {
             let id = self.batch.fork(self.live[beam].id)?;
@@ -257,8 +267,8 @@ impl StochasticBeams {
         }
     }
 
-    /// The texts, the highest perturbed logprob first: any first few of them are that many draws without
-    /// replacement.
+    /// Returns the texts, the highest perturbed logprob first. Any first few of them are that many draws
+    /// without replacement.
     pub fn finish(self) -> Vec<Drawn> {
         let _mode = Standard::enter();
         let running = (0..self.live.len()).map(|beam| Drawn {
@@ -277,17 +287,18 @@ impl StochasticBeams {
     }
 }
 
-/// 1 − exp(−exp(logprob − kappa)).
+/// The probability of inclusion, 1 − exp(−exp(logprob − kappa)).
 fn inclusion(logprob: f64, kappa: f64) -> f64 {
     let rate = exp(logprob - kappa);
-    // Where the difference from 1 would cancel, the series does not.
+    // For a small rate the difference from 1 would lose precision, so the first two terms of the series are
+    // used.
     if rate < 1e-5 { rate - 0.5 * rate * rate } else { 1.0 - exp(-rate) }
 }
 
-/// The index of the root's own noise, which no token has.
+/// The index of the noise of the root. No token has this id.
 const ROOT: u32 = u32::MAX;
 
-/// Gumbel noise of a token after a beam.
+/// The Gumbel noise of a token after a beam.
 fn gumbel(seed: u64, position: usize, beam: usize, token: u32) -> f64 {
     let noise = Noise { seed, position: position as u32, sequence: beam as u32, round: 0 };
     -ln(exponential(noise.words(Purpose::Beam, token / 4)[token as usize % 4]))

@@ -1,30 +1,31 @@
-//! Block verification (Sun and others, 2024): a chain is judged as a whole.
+//! Block verification (Sun and others, 2024): a chain of guesses is judged as a whole.
 //!
-//! With p and q the laws of target and drafter after i guesses, and x the next one: `P_0 = 1`, `P_{i+1} =
-//! min(1, P_i·p(x)/q(x))`. Every length has a coin of its own: that of the first i guesses says yes with
-//! probability `h_i = R_i / (R_i + 1 − P_i)`, `R_i` being the sum of max(P_i·p − q, 0), and that of all g of
-//! them with `h_g = P_g`. The longest yes is taken, and the next token is drawn from max(P_i·p − q, 0), or
-//! from p after all of them. On average no rule that keeps the target's law accepts more; rejection, token by
-//! token, accepts less or as much.
+//! Let p and q be the distributions of target and drafter after i guesses, and x the next guess. Then `P_0 =
+//! 1` and `P_{i+1} = min(1, P_i·p(x)/q(x))`. Every length has a coin of its own. The coin of the first i
+//! guesses says yes with probability `h_i = R_i / (R_i + 1 − P_i)`, where `R_i` is the sum of max(P_i·p − q,
+//! 0); the coin of all g guesses says yes with `h_g = P_g`. The longest length whose coin says yes is
+//! accepted. The next token is drawn from max(P_i·p − q, 0), or from p after all guesses. On average no rule
+//! that keeps the target's distribution accepts more; rejection, token by token, accepts as much or less.
 //!
-//! A chain may end early, at a length that hangs on its own guesses: where a constraint forces what comes
-//! next, or where the target has no law to go on with. That is as good as a drafter whose further guesses are
-//! always right: `P` stays what it is, and nothing is in excess.
+//! A chain may end early, at a length that depends on its own guesses: where a constraint forces the next
+//! token, or where the target has no distribution to continue with. That is equivalent to a drafter whose
+//! further guesses are always right: `P` keeps its value, and there is no excess.
 
 use super::chance::Chance;
+use super::draft::Draft;
 use super::law::Probabilities;
 use super::text::Target;
-use super::{Draft, Verdict};
+use super::verdict::Verdict;
 use crate::error::RowError;
 use crate::sampled::Sampled;
 
-/// A place of the chain that has a guess after it.
+/// A position of the chain that has a guess after it.
 struct Place {
-    /// What the target says.
+    /// The distribution of the target.
     p: Probabilities,
-    /// What the guess was drawn from.
+    /// The distribution that the guess was drawn from.
     q: Probabilities,
-    /// P here.
+    /// P at this position.
     share: f64,
 }
 
@@ -32,23 +33,24 @@ impl Place {
     /// The probability that the coin of the guesses up to here says yes.
     fn hold(&self) -> f64 {
         let (excess, rest) = (self.p.excess(self.share, &self.q), 1.0 - self.share);
-        // With nothing to make up for it does, also where p is q and there is no quotient.
+        // If P is 1 the coin always says yes, also where p equals q and the quotient would be 0/0.
         if rest > 0.0 { excess / (excess + rest) } else { 1.0 }
     }
 }
 
-/// What stands after the last place.
+/// What follows the last position.
 enum End {
     /// The target's law after the last guess.
     Leaf(Probabilities),
-    /// A token that needs no draw.
+    /// A forced token, which needs no draw.
     Forced,
-    /// No law at all.
+    /// The target has no distribution.
     Failed(RowError),
-    /// A guess that the target never makes.
+    /// The last guess has probability 0 under the target.
     Impossible,
 }
 
+/// Verifies a chain; see the module.
 pub(super) fn verify(
     target: &mut impl Target,
     draft: &Draft,
@@ -77,7 +79,7 @@ pub(super) fn verify(
         }
     };
     let all = if matches!(end, End::Impossible) { 0.0 } else { share };
-    // The coin of a number of guesses is that of the last of them; no guesses hold for certain.
+    // The coin of a length is that of its last guess. Length 0 needs no coin.
     let mut length = places.len();
     let mut hold = all;
     while length > 0 && !chance.accepts(length - 1, 0, hold) {
@@ -91,7 +93,8 @@ pub(super) fn verify(
         (Some(Place { p, q, share }), _) => p.residual(share, &q),
         (None, End::Leaf(p)) => p,
         (None, End::Failed(error)) => return Ok(Verdict { error: Some(error), ..verdict }),
-        // The last guess is the token that no draw comes after. (An impossible one never holds.)
+        // The last guess is accepted and no draw follows it: a token is forced next. (An impossible guess is
+        // never accepted.)
         (None, End::Forced | End::Impossible) => {
             verdict.path.pop();
             return Ok(verdict);

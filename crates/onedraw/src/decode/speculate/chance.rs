@@ -1,35 +1,38 @@
-//! Where chance enters: whether a guess is accepted, and what comes after the last one that is.
+//! The random choices of verification: whether a guess is accepted, and which token comes after the last
+//! accepted one.
 //!
-//! Rules ask for it by probability, so that a test can put in place of the noise somebody who goes through
-//! every outcome.
+//! The rules ask for a choice by its probability. So a test can replace the noise by something that goes
+//! through every outcome.
 
 use super::law::Probabilities;
 use crate::numeric::noise::{Noise, Purpose};
 
-/// Makes the choices of one draft.
+/// Makes the random choices for one draft.
 pub(super) trait Chance {
-    /// Whether an event of that probability happens (1 or more: always, 0: never). The event is the
-    /// acceptance of guess number `guess` among those after `depth` tokens of the draft, and is asked about
-    /// once.
+    /// Whether guess number `guess` among those after `depth` tokens of the draft is accepted, where that
+    /// must happen with probability `probability` (1 or more: always, 0: never). Called at most once for each
+    /// guess.
     fn accepts(&mut self, depth: usize, guess: usize, probability: f64) -> bool;
 
-    /// A token of that law, after `depth` tokens of the draft. Asked for once.
+    /// A token drawn from `law`, after `depth` tokens of the draft. Called at most once for each depth.
     fn draws(&mut self, depth: usize, law: &Probabilities) -> u32;
 }
 
-/// Chance as the noise has it.
-pub(super) struct Dice {
-    /// Where the draft begins.
-    pub noise: Noise,
+/// The noise of accepting guesses ([`Purpose::Accept`]) and of drawing the token after them
+/// ([`Purpose::Residual`]).
+pub(super) struct VerificationNoise {
+    /// The noise of the position where the draft begins.
+    pub start: Noise,
 }
 
-impl Dice {
+impl VerificationNoise {
+    /// The noise of the position after `depth` tokens of the draft.
     fn at(&self, depth: usize) -> Noise {
-        Noise { position: self.noise.position.wrapping_add(depth as u32), ..self.noise }
+        Noise { position: self.start.position.wrapping_add(depth as u32), ..self.start }
     }
 }
 
-impl Chance for Dice {
+impl Chance for VerificationNoise {
     fn accepts(&mut self, depth: usize, guess: usize, probability: f64) -> bool {
         self.at(depth).coin(depth as u32, guess as u32) < probability
     }
@@ -40,8 +43,8 @@ impl Chance for Dice {
     }
 }
 
-/// The first `count` tokens of a race: token i arrives at `E_i / q_i`, ties go to the lower id. That is
-/// `count` draws without replacement.
+/// The first `count` tokens to finish a race in which token i finishes at `E_i / q_i`; of equal times the
+/// lower id comes first. These are `count` draws from `law` without replacement.
 pub(super) fn arrivals(
     noise: &Noise,
     purpose: Purpose,

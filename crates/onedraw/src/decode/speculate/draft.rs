@@ -1,35 +1,36 @@
-//! What a drafter guesses, and from which laws.
+//! A draft: the guesses, and the distributions that they were drawn from.
 
 use super::law::{Law, Probabilities};
 use super::tree::DraftTree;
 use crate::error::RowError;
 
-/// What a drafter guesses.
+/// The guesses of a drafter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draft {
-    /// The guesses.
+    /// The guessed tokens.
     pub tree: DraftTree,
-    /// What they were drawn from: `laws[0]` those after the text, `laws[i + 1]` those after node i. The law
-    /// of a node without children is not looked at. None at all, if the drafter knows none: then only
-    /// [`Verify::Exact`](super::Verify::Exact) and [`Verify::Typical`](super::Verify::Typical) can judge the
-    /// draft.
+    /// The distributions that they were drawn from: `laws[0]` of the guesses after the text, `laws[i + 1]` of
+    /// those after node i. The law of a node without children is ignored. Empty if the drafter does not know
+    /// any; then only [`Verify::Exact`](super::Verify::Exact) and [`Verify::Typical`](super::Verify::Typical)
+    /// can verify the draft.
     pub laws: Vec<Law>,
 }
 
 impl Draft {
-    /// Guesses that come one after the other, without laws.
+    /// A chain of guesses, one after the other, without laws.
     pub fn chain(tokens: &[u32]) -> Self {
         Self { tree: DraftTree::chain(tokens), laws: Vec::new() }
     }
 
-    /// Guesses that were not drawn: an n-gram's, or the best few after each node.
+    /// Guesses that were not drawn at random, for example from an n-gram, or the best few tokens after each
+    /// node.
     pub fn given(tree: DraftTree) -> Self {
         let laws = vec![Law::Given; tree.len() + 1];
         Self { tree, laws }
     }
 
-    /// Adds all guesses after a node, or after the text, with the law they come from: what
-    /// [`Batch::guess`](crate::Batch::guess) returns. Their places in the tree.
+    /// Adds all guesses after a node, or after the text if `parent` is `None`, with the law that they were
+    /// drawn from, as [`Batch::guess`](crate::Batch::guess) returns them. Returns their nodes in the tree.
     ///
     /// # Panics
     ///
@@ -41,8 +42,10 @@ impl Draft {
         nodes
     }
 
-    /// Whether every guess has a law that it can come from, for rows of that many logits, as
-    /// [`Verify::Rejection`](super::Verify::Rejection) and [`Verify::Block`](super::Verify::Block) need it.
+    /// Checks that every guess has a law that it can come from, for rows of `vocabulary` logits.
+    /// [`Verify::Rejection`](super::Verify::Rejection) and [`Verify::Block`](super::Verify::Block) need that.
+    /// The error says whether laws are missing, a token lies outside the vocabulary, or a guess has
+    /// probability 0.
     pub fn check_laws(&self, vocabulary: usize) -> Result<(), RowError> {
         let (laws, needed) = (self.laws.len(), self.tree.len() + 1);
         match laws {
@@ -69,12 +72,13 @@ impl Draft {
         Ok(())
     }
 
-    /// The guesses after a node, or after the text, as tokens.
+    /// The guessed tokens after a node, or after the text.
     pub(super) fn guesses(&self, parent: Option<usize>) -> Vec<u32> {
         self.tree.children(parent).map(|child| self.tree.tokens()[child]).collect()
     }
 
-    /// What the guesses after a node, or after the text, were drawn from; `None`: they were given.
+    /// The distribution that the guesses after a node, or after the text, were drawn from; `None` if they
+    /// were not drawn.
     pub(super) fn law(&self, parent: Option<usize>) -> Option<&Probabilities> {
         match self.laws.get(place(parent)) {
             Some(Law::Drawn(law)) => Some(law),
@@ -83,7 +87,7 @@ impl Draft {
     }
 }
 
-/// Where in a list that begins with the text a node stands.
+/// The index of a node in a list whose first entry belongs to the text.
 pub(super) fn place(node: Option<usize>) -> usize {
     node.map_or(0, |node| node + 1)
 }

@@ -1,8 +1,11 @@
-//! The target's own draw at every node: what the drafter says decides how far a pass gets, and nothing else.
+//! Exact verification: the target makes its own draw at every node. The drafter decides how far one pass
+//! gets, and nothing else.
 
+use super::draft::Draft;
 use super::text::{Text, walk};
-use super::{Draft, Verdict};
+use super::verdict::Verdict;
 
+/// Verifies a draft; see the module.
 pub(super) fn verify(text: &mut Text<'_, '_>, draft: &Draft) -> Verdict {
     walk(text, draft, |text, node, _| text.draw(node))
 }

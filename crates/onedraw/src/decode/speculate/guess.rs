@@ -1,4 +1,4 @@
-//! Guesses that are drawn, with the law they come from.
+//! Drawing guesses from a drafter's row, together with the law that they come from.
 
 use super::chance::arrivals;
 use super::law::{Law, Probabilities};
@@ -9,17 +9,19 @@ use crate::numeric::noise::Purpose;
 
 impl Batch {
     /// Draws up to `count` guesses of a sequence's next token from a drafter's row, without replacement, for
-    /// [`Verify::Rejection`] and [`Verify::Block`]. Their law is what the sequence's chain makes of the row;
-    /// there are never more guesses than it has tokens. The noise is the drafter's own: to judge guesses by
-    /// the noise that drew them would be a bias.
+    /// [`Verify::Rejection`] and [`Verify::Block`]. Returns the guesses and their law: the distribution that
+    /// the sequence's chain makes of the row. There are never more guesses than that has tokens. The noise is
+    /// the drafter's own, because judging guesses with the noise that drew them would be a bias.
     ///
-    /// `begun` is the length of the output where the draft begins. The sequence stays as it is: to guess
-    /// further, append the guess to a [fork](Batch::fork) and ask that. A greedy sequence guesses the first
-    /// tokens of its order, which are [given](Law::Given) and not drawn.
+    /// `begun` is the length of the output where the draft begins. The sequence is left unchanged: to guess
+    /// further ahead, append the guess to a [fork](Batch::fork) and call this for the fork. A greedy sequence
+    /// guesses the first tokens of its order, which are [given](Law::Given) and not drawn.
     ///
-    /// How many guesses are drawn, and how far ahead, may hang on the tokens before them and on the law, but
-    /// not on the guesses themselves, nor on a clock: whoever draws guesses and then leaves out those he does
-    /// not like draws from another law.
+    /// How many guesses are drawn, and how far ahead, may depend on the tokens before them and on the law,
+    /// but not on the guesses themselves, nor on a clock. A drafter that draws guesses and then drops some of
+    /// them draws from another distribution than the one it reports.
+    ///
+    /// Errors are those of a draw from the row.
     ///
     /// ```
     /// use onedraw::speculate::{Draft, Verify};
@@ -70,7 +72,7 @@ impl Batch {
         Ok((tokens, Law::Drawn(law)))
     }
 
-    /// What a sequence's next token is drawn from.
+    /// The distribution that a sequence's next token is drawn from.
     pub(super) fn law(&self, step: &Step<'_>) -> Result<Probabilities, RowError> {
         let distribution =
             self.ask(step, |sequence, workspace| sequence.distribution(step.row, step.mask, workspace))?;

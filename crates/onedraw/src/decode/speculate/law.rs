@@ -1,25 +1,25 @@
-//! The laws that guesses were drawn from.
+//! The distributions (laws) that guesses were drawn from.
 
-use crate::params::error::ParamError;
-use crate::numeric::float_mode::Standard;
 use crate::logprobs::Distribution;
+use crate::numeric::float_mode::Standard;
 use crate::numeric::math::ln;
 use crate::numeric::noise::BLOCK;
+use crate::params::error::ParamError;
 
-/// Where the guesses after one node come from.
+/// How the guesses after one node were chosen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Law {
-    /// They were not drawn: an n-gram's, the best few of a row. Each was certain, as far as chance is
-    /// concerned.
+    /// They were not drawn at random: they come from an n-gram, or are the best few tokens of a row. The
+    /// rules treat each as if it had probability 1.
     #[default]
     Given,
-    /// They were drawn from this one after the other, without replacement, in the order in which they stand
-    /// in the tree.
+    /// They were drawn from these probabilities without replacement, in the order in which they stand in the
+    /// tree.
     Drawn(Probabilities),
 }
 
 impl Law {
-    /// Guesses drawn from a distribution.
+    /// The law of guesses drawn from a distribution. An error if its probabilities do not sum to 1.
     pub fn of(distribution: &Distribution) -> Result<Self, ParamError> {
         let Distribution { tokens, probabilities, .. } = distribution;
         let pairs = tokens.iter().copied().zip(probabilities.iter().copied());
@@ -27,7 +27,7 @@ impl Law {
     }
 }
 
-/// Tokens with their probabilities. They sum to 1, and each is positive.
+/// Tokens with their probabilities. The probabilities are positive and sum to 1.
 ///
 /// ```
 /// use onedraw::speculate::Probabilities;
@@ -38,16 +38,18 @@ impl Law {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probabilities {
-    /// Ascending.
+    /// The tokens in ascending order.
     tokens: Vec<u32>,
     values: Vec<f64>,
 }
 
-/// How far from 1 a sum may be. What a chain reports is within 3e-7: weights have the 24 bits of an f32.
+/// How far from 1 a sum of probabilities may be. What a chain reports is within 3e-7, because weights have
+/// the 24 bits of an f32.
 const CLOSE: f64 = 1e-6;
 
 impl Probabilities {
-    /// Tokens in any order, each once, with probabilities that sum to 1 within 1e-6; the sum is then made 1.
+    /// Makes a law from tokens in any order and their probabilities. An error if a token is named twice, if a
+    /// probability is not in [0, 1], or if they do not sum to 1 within 1e-6. The sum is then made exactly 1.
     pub fn new(pairs: impl IntoIterator<Item = (u32, f64)>) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
         let error = |message| ParamError::new("probabilities", message);
@@ -66,19 +68,20 @@ impl Probabilities {
         }
     }
 
-    /// One token for certain.
+    /// One token with probability 1.
     pub fn certain(token: u32) -> Self {
         Self { tokens: vec![token], values: vec![1.0] }
     }
 
-    /// What a chain left. Its sum is made 1, because a race draws from the weights as they are.
+    /// The distribution that a chain left. Its sum is made 1, because a race draws in proportion to the
+    /// weights, whatever their sum is.
     pub(super) fn of(distribution: Distribution) -> Option<Self> {
         let mut pairs: Vec<_> = distribution.tokens.into_iter().zip(distribution.probabilities).collect();
         pairs.sort_unstable_by_key(|&(token, _)| token);
         Self::weighed(pairs)
     }
 
-    /// Weights over ascending tokens, made to sum to 1; `None` where there is no weight.
+    /// Weights of tokens in ascending order, scaled to sum to 1; `None` if there is no weight.
     fn weighed(mut pairs: Vec<(u32, f64)>) -> Option<Self> {
         pairs.retain(|&(_, weight)| weight > 0.0);
         let sum = total(&pairs);
@@ -86,17 +89,17 @@ impl Probabilities {
         (sum > 0.0).then_some(Self { tokens, values })
     }
 
-    /// The tokens that have a probability, ascending.
+    /// The tokens with a positive probability, in ascending order.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// The probabilities of [these](Self::tokens).
+    /// The probabilities of [`tokens`](Self::tokens), in the same order.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The probability of a token.
+    /// The probability of a token; 0 if the law does not have it.
     pub fn probability(&self, token: u32) -> f64 {
         self.tokens.binary_search(&token).map_or(0.0, |place| self.values[place])
     }
@@ -106,12 +109,12 @@ impl Probabilities {
         self.tokens.iter().copied().zip(self.values.iter().copied())
     }
 
-    /// In nats.
+    /// The entropy, in nats.
     pub(super) fn entropy(&self) -> f64 {
         self.values.iter().fold(0.0, |sum, &p| sum - p * ln(p))
     }
 
-    /// What `share` of this has more than `other`, token by token: max(share·p − q, 0).
+    /// `max(share·p − q, 0)` for each token, where p is this law and q is `other`.
     fn surplus(&self, share: f64, other: &Self) -> Vec<(u32, f64)> {
         let mut others = other.pairs().peekable();
         let surplus = self.pairs().map(|(token, p)| {
@@ -127,24 +130,24 @@ impl Probabilities {
         total(&self.surplus(share, other))
     }
 
-    /// The law of max(share·p − q, 0).
+    /// The distribution proportional to max(share·p − q, 0).
     ///
-    /// Where that is nothing, this itself. Whoever asks has just rejected a guess x because share·p(x) <
-    /// q(x), so the surplus is positive but for rounding: the case has a probability of about 1e-16, and any
-    /// law that stays within the target's tokens will do.
+    /// Where that is 0 everywhere, the law itself. The caller has just rejected a guess x because share·p(x)
+    /// < q(x), so the surplus is positive except for rounding. The exception has a probability of about
+    /// 1e-16, and any law within the target's tokens will do.
     pub(super) fn residual(self, share: f64, other: &Self) -> Self {
         Self::weighed(self.surplus(share, other)).unwrap_or(self)
     }
 
-    /// The law of the others, once a token is taken; `None` where there are no others.
+    /// The law of the other tokens, once `token` is taken; `None` where there are no others.
     pub(super) fn without(&self, token: u32) -> Option<Self> {
         Self::weighed(self.pairs().filter(|&(other, _)| other != token).collect())
     }
 }
 
-/// The sum over ascending tokens: block by block of 64 ids, each summed in the order of the ids, and then
-/// their sums in the order of the blocks. Part of the definition, because sums of floats depend on their
-/// order; a device adds the blocks side by side.
+/// The sum over tokens in ascending order: the tokens of each block of 64 ids are summed in the order of the
+/// ids, and then the sums of the blocks in their order. This is part of the definition, because a sum of
+/// floats depends on its order. A device adds the blocks in parallel.
 fn total(pairs: &[(u32, f64)]) -> f64 {
     let blocks = pairs.chunk_by(|a, b| a.0 / BLOCK as u32 == b.0 / BLOCK as u32);
     blocks.fold(0.0, |sum, block| sum + block.iter().fold(0.0, |sum, (_, weight)| sum + weight))

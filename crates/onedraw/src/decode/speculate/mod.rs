@@ -1,22 +1,27 @@
-//! Speculation: a drafter guesses ahead, the target looks at all guesses in one pass, and this says how far
-//! they hold.
+//! Speculation: a drafter guesses several tokens ahead, the target computes the logits after all guesses in
+//! one pass, and this module decides which guesses are accepted.
 //!
-//! A [`Draft`] is a tree of tokens after a text; the target gives a row of logits after the text and one
-//! after every node. [`Batch::verify`] walks down from the root and returns the nodes that hold and the token
+//! A [`Draft`] is a tree of tokens after a text. The target gives one row of logits after the text and one
+//! after every node. [`Batch::verify`] walks down from the root. It returns the accepted nodes and the token
 //! that comes after them:
 //!
-//! - [`Verify::Exact`]: at each node the target makes its own draw, with the noise of that position, and goes
-//!   on where a child is what it drew. The text is that of plain decoding, bit for bit, whatever the drafter
-//!   says.
-//! - [`Verify::Rejection`], [`Verify::Block`]: other tokens than plain decoding's, from the same law. They
-//!   need the [`Law`] that each guess was drawn from; [`Batch::guess`] draws guesses and returns it.
-//! - [`Verify::Typical`]: what is likely enough stays, and the token after it is the target's own draw. This
-//!   is another law than the target's.
+//! - [`Verify::Exact`]: at each node the target makes its own draw, with the noise of that position, and
+//!   continues where a child is the drawn token. The text is that of plain decoding, bit for bit, whatever
+//!   the drafter guesses.
+//! - [`Verify::Rejection`], [`Verify::Block`]: other tokens than those of plain decoding, from the same
+//!   distribution. They need the [`Law`] (the distribution) that each guess was drawn from; [`Batch::guess`]
+//!   draws guesses and returns it.
+//! - [`Verify::Typical`]: guesses that are likely enough are accepted, and the token after them is the
+//!   target's own draw. The result has another distribution than the target's.
 //!
-//! Edits, penalties, masks and truncations act at every node with the history along its path, and every token
-//! is reported as a plain draw that came to it would report it. Greedy rows accept what is the best token in
-//! every mode. XTC's coin belongs to the target's law at its position: in every mode it is that of plain
-//! decoding.
+//! Edits, penalties, masks and truncations act at every node with the history along its path. Every token is
+//! reported as a plain draw of that token would report it. Greedy rows accept a guess if it is the best
+//! token, in every mode. XTC's coin belongs to the target's distribution at a position: in every mode it is
+//! the coin of plain decoding.
+//!
+//! The files: `tree`, `draft` and `law` (what a drafter returns), `guess` (drawing guesses), `mode` (the ways
+//! to verify), `text` (the target, walking down the tree), `chance` (the noise), then one file per mode, and
+//! `verdict` (the result).
 
 mod block;
 mod chance;
@@ -31,39 +36,33 @@ mod tests;
 mod text;
 mod tree;
 mod typical;
+mod verdict;
 
 pub use draft::Draft;
 pub use law::{Law, Probabilities};
-pub use mode::Verify;
+pub use mode::{Typical, Verify};
 pub use tree::DraftTree;
-pub use typical::Typical;
+pub use verdict::Verdict;
 
 use crate::batch::{Batch, SequenceId};
 use crate::decode::constraint::Constraint;
 use crate::error::RowError;
-use crate::numeric::float_mode::Standard;
 use crate::kernels::row::Row;
-use crate::sampled::Sampled;
-use chance::Dice;
+use crate::numeric::float_mode::Standard;
+use chance::VerificationNoise;
 use text::{Target, Text};
 
-/// How far guesses hold.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Verdict {
-    /// The nodes that hold, from the root.
-    pub path: Vec<usize>,
-    /// Their tokens as the target reports them, and the one after them. Fewer only where there is an error.
-    pub sampled: Vec<Sampled>,
-    /// Why no token could be drawn after those.
-    pub error: Option<RowError>,
-}
-
 impl Batch {
-    /// Judges a draft. `rows[0]` are the target's logits after the text so far, `rows[i + 1]` those after
-    /// node i. The sequence and the constraint are left as they were: what is taken of the verdict must be
-    /// [accepted](Batch::accept_sampled), token by token, which is also where a text may end.
+    /// Verifies a draft. `rows[0]` are the target's logits after the text so far, `rows[i + 1]` those after
+    /// node i. The sequence and the constraint are left unchanged. The caller must
+    /// [accept](Batch::accept_sampled) the tokens of the verdict that it uses, one by one; that is also where
+    /// a text may end.
     ///
-    /// Where the constraint forces tokens, the path ends before them: they need no draw.
+    /// Where the constraint forces tokens, the path ends before them, because they need no draw.
+    ///
+    /// Errors: the number of rows or laws does not fit the draft, a guess cannot come from its law,
+    /// [`Verify::Block`] got a draft that is no chain, or the sequence is not known. A row that cannot be
+    /// drawn from is reported in [`Verdict::error`], with the tokens accepted before it.
     ///
     /// ```
     /// use onedraw::speculate::{Draft, Verify};
@@ -88,12 +87,12 @@ impl Batch {
     ) -> Result<Verdict, RowError> {
         let _mode = Standard::enter();
         let sequence = self.sequence(id)?;
-        let mut dice = Dice { noise: sequence.noise(sequence.position()) };
+        let mut noise = VerificationNoise { start: sequence.noise(sequence.position()) };
         let mut text = Text::new(self, id, draft, rows, constraint, verify)?;
         let verdict = match verify {
             Verify::Exact => Ok(exact::verify(&mut text, draft)),
-            Verify::Rejection => Ok(rejection::verify(&mut text, draft, &mut dice)),
-            Verify::Block => block::verify(&mut text, draft, &mut dice),
+            Verify::Rejection => Ok(rejection::verify(&mut text, draft, &mut noise)),
+            Verify::Block => block::verify(&mut text, draft, &mut noise),
             Verify::Typical(typical) => typical::verify(&mut text, draft, typical),
         };
         text.climb(0)?;

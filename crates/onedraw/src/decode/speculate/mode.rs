@@ -1,14 +1,13 @@
-//! The ways to judge a draft, by name.
+//! The ways to verify a draft, by name.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::typical::Typical;
 use crate::params::error::ParamError;
 
-/// How guesses are judged.
+/// How guesses are verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -16,20 +15,38 @@ pub enum Verify {
     /// By the target's own draw: the text does not depend on the drafter.
     #[default]
     Exact,
-    /// Token by token, by rejection: other tokens, the same law.
+    /// Token by token, by rejection: other tokens than plain decoding, from the same distribution.
     Rejection,
-    /// A chain as a whole: the same law, and never fewer tokens on average than [`Verify::Rejection`].
+    /// A chain as a whole: the same distribution, and never fewer accepted tokens on average than
+    /// [`Verify::Rejection`].
     Block,
-    /// What is likely enough stays: another law than the target's.
+    /// Guesses that are likely enough are accepted: another distribution than the target's.
     Typical(Typical),
 }
 
+/// When [`Verify::Typical`] accepts a guess: if its probability is above min(`threshold`, `alpha`·exp(−H)),
+/// where H is the entropy of the target's distribution in nats.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Typical {
+    /// A guess with a probability above this is always accepted.
+    pub threshold: f64,
+    /// The factor of exp(−H). Where n tokens are equally likely, exp(−H) is the probability 1/n of each.
+    pub alpha: f64,
+}
+
+impl Default for Typical {
+    fn default() -> Self {
+        Self { threshold: 0.3, alpha: 0.09 }
+    }
+}
+
 impl Verify {
-    /// Every way, with its default settings.
+    /// Every mode, with its default settings.
     pub const ALL: [Verify; 4] =
         [Self::Exact, Self::Rejection, Self::Block, Self::Typical(Typical { threshold: 0.3, alpha: 0.09 })];
 
-    /// The name.
+    /// The name of the mode.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -39,7 +56,7 @@ impl Verify {
         }
     }
 
-    /// The way of that name, with its default settings.
+    /// The mode of that name, with its default settings; `None` if there is none.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verify| verify.name() == name)
     }

@@ -1,16 +1,25 @@
 //! Recursive rejection without replacement (Leviathan 2022, Chen 2023; for trees Sequoia, 2024).
 //!
-//! At a node with target law p, whose guesses were drawn from q one after the other: accept guess x with
-//! probability min(1, p(x)/q(x)). If it is rejected, what is still to be drawn is max(p − q, 0), normalised,
-//! and the next guess came from q without x. If none is accepted the token is drawn from what is left of p,
-//! and where there are no guesses, from p. Of a [given](super::Law::Given) guess q is 1: it is accepted with
-//! probability p(x), and p goes on without it.
+//! ```text
+//! p = the target's distribution at the node
+//! q = the distribution that the first guess was drawn from
+//! for each guess x after the node:
+//!     with probability min(1, p(x)/q(x)): accept x and continue at its node
+//!     p = max(p − q, 0), normalised
+//!     q = q without x, normalised                      the next guess came from this
+//! draw the token from p
+//! ```
+//!
+//! For a [given](super::Law::Given) guess q(x) is 1: it is accepted with probability p(x), and p goes on
+//! without it.
 
 use super::chance::Chance;
+use super::draft::Draft;
 use super::law::Probabilities;
 use super::text::{Target, walk};
-use super::{Draft, Verdict};
+use super::verdict::Verdict;
 
+/// Verifies a draft; see the module.
 pub(super) fn verify(target: &mut impl Target, draft: &Draft, chance: &mut dyn Chance) -> Verdict {
     walk(target, draft, |target, node, depth| {
         let p = target.law(node)?;
@@ -19,7 +28,7 @@ pub(super) fn verify(target: &mut impl Target, draft: &Draft, chance: &mut dyn C
     })
 }
 
-/// One node: a guess, or the token that comes instead of them all.
+/// Decides one node: returns an accepted guess, or the token that is drawn instead of all of them.
 fn judge(
     mut p: Probabilities,
     guesses: &[u32],

@@ -1,33 +1,36 @@
-//! A text that goes down a tree, and comes back.
+//! The target's text, which walks down a tree of guesses and comes back.
 
 use super::draft::{Draft, place};
 use super::law::Probabilities;
-use super::{Verdict, mode::Verify};
+use super::mode::Verify;
+use super::verdict::Verdict;
 use crate::batch::{Batch, SequenceId, Step};
 use crate::decode::constraint::Constraint;
+use crate::engine::workspace::Workspace;
 use crate::error::RowError;
 use crate::kernels::row::Row;
 use crate::sampled::Sampled;
 use crate::sequence::Sequence;
-use crate::engine::workspace::Workspace;
 
-/// A target that goes down a tree.
+/// A target that walks down a tree. In a method, `node` is the node where the target stands; `None` is the
+/// text before the tree.
 pub(super) trait Target {
-    /// The law of the token after a node, or after the text, where the target stands.
+    /// The distribution of the token after `node`.
     fn law(&mut self, node: Option<usize>) -> Result<Probabilities, RowError>;
 
-    /// Appends a token after a node, or after the text, and reports what a draw that came to it would.
+    /// Appends a token after `node`, and returns what a draw of this token would report.
     fn take(&mut self, node: Option<usize>, token: u32) -> Result<Sampled, RowError>;
 
-    /// Whether there is a choice after the token that was taken. What a constraint does not take, or what it
-    /// forces next, is for the loop that drives it.
+    /// Whether there is a choice after `token`, which was just appended. If a constraint does not accept it,
+    /// or forces the next token, the loop that drives the target must handle that.
     fn goes_on(&mut self, token: u32) -> bool;
 
-    /// Takes back all but the first `depth` tokens.
+    /// Goes back up: takes back all but the first `depth` tokens of the draft.
     fn climb(&mut self, depth: usize) -> Result<(), RowError>;
 }
 
-/// Goes down while `choose`, which is told the node and its depth and takes a token, comes to a guess.
+/// Walks down the tree as long as the chosen token is a guess. `choose` gets the node and its depth, and
+/// appends a token to the target.
 pub(super) fn walk<T: Target>(
     target: &mut T,
     draft: &Draft,
@@ -49,20 +52,20 @@ pub(super) fn walk<T: Target>(
     }
 }
 
-/// A sequence with its rows and its constraint.
+/// A sequence of a batch, with its rows and its constraint.
 pub(super) struct Text<'a, 'c> {
     batch: &'a mut Batch,
     id: SequenceId,
-    /// Of its output before the tree.
+    /// The length of the output before the tree.
     length: usize,
     rows: &'a [Row<'a>],
     constraint: Option<&'a mut (dyn Constraint + 'c)>,
-    /// Tokens that the constraint has taken.
+    /// How many tokens of the tree the constraint has accepted.
     taken: usize,
 }
 
 impl<'a, 'c> Text<'a, 'c> {
-    /// Checks what every way to judge needs, and what this one does.
+    /// Checks that the rows, and for some modes the laws and the shape of the draft, fit together.
     pub(super) fn new(
         batch: &'a mut Batch,
         id: SequenceId,
@@ -85,21 +88,22 @@ impl<'a, 'c> Text<'a, 'c> {
         Ok(Self { batch, id, length, rows, constraint, taken: 0 })
     }
 
-    /// The step after a node, or after the text.
+    /// The step that draws after `node`.
     fn step(&mut self, node: Option<usize>) -> Result<(&mut Batch, Step<'_>), RowError> {
         let mask = self.constraint.as_mut().map(|constraint| constraint.mask());
         let mask = mask.transpose().map_err(|error| error.of_row())?;
         Ok((self.batch, Step { sequence: self.id, row: self.rows[place(node)], mask }))
     }
 
-    /// Draws after a node with the noise of its position, and takes the token.
+    /// Draws the token after `node` with the noise of its position, and appends it.
     pub(super) fn draw(&mut self, node: Option<usize>) -> Result<Sampled, RowError> {
         let (batch, step) = self.step(node)?;
         batch.sample(&[step]).pop().unwrap_or(Err(RowError::UnknownSequence))
     }
 
-    /// Tells the constraint of a token, and asks it whether the next ones need a draw.
-    fn tell(&mut self, token: u32) -> Result<bool, RowError> {
+    /// Advances the constraint by a token. Returns whether the next token needs a draw, that is, whether the
+    /// constraint forces none.
+    fn advance_constraint(&mut self, token: u32) -> Result<bool, RowError> {
         let Some(constraint) = &mut self.constraint else { return Ok(true) };
         constraint.accept(token).map_err(|error| error.of_row())?;
         self.taken += 1;
@@ -123,7 +127,7 @@ impl Target for Text<'_, '_> {
     }
 
     fn goes_on(&mut self, token: u32) -> bool {
-        self.tell(token) == Ok(true)
+        self.advance_constraint(token) == Ok(true)
     }
 
     fn climb(&mut self, depth: usize) -> Result<(), RowError> {
@@ -136,7 +140,7 @@ impl Target for Text<'_, '_> {
 }
 
 impl Batch {
-    /// Asks the sequence of one step.
+    /// Runs `question` on the sequence of one step, with a workspace of the batch.
     pub(super) fn ask<T: Send>(
         &self,
         step: &Step<'_>,

@@ -1,7 +1,7 @@
-//! Guesses as a tree of tokens.
+//! A tree of guessed tokens.
 
-/// Tokens that may follow a text: each follows the text itself or a token before it here. Two of the same
-/// token after the same parent are one.
+/// A tree of tokens that may follow a text. Each token follows the text itself or an earlier node. A parent
+/// has at most one child for each token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DraftTree {
     tokens: Vec<u32>,
@@ -9,19 +9,19 @@ pub struct DraftTree {
 }
 
 impl DraftTree {
-    /// No guess.
+    /// A tree without guesses.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One guess after the other.
+    /// A chain: one guess after the other.
     pub fn chain(tokens: &[u32]) -> Self {
         let parents = (0..tokens.len()).map(|node| node.checked_sub(1)).collect();
         Self { tokens: tokens.to_vec(), parents }
     }
 
-    /// Adds a guess after a node, or after the text; its place, which is an earlier one if it is there
-    /// already.
+    /// Adds a guess after a node, or after the text if `parent` is `None`. Returns its node, which is an
+    /// existing one if the parent already has this child.
     ///
     /// # Panics
     ///
@@ -35,42 +35,42 @@ impl DraftTree {
         })
     }
 
-    /// How many guesses there are.
+    /// The number of guesses.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no guesses.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// The tokens, parents before their children.
+    /// The token of each node. Parents come before their children.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// What each follows; `None`: the text.
+    /// The parent of each node; `None` means the text.
     pub fn parents(&self) -> &[Option<usize>] {
         &self.parents
     }
 
-    /// The guesses after a node, or after the text, in the order in which they were added.
+    /// The nodes after a node, or after the text, in the order in which they were added.
     pub fn children(&self, parent: Option<usize>) -> impl Iterator<Item = usize> {
         (parent.map_or(0, |parent| parent + 1)..self.len()).filter(move |&node| self.parents[node] == parent)
     }
 
-    /// The guess of a token after a node, or after the text.
+    /// The node that guesses `token` after a node, or after the text.
     pub fn child(&self, parent: Option<usize>, token: u32) -> Option<usize> {
         self.children(parent).find(|&node| self.tokens[node] == token)
     }
 
-    /// Whether each follows the one before it.
+    /// Whether every node follows the one before it.
     pub fn is_chain(&self) -> bool {
         self.parents.iter().enumerate().all(|(node, parent)| *parent == node.checked_sub(1))
     }
 
-    /// The nodes from the first guess to this one.
+    /// The nodes on the way from the text to this one, which is the last.
     pub fn path(&self, node: usize) -> Vec<usize> {
         let mut path = vec![node];
         while let Some(parent) = self.parents[path[path.len() - 1]] {
@@ -80,7 +80,7 @@ impl DraftTree {
         path
     }
 
-    /// The longest way down, in nodes.
+    /// The number of nodes on the longest way down.
     pub fn depth(&self) -> usize {
         let mut depths = Vec::with_capacity(self.len());
         for parent in &self.parents {

@@ -1,44 +1,28 @@
-//! Typical acceptance (Medusa, 2024): what is likely enough stays.
+//! Typical acceptance (Medusa, 2024): guesses that are likely enough are accepted. The settings are in
+//! `mode.rs`.
 
-use serde::{Deserialize, Serialize};
-
+use super::draft::Draft;
+use super::mode::Typical;
 use super::text::{Target, Text};
-use super::{Draft, Verdict};
+use super::verdict::Verdict;
 use crate::error::RowError;
 use crate::numeric::math::exp;
 
-/// When a guess is likely enough: its probability is above min(`threshold`, `alpha`·exp(−H)), H being the
-/// entropy of the target's law in nats.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Typical {
-    /// Above it a guess is always likely enough.
-    pub threshold: f64,
-    /// The share of exp(−H), which is the probability of one token among so many that are equally likely.
-    pub alpha: f64,
-}
-
-impl Default for Typical {
-    fn default() -> Self {
-        Self { threshold: 0.3, alpha: 0.09 }
-    }
-}
-
 impl Typical {
-    /// The nodes after a node that are likely enough. None where the target has no law: whoever draws there
-    /// will say why.
+    /// The children of a node that are likely enough. Empty where the target has no distribution; the draw
+    /// that follows reports why.
     fn likely(&self, target: &mut impl Target, draft: &Draft, node: Option<usize>) -> Vec<usize> {
         if draft.tree.children(node).next().is_none() {
             return Vec::new();
         }
         let Ok(p) = target.law(node) else { return Vec::new() };
-        // Whatever the numbers are, what the target never draws is not likely.
+        // Whatever the settings are, a token that the target never draws is not likely.
         let bound = self.threshold.min(self.alpha * exp(-p.entropy())).max(0.0);
         let is_likely = |&child: &usize| p.probability(draft.tree.tokens()[child]) > bound;
         draft.tree.children(node).filter(is_likely).collect()
     }
 
-    /// The longest way down on which every guess is likely enough, the first of several.
+    /// The longest way down on which every guess is likely enough; of equally long ways the first.
     fn longest(&self, target: &mut impl Target, draft: &Draft) -> Result<Vec<usize>, RowError> {
         let (mut longest, mut way) = (Vec::new(), Vec::new());
         let mut open = vec![(0, self.likely(target, draft, None).into_iter())];
@@ -64,7 +48,8 @@ impl Typical {
     }
 }
 
-/// The token after the accepted ones is the target's own draw, with the noise of its position.
+/// Verifies a draft. The token after the accepted guesses is the target's own draw, with the noise of its
+/// position.
 pub(super) fn verify(text: &mut Text<'_, '_>, draft: &Draft, typical: Typical) -> Result<Verdict, RowError> {
     let mut verdict = Verdict::default();
     for child in typical.longest(text, draft)? {

@@ -1,30 +1,32 @@
-//! What the parameters say about the end of a sequence and about its text.
+//! The conditions under which a sequence ends, and the phrases that its text must not have.
 
-use super::{Finish, Phrase};
-use crate::params::error::ParamError;
+use super::finish::Finish;
+use super::phrase::Phrase;
 use crate::params::SamplingParams;
+use crate::params::error::ParamError;
 
-/// The stop conditions and banned phrases of the parameters, ready to be matched. Sequences may share one
-/// through an [`Arc`](std::sync::Arc).
+/// The stop conditions and banned phrases of the parameters, prepared for matching. Several sequences may
+/// share one through an [`Arc`](std::sync::Arc).
 #[derive(Clone, Debug)]
 pub struct StopConditions {
-    /// Empty with `ignore_eos`.
+    /// The EOS ids; empty with `ignore_eos`.
     eos: Vec<u32>,
     stop_ids: Vec<u32>,
-    /// In the order of the parameters.
+    /// The stop strings, in the order of the parameters.
     pub(super) strings: Vec<Phrase>,
-    /// The longest first: of those that end on one byte it begins first. Equals in the order of the
-    /// parameters.
+    /// The banned phrases, the longest first: of phrases that end on the same byte, the longest begins first.
+    /// Phrases of one length are in the order of the parameters.
     pub(super) banned: Vec<Phrase>,
     pub(super) include_stop: bool,
-    /// The tokens already in the parameters.
+    /// The number of output tokens that the parameters already hold.
     pub(super) written: usize,
     pub(super) min_tokens: usize,
     pub(super) max_tokens: usize,
 }
 
 impl StopConditions {
-    /// Checks the parameters and takes from them what ends a sequence and what may not stand in it.
+    /// Checks the parameters and prepares what ends a sequence and what must not appear in it. Errors are
+    /// those of [`SamplingParams::validate`].
     pub fn new(params: &SamplingParams) -> Result<Self, ParamError> {
         params.validate()?;
         let mut banned = Phrase::list(&params.banned_strings);
@@ -41,6 +43,7 @@ impl StopConditions {
         })
     }
 
+    /// How `token` ends a sequence by its id: as EOS, as a stop id, or not at all.
     pub(super) fn finish_by_id(&self, token: u32) -> Option<Finish> {
         if self.eos.contains(&token) {
             return Some(Finish::Eos { token });

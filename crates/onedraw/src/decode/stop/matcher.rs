@@ -1,23 +1,26 @@
-//! One sequence, followed token by token.
+//! Follows one sequence token by token.
 
 use std::sync::Arc;
 
+use super::conditions::StopConditions;
+use super::finish::Finish;
+use super::phrase::Phrase;
 use super::tentative::TentativeTokens;
-use super::{Finish, Phrase, Progress, StopConditions};
 use crate::state::path::Rewind;
 
-/// Follows one sequence, token by token, and says what to show, when to go back and when to end.
+/// Follows one sequence token by token. It says which text to show, when to go back and when the sequence
+/// ends.
 ///
-/// The buffers grow to the longest token plus the longest text held back, with a state a phrase and string
-/// for each token held back for a banned phrase; after that a step allocates nothing.
+/// Its buffers grow to the longest token plus the longest text held back, plus one state per phrase and
+/// string for each token that is held back for a banned phrase. After that a step allocates nothing.
 ///
-/// A clone goes its own way: that is how tokens are tried out.
+/// A clone is independent of the original, so tokens can be tried out on a clone.
 #[derive(Clone, Debug)]
 pub struct StopMatcher {
     conditions: Arc<StopConditions>,
-    /// How many bytes of each stop string, then of each banned phrase, the text ends with.
+    /// For each stop string, then for each banned phrase: how many of its first bytes the text ends with.
     states: Vec<usize>,
-    /// `shown` bytes that the last call handed out, then those held back.
+    /// The `shown` bytes that the last call returned, then the bytes held back.
     text: Vec<u8>,
     shown: usize,
     tentative: TentativeTokens,
@@ -26,15 +29,27 @@ pub struct StopMatcher {
     finish: Option<Finish>,
 }
 
-/// What follows from a token.
-enum Verdict {
+/// What one token did to the sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// The bytes to show now, following those shown before.
+    pub text: &'a [u8],
+    /// Why the sequence ended; `None` if it goes on.
+    pub finish: Option<Finish>,
+    /// Set if the token completed a banned phrase, so that tokens are taken back, this one included. The
+    /// sequence has not ended then, and `text` is empty.
+    pub rewind: Option<Rewind>,
+}
+
+/// The effect of one token.
+enum Effect {
     Continue,
     End(Finish),
     /// The text ends with a banned phrase.
     GoBack {
-        /// Its place in the parameters.
+        /// The phrase's index in the parameters.
         phrase: usize,
-        /// Where it begins in the text held back.
+        /// Where the phrase begins in the text held back.
         start: usize,
     },
 }
@@ -55,13 +70,13 @@ impl StopMatcher {
         }
     }
 
-    /// Takes the next token and the bytes it stands for.
+    /// Takes the next token and the bytes that it stands for.
     ///
-    /// With [`Progress::rewind`] the matcher has gone back already: the next token to push is the one drawn
-    /// anew.
+    /// If [`Progress::rewind`] is set, the matcher has already gone back: the next token to push is the newly
+    /// drawn one.
     ///
-    /// Once the sequence has ended, tokens are ignored: nothing is shown, and `finish` says again how it
-    /// ended (`None` after [`StopMatcher::finish`]).
+    /// Once the sequence has ended, tokens are ignored: no text is shown, and `finish` repeats how the
+    /// sequence ended (`None` after [`StopMatcher::finish`]).
     pub fn push(&mut self, token: u32, bytes: &[u8]) -> Progress<'_> {
         self.text.drain(..self.shown);
         self.shown = 0;
@@ -72,19 +87,19 @@ impl StopMatcher {
             }
             self.tokens = self.tokens.saturating_add(1);
             match self.advance(token, bytes) {
-                Verdict::Continue => {}
-                Verdict::End(finish) => {
+                Effect::Continue => {}
+                Effect::End(finish) => {
                     self.finish = Some(finish);
                     self.ended = true;
                 }
-                Verdict::GoBack { phrase, start } => rewind = Some(self.go_back(phrase, start)),
+                Effect::GoBack { phrase, start } => rewind = Some(self.go_back(phrase, start)),
             }
             self.shown = self.text.len() - self.bytes_to_hold();
         }
         Progress { text: &self.text[..self.shown], finish: self.finish, rewind }
     }
 
-    /// Ends the sequence from outside and returns the bytes still held back. No token is taken after it.
+    /// Ends the sequence and returns the bytes still held back. Later tokens are ignored.
     pub fn finish(&mut self) -> &[u8] {
         self.text.drain(..self.shown);
         self.ended = true;
@@ -92,43 +107,44 @@ impl StopMatcher {
         &self.text
     }
 
-    /// The bytes held back now: they may be the beginning of a stop string, or be taken back for a banned
-    /// phrase.
+    /// The bytes that are held back now. They may become a stop string, or be taken back for a banned phrase.
     pub fn held_back(&self) -> &[u8] {
         &self.text[self.shown..]
     }
 
-    /// Adds the token to the text, or what of it belongs there, and says what follows.
-    fn advance(&mut self, token: u32, bytes: &[u8]) -> Verdict {
+    /// Appends the token's bytes to the text, up to where something happens, and returns the effect.
+    fn advance(&mut self, token: u32, bytes: &[u8]) -> Effect {
         let conditions = &*self.conditions;
         let may_stop = self.tokens > conditions.min_tokens;
         let by_id = if may_stop { conditions.finish_by_id(token) } else { None };
         if let Some(finish) = by_id
             && !conditions.include_stop
         {
-            return Verdict::End(finish);
+            return Effect::End(finish);
         }
         let (stop_states, banned_states) = self.states.split_at_mut(conditions.strings.len());
         for &byte in bytes {
             self.text.push(byte);
             let string = Phrase::first_completed(&conditions.strings, stop_states, byte);
             if let Some(phrase) = Phrase::first_completed(&conditions.banned, banned_states, byte) {
-                // All of it is still here: until now it was a beginning of itself, held back.
-                return Verdict::GoBack { phrase: phrase.index, start: self.text.len() - phrase.len() };
+                // The whole phrase is still in the buffer: until now it was the beginning of a banned phrase,
+                // so it was held back.
+                return Effect::GoBack { phrase: phrase.index, start: self.text.len() - phrase.len() };
             }
             if let Some(string) = string
                 && may_stop
                 && by_id.is_none()
             {
                 if !conditions.include_stop {
-                    // All of the match is still here: until now it was a prefix of a stop string, held back.
+                    // The whole match is still in the buffer: until now it was a prefix of a stop string, so
+                    // it was held back.
                     self.text.truncate(self.text.len() - string.len());
                 }
-                return Verdict::End(Finish::StopString { index: string.index });
+                return Effect::End(Finish::StopString { index: string.index });
             }
         }
         let by_length = (self.tokens >= conditions.max_tokens).then_some(Finish::Length);
-        by_id.or(by_length).map_or(Verdict::Continue, Verdict::End)
+        by_id.or(by_length).map_or(Effect::Continue, Effect::End)
     }
 
     /// Goes back to before the token that holds the first byte of the phrase.
@@ -139,12 +155,14 @@ impl StopMatcher {
         Rewind { length: self.tokens, token: taken.id, phrase }
     }
 
-    /// How much of the text is not shown yet.
+    /// How many bytes at the end of the text must be held back.
     ///
-    /// All of it, if it ends in the beginning of a banned phrase: going back leads to a state in which
-    /// everything was held back that is now, and it may go on another way from there. Else what a stop string
-    /// needs: a state is the longest suffix of the text that is a proper prefix of its string, so the largest
-    /// state is the longest for any of them.
+    /// All of them, if the text ends in the beginning of a banned phrase. Going back leads to an earlier
+    /// state in which everything was held back that is held back now, and the text may go on another way from
+    /// there.
+    ///
+    /// Otherwise as much as a stop string needs. A state is the length of the longest suffix of the text that
+    /// is a proper prefix of its string, so the largest state is enough for all of them.
     fn bytes_to_hold(&mut self) -> usize {
         let (stop_states, banned_states) = self.states.split_at(self.conditions.strings.len());
         if !self.ended && banned_states.iter().any(|&state| state > 0) {

@@ -1,7 +1,7 @@
-//! When a sequence ends, when it goes back, and which of its text may be shown.
+//! When a sequence ends, when it goes back, and which part of its text may be shown.
 //!
-//! No tokenizer lives here: the caller hands over each new token together with the bytes it stands for.
-//! Strings are found by their exact bytes: case matters, and so does how a character is composed.
+//! There is no tokenizer here: the caller passes each new token together with the bytes that it stands for.
+//! Strings are compared byte by byte: case matters, and so does how a character is composed.
 //! [`StopConditions`] are made once from the parameters; a [`StopMatcher`] follows one sequence.
 //!
 //! ```
@@ -33,19 +33,18 @@
 //! **`min_tokens`.** The first `min_tokens` tokens cannot stop the sequence; token number `min_tokens` + 1 is
 //! the first that can. That is how long the sampler masks the EOS and stop ids, and it is vLLM's rule for
 //! stop strings too: a string that is completed within the first `min_tokens` tokens is plain text, while one
-//! that begins there and is completed later counts. (Were it not to count, a reader would see a whole stop
-//! string pass by after the minimum is reached.) An EOS or stop id that comes too early, unmasked, is plain
-//! text.
+//! that begins there and is completed later counts. (Otherwise a reader would see a whole stop string after
+//! the minimum is reached.) An EOS or stop id that comes too early, unmasked, is plain text.
 //!
-//! Lengths count what the parameters already hold in `output_token_ids`; the text of those is not known here,
-//! so no stop string begins in it.
+//! Lengths include the tokens that the parameters already hold in `output_token_ids`. The text of those
+//! tokens is not known here, so no stop string begins in it.
 //!
 //! # What goes back
 //!
-//! A phrase of `banned_strings` must not appear. When one is completed, wherever in the text, the text goes
-//! back to the phrase's first token, the one that holds its first byte: that token and all after it are taken
-//! back, and it is banned where it stood, as [`Progress::rewind`] says. The matcher has then gone back itself
-//! and waits for the token drawn anew:
+//! A phrase of `banned_strings` must not appear. When one is completed, anywhere in the text, the text goes
+//! back to the phrase's first token, the one that holds its first byte. That token and all after it are taken
+//! back, and that token is banned at its position, as [`Progress::rewind`] says. The matcher has then gone
+//! back itself and waits for the newly drawn token:
 //!
 //! ```
 //! use onedraw::SamplingParams;
@@ -53,7 +52,7 @@
 //!
 //! let params = SamplingParams::builder().banned_strings(vec!["rich tapestry".to_owned()]).build()?;
 //! let mut matcher = StopMatcher::new(StopConditions::new(&params)?);
-//! // What a model draws, one after the other; what it draws anew comes after what was taken back.
+//! // The tokens in the order in which a model draws them, with those that are taken back.
 //! let drawn: [(u32, &str); 7] =
 //!     [(5, "A"), (9, " very rich"), (3, " tape"), (4, "stry of"), (8, " fine"), (2, " tap"), (1, "estry")];
 //! let (mut output, mut shown) = (Vec::new(), Vec::new());
@@ -74,13 +73,14 @@
 //! ```
 //!
 //! - Between a banned phrase and a stop string the one completed first counts; on the same byte, the phrase.
-//! - Of several phrases completed by the same byte the longest counts, since it begins first: none of them
-//!   stands after going back for it. Of two that are the same, the one named first in the list.
-//! - Ids are judged before text: if the text of an EOS or stop id is dropped, it completes no phrase. With
+//! - Of several phrases completed by the same byte the longest counts, since it begins first: going back for
+//!   it removes the others too. Of two equal phrases, the one named first in the list counts.
+//! - Ids are checked before text: if the text of an EOS or stop id is dropped, it completes no phrase. With
 //!   `include_stop_str_in_output` it is shown, so it is searched for banned phrases, though not for stop
-//!   strings: what would end the sequence with a banned phrase is taken back.
-//! - A phrase that the last token allowed completes is taken back, not an end. `min_tokens` has no say here.
-//! - An empty token holds no first byte. It goes if it stands after the one that does.
+//!   strings: an ending that would complete a banned phrase is taken back.
+//! - If the last token that `max_tokens` allows completes a phrase, it is taken back, and the sequence does
+//!   not end. `min_tokens` has no effect on banned phrases.
+//! - An empty token holds no first byte. It is taken back if it comes after the token that does.
 //! - The text of `output_token_ids` is not known here, so no phrase begins in it.
 //!
 //! # What is shown
@@ -89,96 +89,40 @@
 //! same token is dropped. The text of the EOS or stop id itself is dropped, unless
 //! `include_stop_str_in_output`. (The token belongs to the list of tokens either way.)
 //!
-//! Text that may yet become a stop string is held back, and no more than that: the longest suffix that is a
-//! proper prefix of a stop string. It is shown once it can be none, or when the sequence ends otherwise. With
-//! `include_stop_str_in_output` every byte is shown in the end, so nothing is held back for stop strings.
+//! Text that may still become a stop string is held back, and no more than that: the longest suffix that is a
+//! proper prefix of a stop string. It is shown as soon as it can no longer become one, or when the sequence
+//! ends for another reason. With `include_stop_str_in_output` every byte is shown in the end, so nothing is
+//! held back for stop strings.
 //!
-//! Text that may yet be taken back is held back too, in whole tokens: those since the text last ended, with a
-//! token, in nothing that is a proper prefix of a banned phrase. That may be more than the tokens of one
-//! phrase, and no less will do. With "ab" and "cd" banned and the tokens `a`, `c`, the text can no longer
-//! become "ab"; but if `d` follows, `c` is taken back, and if then `b` is drawn, `a` is. What was held back
-//! for a stop string before the first such token stays held back for the same reason. So a token after which
-//! a phrase may be beginning shows nothing, nor does one that goes back; the first after which none may shows
-//! all but a stop string's beginning. Phrases with a leading space, where words have one, begin in fewer
-//! places, so they hold back less: over 53,000 tokens of prose, fifty common phrases of two words held back
-//! 3.9 tokens at a time on average and 30 at most, the same with a leading space 1.2 and 7.
+//! Text that may still be taken back is held back too, in whole tokens: all tokens after the last one at
+//! whose end the text did not end in a proper prefix of a banned phrase. That may be more than the tokens of
+//! one phrase, and less would not be enough. With "ab" and "cd" banned and the tokens `a`, `c`, the text can
+//! no longer become "ab". But if `d` follows, `c` is taken back, and if `b` is drawn then, `a` is taken back.
+//! What was held back for a stop string before the first such token stays held back for the same reason. So a
+//! token that may begin a phrase shows nothing, nor does one that goes back. The first token after which no
+//! phrase may have begun shows everything except the beginning of a stop string.
 //!
-//! Every token of a position may come to be banned. The draw there is then
+//! Phrases with a leading space, where words have one, begin in fewer places, so they hold back less: over
+//! 53,000 tokens of prose, fifty common phrases of two words held back 3.9 tokens at a time on average and 30
+//! at most; with a leading space it was 1.2 and 7.
+//!
+//! In time every token of a position may be banned. The draw there is then
 //! [`RowError::NothingLeft`](crate::RowError::NothingLeft): a decode loop ends, with [`StopMatcher::finish`],
 //! or goes back further.
 //!
-//! Shown bytes may end inside a UTF-8 character, since tokens do; [`Utf8Stream`] makes text of them.
+//! Shown bytes may end inside a UTF-8 character, since tokens do; [`Utf8Stream`] turns them into text.
 
 mod conditions;
+mod finish;
 mod matcher;
 mod phrase;
 mod tentative;
-mod utf8;
-
-use serde::{Deserialize, Serialize};
-
-pub use self::conditions::StopConditions;
-pub use self::matcher::StopMatcher;
-pub use crate::state::path::Rewind;
-use self::phrase::Phrase;
-pub use self::utf8::Utf8Stream;
-
-/// Why a sequence ended, as it is named in JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FinishReason {
-    /// A stop id or a stop string.
-    Stop,
-    /// `max_tokens` are written.
-    Length,
-    /// An EOS id.
-    Eos,
-}
-
-/// Why a sequence ended, and on what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Finish {
-    /// An EOS id was drawn.
-    Eos {
-        /// The id.
-        token: u32,
-    },
-    /// A stop id was drawn.
-    StopToken {
-        /// The id.
-        token: u32,
-    },
-    /// A stop string was completed.
-    StopString {
-        /// Its place in [`SamplingParams::stop`](crate::SamplingParams::stop).
-        index: usize,
-    },
-    /// `max_tokens` are written.
-    Length,
-}
-
-impl Finish {
-    /// The reason, without what it was.
-    pub fn reason(self) -> FinishReason {
-        match self {
-            Self::Eos { .. } => FinishReason::Eos,
-            Self::StopToken { .. } | Self::StopString { .. } => FinishReason::Stop,
-            Self::Length => FinishReason::Length,
-        }
-    }
-}
-
-/// What one token did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress<'a> {
-    /// The bytes to show now, after those shown before.
-    pub text: &'a [u8],
-    /// Set if the sequence ended.
-    pub finish: Option<Finish>,
-    /// Set if the token completed a banned phrase and tokens are taken back, this one among them. The
-    /// sequence has then not ended, and `text` is empty.
-    pub rewind: Option<Rewind>,
-}
-
 #[cfg(test)]
 mod tests;
+mod utf8;
+
+pub use self::conditions::StopConditions;
+pub use self::finish::{Finish, FinishReason};
+pub use self::matcher::{Progress, StopMatcher};
+pub use self::utf8::Utf8Stream;
+pub use crate::state::path::Rewind;

@@ -1,34 +1,34 @@
-//! One string, looked for in a text that comes byte by byte.
+//! Searches for one string in a text that arrives byte by byte.
 
 /// A stop string or a banned phrase as the automaton of Knuth, Morris and Pratt.
 ///
-/// The state is the number of bytes of the phrase that the text ends with. If the next byte does not go on
-/// with them, the next shorter suffix of the text that is a prefix of the phrase is tried, and so on: the
-/// phrase's own shape says which that is, so the text is never read again. A step costs O(1) on average over
-/// the text.
+/// The state is the number of bytes of the phrase that the text ends with. If the next byte does not continue
+/// them, the next shorter suffix of the text that is a prefix of the phrase is tried, and so on. That suffix
+/// depends only on the phrase, so the text is never read again. A step costs O(1) on average over the text.
 ///
-/// One automaton a phrase rather than one for all: the state is just what has to be known to hold back no
-/// byte too many.
+/// There is one automaton per phrase instead of one for all, because the state is exactly what must be known
+/// to hold back no byte too many.
 #[derive(Clone, Debug)]
 pub(super) struct Phrase {
-    /// Its place in the parameters.
+    /// The index of the string in the parameters.
     pub(super) index: usize,
     bytes: Vec<u8>,
-    /// `shorter[k]`: the longest proper suffix of the first k bytes that is a prefix of them.
+    /// `shorter[k]` is the length of the longest proper suffix of the first k bytes that is also a prefix of
+    /// the phrase.
     shorter: Vec<usize>,
 }
 
 impl Phrase {
-    /// All of a list, in its order. None is empty;
-    /// [`SamplingParams::validate`](crate::SamplingParams::validate) sees to it.
+    /// The phrases of a list, in its order. No string may be empty;
+    /// [`SamplingParams::validate`](crate::SamplingParams::validate) checks that.
     pub(super) fn list(strings: &[String]) -> Vec<Self> {
         strings.iter().enumerate().map(|(index, string)| Self::new(index, string.as_bytes())).collect()
     }
 
     fn new(index: usize, bytes: &[u8]) -> Self {
         let mut phrase = Self { index, bytes: bytes.to_vec(), shorter: vec![0, 0] };
-        // Run over itself, one byte late, the automaton finds the suffixes: it only looks at those found
-        // before.
+        // Running the automaton over the phrase itself, one byte late, finds the suffixes. It needs only
+        // those that it has already found.
         let mut state = 0;
         for &byte in &bytes[1..] {
             state = phrase.step(state, byte);
@@ -37,12 +37,12 @@ impl Phrase {
         phrase
     }
 
-    /// In bytes.
+    /// The length in bytes.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Every phrase takes the byte; the first in the list that it completes.
+    /// Advances every phrase by one byte. Returns the first phrase of the list that the byte completes.
     pub(super) fn first_completed<'a>(list: &'a [Self], states: &mut [usize], byte: u8) -> Option<&'a Self> {
         let mut first = None;
         for (phrase, state) in list.iter().zip(states) {
@@ -53,8 +53,8 @@ impl Phrase {
         first
     }
 
-    /// Takes a byte and says whether it completes the phrase. The state is then that of a proper prefix
-    /// again.
+    /// Advances by one byte and returns whether it completes the phrase. In that case the state is afterwards
+    /// that of a proper prefix again.
     fn advance(&self, state: &mut usize, byte: u8) -> bool {
         *state = self.step(*state, byte);
         let complete = *state == self.bytes.len();
@@ -64,7 +64,7 @@ impl Phrase {
         complete
     }
 
-    /// The state after a byte; `state` is less than the length.
+    /// The state after one more byte. `state` is less than the length of the phrase.
     fn step(&self, mut state: usize, byte: u8) -> usize {
         while state > 0 && self.bytes[state] != byte {
             state = self.shorter[state];

@@ -1,12 +1,12 @@
-//! Text from bytes that come in pieces.
+//! Text from bytes that arrive in pieces.
 
-/// Makes text of bytes that come in pieces: a character cut in two waits for its other half.
+/// Makes text of bytes that arrive in pieces. A character that is cut in two waits for its other part.
 ///
-/// Bytes that are no UTF-8 become U+FFFD. The text in all is what [`String::from_utf8_lossy`] makes of all
-/// the bytes, however they were cut.
+/// Bytes that are not UTF-8 become U+FFFD. All the text together is what [`String::from_utf8_lossy`] makes of
+/// all the bytes, wherever they were cut.
 #[derive(Clone, Debug, Default)]
 pub struct Utf8Stream {
-    /// The beginning of a character, at most three bytes between calls.
+    /// The beginning of an incomplete character, at most three bytes between calls.
     bytes: Vec<u8>,
     text: String,
 }
@@ -21,7 +21,8 @@ impl Utf8Stream {
         while let Some(chunk) = chunks.next() {
             self.text.push_str(chunk.valid());
             let bad = chunk.invalid();
-            // Bad bytes at the very end, unless they are bad whatever follows, begin a character.
+            // Invalid bytes at the very end may be the beginning of a character, unless they are invalid
+            // whatever follows.
             if chunks.peek().is_none() && str::from_utf8(bad).is_err_and(|error| error.error_len().is_none())
             {
                 unfinished = bad.len();
@@ -33,7 +34,7 @@ impl Utf8Stream {
         &self.text
     }
 
-    /// Ends the stream: a character that never came whole is U+FFFD.
+    /// Ends the stream. A character that is still incomplete becomes U+FFFD.
     pub fn finish(&mut self) -> &str {
         self.text.clear();
         if !self.bytes.is_empty() {

@@ -1,21 +1,22 @@
-//! Chance that goes through every outcome.
+//! A [`Chance`] that goes through every outcome instead of using noise.
 
 use std::collections::BTreeMap;
 
 use crate::decode::speculate::chance::Chance;
 use crate::decode::speculate::law::Probabilities;
 
-/// One outcome at a time: a run makes the choices of a script, and adds the first outcome of every choice
-/// beyond it.
+/// Goes through the outcomes one by one. A run makes the choices of a script, and adds the first outcome of
+/// every choice beyond its end.
 #[derive(Default)]
 pub struct Every {
-    /// The probabilities of a choice's outcomes, the next last.
+    /// For each choice, the outcomes that are still to come with their probabilities; the current one is
+    /// last.
     script: Vec<Vec<(usize, f64)>>,
     made: usize,
 }
 
 impl Every {
-    /// One of the outcomes that have a probability.
+    /// Chooses one of the outcomes that have a positive probability.
     pub fn choose(&mut self, probabilities: &[f64]) -> usize {
         if self.made == self.script.len() {
             let outcomes = probabilities.iter().copied().enumerate().rev();
@@ -25,16 +26,17 @@ impl Every {
         self.script[self.made - 1].last().expect("an outcome").0
     }
 
-    /// A token of a law.
+    /// Chooses a token of a law.
     pub fn token(&mut self, law: &Probabilities) -> u32 {
         law.tokens()[self.choose(law.values())]
     }
 
+    /// The probability of the current script.
     fn probability(&self) -> f64 {
         self.script.iter().map(|outcomes| outcomes.last().expect("an outcome").1).product()
     }
 
-    /// Whether there is another outcome.
+    /// Moves on to the next outcome; returns whether there is one.
     fn advance(&mut self) -> bool {
         self.made = 0;
         while let Some(outcomes) = self.script.last_mut() {
@@ -59,7 +61,7 @@ impl Chance for Every {
     }
 }
 
-/// Every outcome of a run with its probability.
+/// Every outcome of `run` with its probability.
 pub fn outcomes<T>(mut run: impl FnMut(&mut Every) -> T) -> Vec<(f64, T)> {
     let (mut every, mut outcomes) = (Every::default(), Vec::new());
     loop {
@@ -71,7 +73,7 @@ pub fn outcomes<T>(mut run: impl FnMut(&mut Every) -> T) -> Vec<(f64, T)> {
     }
 }
 
-/// The law of the texts of `length` tokens, each run of `extend` making a text longer.
+/// The distribution of the texts of `length` tokens, where each run of `extend` makes a text longer.
 pub fn law_of_texts(
     length: usize,
     mut extend: impl FnMut(&mut Every, &[u32]) -> Vec<u32>,
@@ -89,7 +91,7 @@ pub fn law_of_texts(
     texts.pop().expect("the longest")
 }
 
-/// Half the sum of the differences.
+/// The total variation distance: half the sum of the absolute differences.
 pub fn total_variation(a: &BTreeMap<Vec<u32>, f64>, b: &BTreeMap<Vec<u32>, f64>) -> f64 {
     let of = |law: &BTreeMap<Vec<u32>, f64>, text| law.get(text).copied().unwrap_or(0.0);
     let texts: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();

@@ -1,4 +1,5 @@
-//! The law over whole texts, by going through every outcome, is that of plain decoding.
+//! The distribution over whole texts is that of plain decoding. Every outcome is enumerated, so this is a
+//! proof for these models, not a statistical test.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use crate::decode::speculate::{block, rejection};
 
 const CLOSE: f64 = 1e-12;
 
-/// Pairs of a target and a drafter: alike, unlike, the same, apart, and with tokens that only one of them
-/// has.
+/// Pairs of a target and a drafter: different, the same, with disjoint tokens, with tokens that only one of
+/// them has, and with forced tokens.
 fn pairs(seed: u64, vocabulary: u32) -> Vec<(Toy, Toy)> {
     use Support::*;
     let toy = |seed, support| Toy::new(seed, vocabulary, support);
@@ -99,8 +100,8 @@ fn blocks_keep_the_law() {
     }
 }
 
-/// A target that tosses a coin at every position, as XTC does. The coins fall once, however often drafts come
-/// by.
+/// A target that tosses a coin at every position, as XTC does. Each coin falls once, however many drafts
+/// reach its position.
 #[test]
 fn blocks_keep_the_law_of_a_target_that_tosses_coins() {
     const LENGTH: usize = 3;
@@ -112,7 +113,7 @@ fn blocks_keep_the_law_of_a_target_that_tosses_coins() {
             let coins: Vec<Toy> = (0..LENGTH).map(|_| sides[every.choose(&[0.5, 0.5])]).collect();
             let mut text = Vec::new();
             while text.len() < LENGTH {
-                // No further than the text goes.
+                // The draft does not go beyond the end of the text.
                 let shape = vec![1; (LENGTH - text.len()).min(2)];
                 let draft = draft(&drafter, &text, &shape, Guesses::Drawn, drawn(every));
                 let mut descent = Descent::by_position(coins.clone(), &text);
@@ -130,7 +131,7 @@ fn blocks_keep_the_law_of_a_target_that_tosses_coins() {
     }
 }
 
-/// The guesses that hold, on average, by rejection and as a block.
+/// The mean number of accepted guesses, by rejection and as a block.
 fn accepted(target: Toy, drafter: Toy, gamma: usize) -> (f64, f64) {
     let mean = |outcomes: Vec<(f64, usize)>| outcomes.iter().map(|(p, held)| p * *held as f64).sum();
     let shape = vec![1; gamma];
@@ -159,7 +160,7 @@ fn a_block_never_accepts_less() {
     assert!(sums.1 > 1.02 * sums.0, "{sums:?}");
 }
 
-/// Sun and others' example: two tokens of 1/3 and 2/3, guessed with 2/3 and 1/3, twice.
+/// The example of Sun and others: two tokens with probabilities 1/3 and 2/3, guessed with 2/3 and 1/3, twice.
 #[test]
 fn the_papers_example() {
     let toy = |support| Toy::new(0, 2, support);

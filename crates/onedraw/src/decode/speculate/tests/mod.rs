@@ -1,4 +1,4 @@
-//! The rules on tiny models, where every outcome can be gone through.
+//! The rules of verification on tiny models, where every outcome can be enumerated.
 
 mod every;
 mod laws;

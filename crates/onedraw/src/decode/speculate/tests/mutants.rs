@@ -1,4 +1,4 @@
-//! Deliberate mistakes, which the proof by every outcome must see.
+//! Deliberate mistakes, each of which must show as a distance from plain decoding.
 
 use super::every::{Every, law_of_texts, total_variation};
 use super::toy::{Descent, Guesses, Support, Toy, draft, drawn, tokens};
@@ -28,7 +28,7 @@ fn distance(
     distances.fold(f64::INFINITY, f64::min)
 }
 
-/// Rejection with another rule at a node.
+/// Rejection with another rule at each node.
 fn by_rule(
     rule: impl Fn(Probabilities, &[u32], &Probabilities, &mut Every) -> u32,
 ) -> impl Fn(&mut Descent, &Draft, &mut Every) -> Vec<u32> {

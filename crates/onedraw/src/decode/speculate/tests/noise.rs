@@ -1,41 +1,41 @@
-//! The rules with real noise over many seeds, and noise that is used twice. A right rule is accused with
-//! probability 1e-6 a test; the seeds are fixed.
+//! The rules with real noise over many seeds, and with noise that is wrongly used twice. A correct rule fails
+//! a test with probability 1e-6; the seeds are fixed.
 
 use onedraw_testkit::chi_square;
 
 use super::every::law_of_texts;
 use super::toy::{Descent, Guesses, Support, Toy, draft, tokens};
-use crate::numeric::noise::{Noise, Purpose};
-use crate::decode::speculate::chance::{Chance, Dice, arrivals};
+use crate::decode::speculate::chance::{Chance, VerificationNoise, arrivals};
 use crate::decode::speculate::law::Probabilities;
 use crate::decode::speculate::{Draft, Verdict, block, rejection};
+use crate::numeric::noise::{Noise, Purpose};
 
 const LENGTH: usize = 3;
 const SEEDS: u64 = 60_000;
 const FALSE_ALARM: f64 = 1e-6;
 
-/// Which noise a mutant takes.
+/// Which noise a drafter and its verification use. All but [`RIGHT`] are mistakes.
 #[derive(Clone, Copy)]
 struct Habit {
-    /// What guesses are drawn with.
+    /// The noise that guesses are drawn with.
     guesses: Purpose,
-    /// Whether the depth counts.
+    /// Whether the noise depends on the depth in the draft.
     counts_depth: bool,
 }
 
 const RIGHT: Habit = Habit { guesses: Purpose::Draft, counts_depth: true };
 
-/// The dice of somebody who counts no depth.
-struct Flat(Dice);
+/// The noise of verification with the mistake that it does not depend on the depth.
+struct WithoutDepth(VerificationNoise);
 
-impl Chance for Flat {
+impl Chance for WithoutDepth {
     fn accepts(&mut self, depth: usize, guess: usize, probability: f64) -> bool {
-        let noise = self.0.noise;
+        let noise = self.0.start;
         Noise { position: noise.position + depth as u32, ..noise }.coin(0, guess as u32) < probability
     }
 
     fn draws(&mut self, depth: usize, law: &Probabilities) -> u32 {
-        let noise = self.0.noise;
+        let noise = self.0.start;
         let noise = Noise { position: noise.position + depth as u32, ..noise };
         arrivals(&noise, Purpose::Residual, 0, law, 1)[0]
     }
@@ -51,7 +51,7 @@ fn by_block(descent: &mut Descent, draft: &Draft, chance: &mut dyn Chance) -> Ve
     block::verify(descent, draft, chance).expect("a verdict")
 }
 
-/// How well texts over many seeds follow the target's law.
+/// The p-value of the hypothesis that texts over many seeds follow the target's distribution.
 fn p_value(shape: &[usize], rule: Rule, habit: Habit) -> f64 {
     let (target, drafter) = (Toy::new(7, 3, Support::All), Toy::new(8, 3, Support::All));
     let plain = law_of_texts(LENGTH, |every, text| target.plain(every, text));
@@ -68,8 +68,8 @@ fn p_value(shape: &[usize], rule: Rule, habit: Habit) -> f64 {
             });
             let mut descent = Descent::new(target, &text);
             let verdict = match habit.counts_depth {
-                true => rule(&mut descent, &draft, &mut Dice { noise }),
-                false => rule(&mut descent, &draft, &mut Flat(Dice { noise })),
+                true => rule(&mut descent, &draft, &mut VerificationNoise { start: noise }),
+                false => rule(&mut descent, &draft, &mut WithoutDepth(VerificationNoise { start: noise })),
             };
             text.extend(tokens(&verdict));
         }
@@ -93,8 +93,8 @@ fn real_noise_keeps_the_law() {
     }
 }
 
-/// Whoever judges guesses with the noise that drew them is biased: a guess that was rejected says something
-/// of the others' noise.
+/// Judging guesses with the noise that drew them is a bias: a rejected guess tells something about the noise
+/// of the others.
 #[test]
 fn guesses_with_the_residuals_noise_are_seen() {
     let habit = Habit { guesses: Purpose::Residual, ..RIGHT };
@@ -104,8 +104,8 @@ fn guesses_with_the_residuals_noise_are_seen() {
     }
 }
 
-/// Rejection gives a position up before it has looked at its noise, so the position alone would do. A block
-/// looks first.
+/// Rejection gives up a position before it looks at the position's noise, so counting the position alone
+/// would be enough. A block looks at the noise first.
 #[test]
 fn a_block_needs_noise_that_counts_the_depth() {
     let habit = Habit { counts_depth: false, ..RIGHT };

@@ -1,23 +1,23 @@
-//! A toy model whose laws are a hash of the text, and drafts of any shape.
+//! A toy model whose distributions are a hash of the text, and drafts of any shape.
 
 use onedraw_testkit::rows::SplitMix64;
 
 use super::every::Every;
-use crate::error::RowError;
-use crate::sampled::Sampled;
 use crate::decode::speculate::law::{Law, Probabilities};
 use crate::decode::speculate::text::Target;
 use crate::decode::speculate::{Draft, Verdict};
+use crate::error::RowError;
+use crate::sampled::Sampled;
 
 /// Which tokens have a probability.
 #[derive(Clone, Copy, Debug)]
 pub enum Support {
     All,
-    /// Any of them, at least one.
+    /// Each at random, but at least one.
     Some,
     From(u32),
     Below(u32),
-    /// Two tokens, the first with so many thirds, whatever the text.
+    /// Two tokens, the first with this many thirds of the probability, whatever the text is.
     Thirds(u32),
 }
 
@@ -26,7 +26,7 @@ pub struct Toy {
     pub seed: u64,
     pub vocabulary: u32,
     pub support: Support,
-    /// Whether some texts leave no choice.
+    /// Whether some texts have a forced next token.
     pub forces: bool,
 }
 
@@ -76,15 +76,15 @@ impl Toy {
         Probabilities::new(weights.into_iter().map(|(token, weight)| (token, weight / total))).expect("a law")
     }
 
-    /// The same text plain decoding: one draw from the law.
+    /// One step of plain decoding: one draw from the law.
     pub fn plain(&self, every: &mut Every, text: &[u32]) -> Vec<u32> {
         vec![every.token(&self.law(text))]
     }
 }
 
-/// A toy that goes down a tree.
+/// A toy that walks down a tree.
 pub struct Descent {
-    /// One for each position, the last for all that follow.
+    /// One toy for each position; the last one also for all positions after it.
     toys: Vec<Toy>,
     begun: usize,
     text: Vec<u32>,
@@ -95,7 +95,7 @@ impl Descent {
         Self::by_position(vec![toy], text)
     }
 
-    /// A target that is another at every position, as one that tosses a coin there.
+    /// A target that differs from position to position, like one that tosses a coin at each.
     pub fn by_position(toys: Vec<Toy>, text: &[u32]) -> Self {
         Self { toys, begun: text.len(), text: text.to_vec() }
     }
@@ -142,7 +142,7 @@ pub enum Guesses {
     Drawn,
     /// The best few.
     Given,
-    /// The best few, said to be drawn. This is a mistake.
+    /// The best few, claimed to be drawn. This is a mistake.
     BestAsDrawn,
 }
 

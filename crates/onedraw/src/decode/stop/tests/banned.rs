@@ -1,4 +1,4 @@
-//! Banned phrases, one test a rule.
+//! Banned phrases, one test per rule.
 
 use crate::SamplingParams;
 use crate::decode::stop::{Finish, Progress, Rewind, StopConditions, StopMatcher};
@@ -16,8 +16,8 @@ fn back(length: usize, token: u32, phrase: usize) -> Option<Rewind> {
     Some(Rewind { length, token, phrase })
 }
 
-/// Pushes the pieces as tokens 10, 11, 12, …, checking what each shows and what it leaves held back; none
-/// goes back or ends.
+/// Pushes the pieces as tokens 10, 11, 12, …, and checks what each shows and what it leaves held back. None
+/// of them goes back or ends the sequence.
 #[track_caller]
 fn follow(matcher: &mut StopMatcher, steps: &[(&str, &str, &str)]) {
     for (token, (piece, shown, held)) in (10..).zip(steps) {
@@ -27,7 +27,7 @@ fn follow(matcher: &mut StopMatcher, steps: &[(&str, &str, &str)]) {
     }
 }
 
-/// Pushes the pieces as tokens 10, 11, 12, …; the last goes back, the others do not.
+/// Pushes the pieces as tokens 10, 11, 12, …. The last one goes back, the others do not.
 #[track_caller]
 fn goes_back(params: &SamplingParams, pieces: &[&str], rewind: Option<Rewind>) -> StopMatcher {
     let mut matcher = matcher(params);
@@ -47,9 +47,9 @@ fn the_first_token_is_the_one_with_the_first_byte() {
         (&["pause"][..], back(0, 10, 0)),
         (&["a ", "unpaused clock"], back(1, 11, 0)),
         (&["pau", "se"], back(0, 10, 0)),
-        // Begins in the middle of one token, ends in the middle of another.
+        // The phrase begins in the middle of one token and ends in the middle of another.
         (&["a", " menop", "a", "uses"], back(1, 11, 0)),
-        // The first beginning leads nowhere.
+        // The first beginning does not become the phrase.
         (&["pau", "pau", "s", "e"], back(1, 11, 0)),
         (&["x", "p", "a", "u", "s", "e"], back(1, 11, 0)),
     ] {
@@ -65,7 +65,7 @@ fn an_empty_token_is_never_the_first() {
     goes_back(&params, &["", "", "a", "", "b"], back(2, 12, 0));
     goes_back(&params, &["x", "", "ab"], back(2, 12, 0));
     goes_back(&params, &["xa", "", "", "b"], back(0, 10, 0));
-    // Those before the first token stay.
+    // The tokens before the first token of the phrase stay.
     let mut matcher = goes_back(&ban(&["ab", "cab"]), &["c", "", "", "xab"], back(3, 13, 0));
     assert_eq!(matcher.push(1, b"ab").rewind, back(0, 10, 1));
 }
@@ -74,7 +74,7 @@ fn an_empty_token_is_never_the_first() {
 fn the_matcher_has_gone_back_itself() {
     let mut matcher = goes_back(&ban(&["abcd"]), &["x", "a", "bc", "d"], back(1, 11, 0));
     assert_eq!(matcher.held_back(), b"");
-    // A bare end of the phrase completes nothing; the token drawn anew takes position 1.
+    // The end of the phrase alone completes nothing; the newly drawn token takes position 1.
     follow(&mut matcher, &[("bcd", "bcd", ""), ("ya", "", "ya")]);
     assert_eq!(matcher.push(3, b"bcde").rewind, back(2, 11, 0));
     assert_eq!(matcher.push(4, b"z").text, b"z");
@@ -99,7 +99,7 @@ fn whole_tokens_are_held_back() {
             ("xxa", "", "xxa"),
             ("b", "", "xxab"),
             ("x", "xxabx", ""),
-            // A character cut in two.
+            // A character that is cut in two.
             ("y\u{e9}", "", "yé"),
             ("?", "yé?", ""),
         ],
@@ -130,12 +130,12 @@ fn what_going_back_may_open_again_stays_held_back() {
 
 #[test]
 fn overlapping_phrases() {
-    // Of those that end together the one that begins first, then the first in the list.
+    // Of phrases that end together the one that begins first counts, then the first in the list.
     goes_back(&ban(&["c", "abc", "bc", "abc"]), &["x", "a", "b", "c"], back(1, 11, 1));
     goes_back(&ban(&["ab", "ab"]), &["ab"], back(0, 10, 0));
-    // The one completed first, though another begins earlier.
+    // The phrase completed first counts, though another begins earlier.
     goes_back(&ban(&["abcd", "bc"]), &["a", "b", "cd"], back(1, 11, 1));
-    // Several in one token.
+    // Several phrases in one token.
     goes_back(&ban(&["ef", "cd", "ab"]), &["x", "-ab-cd-ef"], back(1, 11, 2));
     // After "abc" the beginning of "bcd" is found without its first byte being read again.
     goes_back(&ban(&["abcx", "bcd"]), &["a", "b", "c", "d"], back(1, 11, 1));
@@ -199,7 +199,7 @@ fn ids_are_judged_before_the_text() {
         assert_eq!(dropped.push(1, b"a").text, b"");
         assert_eq!(dropped.push(token, b"b"), Progress { text: b"a", finish: Some(finish), rewind: None });
 
-        // What is shown is searched; an end that is taken back is none.
+        // Text that is shown is searched, and an end that is taken back is no end.
         let include = SamplingParams { include_stop_str_in_output: true, ..params.clone() };
         let mut shown = matcher(&include);
         assert_eq!(shown.push(1, b"a").text, b"");
@@ -222,7 +222,7 @@ fn the_last_token_allowed_may_go_back() {
 
 #[test]
 fn lengths_go_back_too() {
-    // The stop string counts from the third token on, as the tokens stand in the end.
+    // The stop string counts from the third token on, counted after the token was taken back.
     let params = SamplingParams { min_tokens: 2, stop: vec!["z".to_owned()], ..ban(&["ab"]) };
     let mut matcher = goes_back(&params, &["x", "a", "b"], back(1, 11, 0));
     follow(&mut matcher, &[("z", "z", "")]);

@@ -1,4 +1,4 @@
-//! One test a rule.
+//! One test per rule.
 
 mod banned;
 
@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::*;
 use crate::SamplingParams;
 
-/// Pushes the pieces as tokens 0, 1, 2, … until the end; what was shown for each, and how it ended.
+/// Pushes the pieces as tokens 0, 1, 2, … until the end. Returns what was shown for each, and how the
+/// sequence ended.
 fn run(params: &SamplingParams, pieces: &[&str]) -> (Vec<String>, Option<Finish>) {
     let tokens: Vec<(u32, &str)> = (0..).zip(pieces.iter().copied()).collect();
     run_tokens(params, &tokens)
@@ -74,9 +75,9 @@ fn only_what_may_become_a_stop_string_is_held_back() {
         ("zz", "zz", ""),
         ("a", "", "a"),
         ("bcab", "", "abcab"),
-        // The first "abc" can be no stop string any more, the second can.
+        // The first "abc" can no longer become a stop string, the second can.
         ("c", "abc", "abc"),
-        // "bca" is none, "a" may be.
+        // "bca" is no beginning of a stop string, "a" is.
         ("a", "", "abca"),
         ("a", "abca", "a"),
         ("yb", "ay", "b"),
@@ -119,7 +120,7 @@ fn ids_end_the_sequence_and_their_text_is_dropped() {
         let (shown, finish) = run_tokens(params, &[(1, "a st"), (token, "op")]);
         (shown.concat(), finish)
     };
-    // The text held back is no stop string after all; the id is asked before the text.
+    // The text held back does not become a stop string: the id is checked before the text.
     assert_eq!(end(&params, 7), ("a st".to_owned(), Some(Finish::Eos { token: 7 })));
     assert_eq!(end(&params, 8), ("a st".to_owned(), Some(Finish::Eos { token: 8 })));
     assert_eq!(end(&params, 9), ("a st".to_owned(), Some(Finish::StopToken { token: 9 })));
@@ -172,7 +173,8 @@ fn the_first_min_tokens_cannot_stop() {
 #[test]
 fn a_stop_string_may_begin_within_min_tokens() {
     let params = SamplingParams { min_tokens: 2, ..stop_at(&["abab"]) };
-    // Completed by the second token: text. Then "ab" of it is a beginning again, and the third completes it.
+    // The second token completes it too early, so it is text. Its "ab" is a beginning again, and the third
+    // token completes that.
     let expected = ["x", "ab", ""].map(str::to_owned).to_vec();
     assert_eq!(run(&params, &["xa", "bab", "ab"]), (expected, FIRST));
 }
