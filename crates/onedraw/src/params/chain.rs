@@ -1,4 +1,4 @@
-//! The order of the stages. A chain is data: an ordered list of stage names, nothing more.
+//! The order of the stages. A chain is data: an ordered list of stage names, and nothing more.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,14 +11,14 @@ use crate::params::names::STAGE_NAMES;
 
 /// One stage of the pipeline.
 ///
-/// Two kinds exist and everything else follows from them: an **edit** changes logits, a **truncation** keeps
-/// a subset. Temperature stands between: it is a factor, so it never reorders.
+/// There are two kinds of stages: an **edit** changes logits, a **truncation** keeps a subset of the tokens.
+/// Temperature is neither: it is a factor, so it never reorders tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Keep only `allowed_token_ids`, and what a grammar's mask allows.
+    /// Keep only `allowed_token_ids` and the tokens that a grammar's mask allows.
     Allowed,
-    /// Ban the last id of each of `bad_words_ids` whose other ids end the output.
+    /// Ban the last id of each entry of `bad_words_ids` whose other ids are the end of the output.
     BadWords,
     /// Mask EOS and stop ids until `min_tokens` are written.
     MinTokens,
@@ -26,35 +26,35 @@ pub enum Stage {
     LogitBias,
     /// Repetition, then frequency, then presence penalty.
     Penalties,
-    /// Lower what would go on with a repetition (`dry_multiplier`).
+    /// Lower the logits of tokens that would continue a repetition (`dry_multiplier`).
     Dry,
-    /// Ban what would complete a sequence of `no_repeat_ngram_size` tokens a second time.
+    /// Ban tokens that would complete a sequence of `no_repeat_ngram_size` tokens a second time.
     NoRepeatNgram,
-    /// Bend the logits around the best (`smoothing_factor`).
+    /// Move logits along a curve around the best one (`smoothing_factor`).
     Smoothing,
-    /// Divide by `temperature`, or by one that the entropy sets (`dynatemp_range`).
+    /// Divide by `temperature`, or by a temperature that the entropy sets (`dynatemp_range`).
     Temperature,
-    /// Keep what is at least `min_p` times as likely as the best.
+    /// Keep tokens that are at least `min_p` times as likely as the best.
     MinP,
-    /// Keep the `top_k` best.
+    /// Keep the `top_k` best tokens.
     TopK,
-    /// Keep the shortest prefix whose mass reaches `top_p`.
+    /// Keep the shortest prefix of the order whose mass reaches `top_p`.
     TopP,
-    /// Keep what is about as surprising as the average (`typical_p`).
+    /// Keep tokens that are about as surprising as the average (`typical_p`).
     Typical,
     /// Keep logits within `top_n_sigma` standard deviations of the best.
     TopNSigma,
-    /// Keep what is at least `epsilon_cutoff` likely.
+    /// Keep tokens with a probability of at least `epsilon_cutoff`.
     Epsilon,
-    /// As `Epsilon`, with a bar that falls where the entropy is high (`eta_cutoff`).
+    /// Like `Epsilon`, with a threshold that is lower where the entropy is high (`eta_cutoff`).
     Eta,
-    /// Keep what is at least `top_a` times the best probability squared likely.
+    /// Keep tokens with a probability of at least `top_a` times the square of the best one's.
     TopA,
-    /// Now and then, exclude the top choices (`xtc_probability`).
+    /// With some probability, remove the top choices (`xtc_probability`).
     Xtc,
-    /// Keep what holds the surprise near `mirostat_tau`.
+    /// Keep tokens so that the surprise stays near `mirostat_tau`.
     Mirostat,
-    /// A user's own.
+    /// A stage of the user's own.
     Custom(Custom),
 }
 
@@ -103,7 +103,7 @@ impl FromStr for Stage {
     }
 }
 
-/// An ordered list of stages: one of the named orders, or any list. A stage may stand twice.
+/// An ordered list of stages: one of the named orders, or any list. A stage may appear twice.
 ///
 /// ```
 /// use onedraw::Order;
@@ -115,12 +115,13 @@ impl FromStr for Stage {
 pub struct Order(Vec<Stage>);
 
 impl Order {
-    /// vLLM's order, the default: edits, temperature, min-p, top-k, top-p, then what vLLM does not have.
+    /// vLLM's order, which is the default: edits, temperature, min-p, top-k, top-p, then the stages that vLLM
+    /// does not have.
     pub fn vllm() -> Self {
         Self(Stage::ALL.to_vec())
     }
 
-    /// Hugging Face's order: masks after penalties, min-p after top-p.
+    /// Hugging Face's order: masks come after penalties, min-p after top-p.
     pub fn huggingface() -> Self {
         use Stage::*;
         Self(vec![
@@ -140,7 +141,7 @@ impl Order {
         ])
     }
 
-    /// llama.cpp's order: temperature last.
+    /// llama.cpp's order: temperature comes last.
     pub fn llama_cpp() -> Self {
         use Stage::*;
         Self(vec![
@@ -175,7 +176,7 @@ impl Order {
         self.0.contains(stage)
     }
 
-    /// The order with `stage` set in before the first `next`.
+    /// Inserts `stage` before the first `next`. An error if the order does not name `next`.
     pub fn with(mut self, stage: Stage, next: Stage) -> Result<Self, ParamError> {
         let Some(place) = self.0.iter().position(|other| *other == next) else {
             let message = format!("does not name {}, so nothing can stand before it", next.name());
@@ -195,7 +196,8 @@ impl Default for Order {
 impl FromStr for Order {
     type Err = ParamError;
 
-    /// A named order, or stage names with commas between them.
+    /// Reads the name of an order (`vllm`, `huggingface`, `llama.cpp`), or stage names separated by commas.
+    /// The error names an unknown stage.
     fn from_str(text: &str) -> Result<Self, ParamError> {
         match text.trim() {
             "vllm" => Ok(Self::vllm()),
@@ -260,7 +262,8 @@ mod tests {
 
     #[test]
     fn a_users_stage_stands_where_it_is_set_and_has_no_json() {
-        let keep_all = |_: &crate::params::custom::View<'_>| Ok(crate::params::custom::Keep::AllBut(Vec::new()));
+        let keep_all =
+            |_: &crate::params::custom::View<'_>| Ok(crate::params::custom::Keep::AllBut(Vec::new()));
         let own = Stage::Custom(Custom::truncation("own", keep_all).unwrap());
         let order = Order::of([Stage::TopK, Stage::TopP]).with(own.clone(), Stage::TopP).unwrap();
         assert_eq!((order.to_string().as_str(), order.names(&own)), ("top_k,own,top_p", true));

@@ -4,7 +4,7 @@
 //! use onedraw::custom::{Change, Custom, View};
 //! use onedraw::{Order, Sampler, SamplingParams, Stage};
 //!
-//! // No token twice in a row.
+//! // No token may come twice in a row.
 //! let no_echo = Custom::edit("no_echo", |view: &View<'_>| {
 //!     Ok(Change::Sparse(view.output().last().map(|&last| (last, f32::NEG_INFINITY)).into_iter().collect()))
 //! })?;
@@ -15,16 +15,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What it does to the promise
+//! # Reproducibility
 //!
-//! The engine keeps its part: a stage sees the same logits, history and position on every path (thread,
-//! instruction set, batch, shard), and what it answers is applied exactly. One seed, one draw holds if the
-//! answer is a function of the [`View`] alone. A stage that looks at a clock, a global, a random number of
-//! its own or the address of something breaks it, and so does one that computes with the platform's `exp` or
-//! `ln`, whose last bits differ from machine to machine; [`math`](crate::numeric::math) has ones that do not.
+//! A stage sees the same logits, history and position on every path (thread, instruction set, batch, shard),
+//! and its answer is applied exactly. So the promise "one seed, one draw" holds if the answer is a function
+//! of the [`View`] alone. A stage that uses a clock, a global variable, random numbers of its own or an
+//! address breaks the promise. So does one that computes with the platform's `exp` or `ln`, whose last bits
+//! differ from machine to machine; [`math`](crate::numeric::math) has ones that do not.
 //!
-//! It costs a copy of the row: a stage sees every logit, so a split vocabulary sends all of them to whoever
-//! draws. An order that holds one cannot be written as JSON, because a function has no text.
+//! A stage costs a copy of the row, because it sees every logit; with a split vocabulary the shards send all
+//! of them to the process that draws. An order that contains such a stage cannot be written as JSON.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -36,28 +36,29 @@ use crate::params::error::ParamError;
 use crate::params::names::STAGE_NAMES;
 use crate::state::history::History;
 
-/// What a user's stage sees: the logits as the stages before it left them, and the sequence.
+/// What a user's stage sees: the logits after the stages before it, and the sequence.
 pub struct View<'a> {
-    /// −inf where a token is gone.
+    /// The logits; −inf where a token was removed.
     pub(crate) logits: &'a [f32],
     pub(crate) history: &'a History,
     pub(crate) position: u32,
     pub(crate) temperature: Temperature,
     /// The largest logit left.
     pub(crate) x_max: f32,
-    /// The mass of what is left, in units of the best token's.
+    /// The mass of the tokens that are left, as a multiple of the best token's weight.
     pub(crate) mass: f64,
 }
 
 impl View<'_> {
-    /// The logit of every token; −inf where an earlier stage, or the row, masked it. An edit sees them
-    /// divided by the temperatures before it, a truncation does not: [`View::temperature`] is still to come.
+    /// The logit of every token; −inf where the row or an earlier stage masked it. An edit sees logits that
+    /// are divided by the temperatures before it. A truncation sees them before that division, and
+    /// [`View::temperature`] is still to be applied.
     pub fn logits(&self) -> &[f32] {
         self.logits
     }
 
-    /// The probability of a token among those that are left, at the temperature in force; 0 for one that is
-    /// gone.
+    /// The probability of a token among those that are left, at the current temperature; 0 for one that was
+    /// removed.
     pub fn probability(&self, token: u32) -> f64 {
         match self.logits.get(token as usize) {
             Some(&x) if x > f32::NEG_INFINITY => exp(self.temperature.scaled(x, self.x_max) - ln(self.mass)),
@@ -65,7 +66,7 @@ impl View<'_> {
         }
     }
 
-    /// The temperature in force.
+    /// The product of the temperatures that are not yet applied to [`View::logits`].
     pub fn temperature(&self) -> f64 {
         self.temperature.value
     }
@@ -80,22 +81,24 @@ impl View<'_> {
         self.history.output()
     }
 
-    /// The position that is drawn.
+    /// The position that is being drawn: the number of output tokens before it.
     pub fn position(&self) -> u32 {
         self.position
     }
 }
 
-/// What an edit does to the logits: finite numbers, or −inf to mask a token. Tokens that are gone stay gone.
+/// What an edit does to the logits: finite numbers, or −inf to mask a token. Tokens that were removed stay
+/// removed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// New logits for some tokens. Of a token named twice the last counts, unless one of them masks it.
+    /// New logits for some tokens. If a token is named twice the last one counts, unless one of them masks
+    /// it.
     Sparse(Vec<(u32, f32)>),
     /// A new logit for every token of the vocabulary.
     Dense(Vec<f32>),
 }
 
-/// What a truncation keeps of the tokens that are left.
+/// Which of the tokens that are left a truncation keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// These and no others.
@@ -104,15 +107,16 @@ pub enum Keep {
     AllBut(Vec<u32>),
 }
 
-/// A stage that changes logits. An error is the row's, and names the stage.
+/// A stage that changes logits.
 pub trait CustomEdit: Send + Sync {
-    /// The change, for this row.
+    /// Returns the change for this row. An error becomes the error of the row, which names the stage.
     fn edit(&self, view: &View<'_>) -> Result<Change, String>;
 }
 
-/// A stage that keeps a subset. An error is the row's, and names the stage.
+/// A stage that keeps a subset of the tokens.
 pub trait CustomTruncation: Send + Sync {
-    /// The tokens to keep, of this row.
+    /// Returns which tokens of this row to keep. An error becomes the error of the row, which names the
+    /// stage.
     fn truncate(&self, view: &View<'_>) -> Result<Keep, String>;
 }
 
@@ -128,14 +132,15 @@ impl<F: Fn(&View<'_>) -> Result<Keep, String> + Send + Sync> CustomTruncation fo
     }
 }
 
-/// A user's stage with its name. Copies are the same stage; two stages made apart never are, whatever their
-/// names.
+/// A user's stage with its name. Clones are the same stage; two stages that were made separately are
+/// different, even if their names are equal.
 #[derive(Clone)]
 pub struct Custom {
     name: Arc<str>,
     pub(crate) kind: Kind,
 }
 
+/// What a user's stage does.
 #[derive(Clone)]
 pub(crate) enum Kind {
     Edit(Arc<dyn CustomEdit>),
@@ -143,12 +148,12 @@ pub(crate) enum Kind {
 }
 
 impl Custom {
-    /// An edit. The name must not be empty, hold a comma, or be that of a built-in stage.
+    /// Makes an edit. It is an error if the name is empty, has a comma, or is that of a built-in stage.
     pub fn edit(name: &str, edit: impl CustomEdit + 'static) -> Result<Self, ParamError> {
         Self::new(name, Kind::Edit(Arc::new(edit)))
     }
 
-    /// A truncation. The name must not be empty, hold a comma, or be that of a built-in stage.
+    /// Makes a truncation. It is an error if the name is empty, has a comma, or is that of a built-in stage.
     pub fn truncation(name: &str, truncation: impl CustomTruncation + 'static) -> Result<Self, ParamError> {
         Self::new(name, Kind::Truncation(Arc::new(truncation)))
     }
@@ -163,7 +168,7 @@ impl Custom {
         Ok(Self { name: name.into(), kind })
     }
 
-    /// The name.
+    /// The name of the stage.
     pub fn name(&self) -> &str {
         &self.name
     }

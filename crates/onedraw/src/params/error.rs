@@ -1,8 +1,8 @@
-//! The error of a parameter.
+//! The error of a parameter that cannot be used.
 
 use std::fmt;
 
-/// A parameter that cannot be used: names the field, the value and what is allowed.
+/// A parameter that cannot be used. It names the field, its value and what is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamError {
     field: String,
@@ -10,7 +10,7 @@ pub struct ParamError {
 }
 
 impl ParamError {
-    /// An error of a parameter, the library's or a caller's own.
+    /// Makes an error for a parameter of the library or of the caller.
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { field: one_line(field.into()), message: one_line(message.into()) }
     }
@@ -26,7 +26,7 @@ impl ParamError {
     }
 }
 
-/// A message repeats what the user wrote; one error is one line all the same.
+/// Escapes control characters, so that an error is one line even if it repeats text of the user.
 fn one_line(text: String) -> String {
     if !text.contains(char::is_control) {
         return text;

@@ -1,4 +1,5 @@
-//! JSON in which no object names a key twice: the second would be dropped, or the first, without a word.
+//! Reads JSON and refuses objects that have a key twice. A usual reader would silently drop one of the two
+//! values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +9,14 @@ use serde_json::Value;
 
 use crate::params::error::ParamError;
 
-/// Reads a JSON text of parameters. The error's field is `params`.
+/// Reads a JSON text. The field of its error is `params`.
 pub fn parse(text: &str) -> Result<Value, ParamError> {
     let unique: Unique = serde_json::from_str(text)
         .map_err(|error| ParamError::new("params", format!("cannot be read as JSON: {error}")))?;
     Ok(unique.0)
 }
 
+/// A JSON value without repeated keys.
 struct Unique(Value);
 
 impl<'de> Deserialize<'de> for Unique {
@@ -65,8 +67,8 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Unique, A::Error> {
-        // Sorted by name, whether or not some other crate makes serde_json keep the order of the file: what
-        // is said of a file must not depend on what else is built.
+        // Sorted by name, whether or not another crate makes serde_json keep the order of the file: messages
+        // about a file must not depend on which crates are built.
         let mut object = BTreeMap::new();
         while let Some((key, Unique(value))) = entries.next_entry::<String, _>()? {
             if object.contains_key(&key) {

@@ -1,4 +1,9 @@
-//! What a caller may ask for. Names are vLLM's, in JSON and in Rust alike.
+//! The parameters of a sequence. Their names are vLLM's, in JSON and in Rust alike.
+//!
+//! - `chain`: the stages and their order.  `custom`: stages of the user's own.  `names`: the names of the
+//!   built-in stages.
+//! - `validate`: which values are allowed.  `read`, `json`: reading them.  `error`: the error of a parameter.
+//! - `presets`: four named settings.  `import`: settings of other systems.
 
 pub mod chain;
 pub mod custom;
@@ -14,22 +19,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::numeric::float_mode::Standard;
 use crate::params::chain::Order;
 use crate::params::error::ParamError;
-use crate::numeric::float_mode::Standard;
 
-/// Below this temperature the draw is greedy.
+/// Below this temperature a draw is greedy.
 pub const GREEDY_BELOW: f64 = 1e-5;
-/// The highest temperature.
+/// The highest temperature that is allowed.
 pub const MAX_TEMPERATURE: f64 = 1e6;
-/// The most sequences of one prompt; each has a history of its own in memory.
+/// The most sequences of one prompt. Each of them keeps a history in memory.
 pub const MAX_SEQUENCES: u32 = 65_536;
-/// The most tokens of one of `dry_sequence_breakers`.
+/// The most tokens that one of `dry_sequence_breakers` may have.
 pub const MAX_BREAKER: usize = 20;
 
 /// Every parameter of a sequence. [`Default`] samples from the plain softmax.
 ///
-/// In JSON an absent name takes its default and an unknown name is an error. Values are checked when a
+/// In JSON a missing name has its default and an unknown name is an error. Values are checked when a
 /// [`Sampler`](crate::Sampler) or [`Plan`](crate::Plan) is made from them, or by
 /// [`SamplingParams::validate`].
 ///
@@ -44,38 +49,38 @@ pub const MAX_BREAKER: usize = 20;
 pub struct SamplingParams {
     /// Divides the logits, 0 to 10^6; below 10^-5 the draw is greedy.
     pub temperature: f64,
-    /// Keeps the k best tokens; 0 or −1: off.
+    /// Keeps the k best tokens; 0 or −1 turns it off.
     pub top_k: i64,
-    /// Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off.
+    /// Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1 turns it off.
     pub top_p: f64,
-    /// Keeps tokens at least this share as likely as the best, in [0, 1]; 0: off.
+    /// Keeps tokens that are at least this many times as likely as the best, in [0, 1]; 0 turns it off.
     pub min_p: f64,
-    /// Divides a positive logit and multiplies another, once for each token seen in prompt or output; above
-    /// 0.
+    /// Divides a positive logit and multiplies a negative one, once for each token seen in prompt or output;
+    /// above 0.
     pub repetition_penalty: f64,
-    /// Subtracted once for each time a token was seen in the output.
+    /// Subtracted from a logit once for each time the token was seen in the output.
     pub frequency_penalty: f64,
-    /// Subtracted once if a token was seen in the output.
+    /// Subtracted from a logit once if the token was seen in the output.
     pub presence_penalty: f64,
-    /// Penalties look at the last so many tokens of prompt and output; 0: at all.
+    /// How many of the last tokens of prompt and output the penalties look at; 0 means all.
     pub penalty_window: u32,
     /// Whether frequency and presence penalty count the output alone, or the prompt too.
     pub penalty_scope: PenaltyScope,
-    /// Added to single logits.
+    /// Added to the logits of single tokens.
     #[serde(deserialize_with = "read::biases")]
     pub logit_bias: BTreeMap<u32, f64>,
-    /// If set, only these may be drawn.
+    /// If set, only these tokens may be drawn.
     pub allowed_token_ids: Option<Vec<u32>>,
     /// Token sequences that must not appear in the output.
     pub bad_words_ids: Vec<Vec<u32>>,
-    /// EOS and stop ids are masked until so many tokens are written.
+    /// EOS and stop ids are masked until this many tokens are written.
     pub min_tokens: u32,
-    /// Generation ends after so many tokens.
+    /// Generation ends after this many tokens.
     pub max_tokens: u32,
-    /// Generation ends where one of these appears in the text. One string or a list.
+    /// Generation ends where one of these strings appears in the text. One string or a list.
     #[serde(deserialize_with = "read::strings")]
     pub stop: Vec<String>,
-    /// Generation ends when one of these is drawn.
+    /// Generation ends when one of these ids is drawn.
     pub stop_token_ids: Vec<u32>,
     /// Whether generation goes on after EOS.
     pub ignore_eos: bool,
@@ -84,95 +89,101 @@ pub struct SamplingParams {
     /// The end-of-sequence ids. One id or a list.
     #[serde(deserialize_with = "read::ids")]
     pub eos_token_id: Vec<u32>,
-    /// Names the noise; none or −1: drawn from the system and reported with the result.
+    /// The seed of the noise. If it is not set, or −1, it is drawn from the system and reported with the
+    /// result.
     #[serde(deserialize_with = "read::seed_or_minus_one")]
     pub seed: Option<u64>,
     /// How many sequences to draw from one prompt, 1 to 65,536.
     pub n: u32,
-    /// Report the drawn token's logprob and the best so many; 0: the drawn token alone, −1: all.
+    /// How many of the best tokens to report with their logprobs, beside the drawn token; 0 reports the drawn
+    /// token alone, −1 all.
     pub logprobs: Option<i64>,
-    /// What the reported numbers are taken from.
+    /// Which distribution or row the reported numbers are taken from.
     pub logprobs_mode: LogprobsMode,
-    /// As `logprobs`, for each token of the prompt.
+    /// Like `logprobs`, for each token of the prompt.
     pub prompt_logprobs: Option<i64>,
-    /// Phrases that must not appear in the text: a [`StopMatcher`](crate::StopMatcher) finds them, and a
+    /// Phrases that must not appear in the text. A [`StopMatcher`](crate::StopMatcher) finds them, and a
     /// decode loop takes them back.
     pub banned_strings: Vec<String>,
     /// The prompt, for penalties.
     pub prompt_token_ids: Vec<u32>,
     /// The tokens written so far; their number is the position of the next draw.
     pub output_token_ids: Vec<u32>,
-    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1:
-    /// off.
+    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1
+    /// turns it off.
     pub typical_p: f64,
-    /// Keeps logits within so many standard deviations of the best; 0: off.
+    /// Keeps logits within this many standard deviations of the best; 0 turns it off.
     pub top_n_sigma: f64,
-    /// Keeps tokens at least this likely, in [0, 1]; 0: off.
+    /// Keeps tokens with at least this probability, in [0, 1]; 0 turns it off.
     pub epsilon_cutoff: f64,
-    /// Keeps tokens at least `min(e, sqrt(e)·exp(−H))` likely, H the entropy, in [0, 1]; 0: off.
+    /// Keeps tokens with a probability of at least `min(e, sqrt(e)·exp(−H))`, where e is this value, in [0,
+    /// 1], and H is the entropy; 0 turns it off.
     pub eta_cutoff: f64,
-    /// Keeps tokens at least `top_a` times the square of the best probability likely, in [0, 1]; 0: off.
+    /// Keeps tokens with a probability of at least `top_a` times the square of the best one's, in [0, 1]; 0
+    /// turns it off.
     pub top_a: f64,
-    /// How often XTC removes all but the least likely of the tokens above its threshold, in [0, 1]; 0: off.
+    /// The probability with which XTC removes all but the least likely of the tokens above its threshold, in
+    /// [0, 1]; 0 turns it off.
     pub xtc_probability: f64,
-    /// The probability from which a token is a top choice to XTC, in [0, 1].
+    /// The probability from which on XTC counts a token as a top choice, in [0, 1].
     pub xtc_threshold: f64,
     /// Tokens that XTC never removes, such as EOS and newline.
     pub xtc_protected_token_ids: Vec<u32>,
-    /// Mirostat's version, 1 or 2; 0: off.
+    /// Mirostat's version, 1 or 2; 0 turns it off.
     pub mirostat: u8,
     /// The surprise that mirostat aims at, in bits.
     pub mirostat_tau: f64,
-    /// How fast mirostat learns.
+    /// Mirostat's learning rate.
     pub mirostat_eta: f64,
-    /// Where mirostat stands, in bits: part of the history, as `output_token_ids` is. Unset: twice
-    /// `mirostat_tau`.
+    /// Mirostat's state mu, in bits. It is part of the history, as `output_token_ids` is. If it is not set,
+    /// it is twice `mirostat_tau`.
     pub mirostat_mu: Option<f64>,
-    /// How far the temperature may go from `temperature`, down where the entropy is low, up where it is high;
-    /// 0: not at all.
+    /// How far the temperature may move from `temperature`: down where the entropy is low, up where it is
+    /// high; 0 means not at all.
     pub dynatemp_range: f64,
-    /// The power of the entropy's share that sets the temperature.
+    /// The exponent that is applied to the entropy, as a share of the highest possible entropy, to set the
+    /// temperature.
     pub dynatemp_exponent: f64,
-    /// The strength of quadratic smoothing; 0: off.
+    /// The strength of quadratic smoothing; 0 turns it off.
     pub smoothing_factor: f64,
     /// The share of a cubic term in the smoothing, 1 (none) to 3.
     pub smoothing_curve: f64,
-    /// The strength of DRY, which penalises a token that would go on with a repetition; 0: off.
+    /// The strength of DRY, which penalises a token that would continue a repetition; 0 turns it off.
     pub dry_multiplier: f64,
     /// DRY's penalty grows by this factor with each token of the repetition; at least 1.
     pub dry_base: f64,
     /// Repetitions shorter than this are not penalised.
     pub dry_allowed_length: u32,
-    /// DRY looks at the last so many tokens of prompt and output; 0: at all.
+    /// How many of the last tokens of prompt and output DRY looks at; 0 means all.
     pub dry_penalty_last_n: u32,
-    /// Token sequences, of 20 tokens at most, over which DRY sees no repetition.
+    /// Token sequences, of at most 20 tokens each, across which DRY sees no repetition.
     pub dry_sequence_breakers: Vec<Vec<u32>>,
-    /// No sequence of so many tokens appears twice in prompt and output; 0: off.
+    /// No sequence of this many tokens appears twice in prompt and output; 0 turns it off.
     pub no_repeat_ngram_size: u32,
-    /// The order of the stages; unset: vLLM's. A name or a list of stage names.
+    /// The order of the stages: a name or a list of stage names. If it is not set, it is vLLM's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
 }
 
-/// What frequency and presence penalty count.
+/// Which tokens frequency and presence penalty count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PenaltyScope {
-    /// The output.
+    /// The output only.
     #[default]
     Output,
     /// Prompt and output.
     All,
 }
 
-/// What reported logprobs are taken from.
+/// What the reported logprobs are taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogprobsMode {
-    /// The softmax of the row as it came, before any edit.
+    /// The softmax of the unmodified row, before any edit.
     #[default]
     RawLogprobs,
-    /// The row as it came.
+    /// The unmodified row.
     RawLogits,
     /// The distribution that is drawn from.
     ProcessedLogprobs,
@@ -185,7 +196,7 @@ impl LogprobsMode {
     pub const ALL: [LogprobsMode; 4] =
         [Self::RawLogprobs, Self::RawLogits, Self::ProcessedLogprobs, Self::ProcessedLogits];
 
-    /// The name, as it stands in parameters.
+    /// The name, as it is written in parameters.
     pub fn name(self) -> &'static str {
         match self {
             Self::RawLogprobs => "raw_logprobs",
@@ -195,7 +206,7 @@ impl LogprobsMode {
         }
     }
 
-    /// Whether the numbers come from the row as it came.
+    /// Whether the numbers come from the unmodified row.
     pub fn is_raw(self) -> bool {
         matches!(self, Self::RawLogprobs | Self::RawLogits)
     }
@@ -264,7 +275,7 @@ impl Default for SamplingParams {
 }
 
 impl SamplingParams {
-    /// The same without what shapes a draw: no temperature, no truncation. Edits stay.
+    /// The same parameters without temperature and truncations. Edits stay.
     pub(crate) fn without_draw(mut self) -> Self {
         let plain = Self::default();
         (self.temperature, self.dynatemp_range) = (plain.temperature, plain.dynatemp_range);
@@ -277,19 +288,19 @@ impl SamplingParams {
         self
     }
 
-    /// Starts from the defaults.
+    /// A builder that starts from the defaults.
     pub fn builder() -> SamplingParamsBuilder {
         SamplingParamsBuilder::default()
     }
 
     /// Reads and checks one JSON object. Every error names its field.
     pub fn from_json(text: &str) -> Result<Self, ParamError> {
-        // Reading a decimal number rounds.
+        // Reading a decimal number rounds, so it depends on the mode.
         let _mode = Standard::enter();
         Self::from_value(crate::params::json::parse(text)?)
     }
 
-    /// As [`SamplingParams::from_json`], from a parsed value.
+    /// Like [`SamplingParams::from_json`], from a parsed value.
     pub fn from_value(value: serde_json::Value) -> Result<Self, ParamError> {
         if !value.is_object() {
             return Err(ParamError::new("params", "must be a JSON object"));
@@ -299,8 +310,8 @@ impl SamplingParams {
         Ok(params)
     }
 
-    /// Reads any form that serde can read, such as another language's objects. Every error names its field;
-    /// the values are still to be [checked](SamplingParams::validate).
+    /// Reads any format that serde can read, such as the objects of another language. Every error names its
+    /// field. The values are not yet [checked](SamplingParams::validate).
     pub fn from_deserializer<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, ParamError> {
         serde_path_to_error::deserialize(deserializer).map_err(|error| {
             let path = error.path().to_string();
@@ -310,7 +321,7 @@ impl SamplingParams {
     }
 }
 
-/// Sets parameters one by one; made by [`SamplingParams::builder`].
+/// Sets parameters one by one. Made by [`SamplingParams::builder`].
 #[derive(Clone, Debug, Default)]
 pub struct SamplingParamsBuilder(SamplingParams);
 
@@ -346,7 +357,7 @@ setters! {
 }
 
 impl SamplingParamsBuilder {
-    /// Checks the values and hands them out.
+    /// Checks the values and returns the parameters; see [`SamplingParams::validate`].
     pub fn build(self) -> Result<SamplingParams, ParamError> {
         self.0.validate()?;
         Ok(self.0)

@@ -1,5 +1,7 @@
-//! The names of the built-in stages, as they stand in orders and messages, in the default order.
+//! The names of the built-in stages, as orders and messages use them, in the default order.
 
+/// One name for each entry of [`Stage::ALL`](crate::params::chain::Stage::ALL), in the same order. They are
+/// here, and not in `chain.rs`, because `custom.rs` needs them too.
 pub(crate) const STAGE_NAMES: [&str; 19] = [
     "allowed",
     "bad_words",

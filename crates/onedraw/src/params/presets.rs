@@ -1,16 +1,16 @@
-//! Four settings with a name. Each is a plain [`SamplingParams`] to start from.
+//! Four named settings. Each is a plain [`SamplingParams`] to start from.
 
 use crate::params::SamplingParams;
 
-/// The names, in the order they are listed.
+/// The names of the presets.
 pub const NAMES: [&str; 4] = ["creative", "precise", "balanced", "deterministic"];
 
-/// Wide and warm: for stories and ideas.
+/// Many tokens at a high temperature: for stories and ideas.
 pub fn creative() -> SamplingParams {
     preset(1.2, 0.95, 100, 1.1)
 }
 
-/// Narrow and cool: for facts and code.
+/// Few tokens at a low temperature: for facts and code.
 pub fn precise() -> SamplingParams {
     preset(0.3, 0.9, 20, 1.05)
 }
@@ -25,7 +25,7 @@ pub fn deterministic() -> SamplingParams {
     SamplingParams { temperature: 0.0, ..SamplingParams::default() }
 }
 
-/// The preset of that name.
+/// The preset of that name; `None` if there is none.
 pub fn by_name(name: &str) -> Option<SamplingParams> {
     match name {
         "creative" => Some(creative()),

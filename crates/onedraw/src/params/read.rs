@@ -1,9 +1,11 @@
-//! The forms that JSON may give a parameter in: one or a list, a map with ids as strings, a seed or −1.
+//! The forms in which JSON may give a parameter: one value or a list, a map with ids as strings, a seed or
+//! −1.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
+/// A reader of a list that may also be given as a single value or as null.
 macro_rules! one_or_many {
     ($name:ident, $type:ty, $expecting:literal) => {
         pub(super) fn $name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<$type>, D::Error> {
@@ -26,7 +28,7 @@ macro_rules! one_or_many {
 one_or_many!(strings, String, "expected a string or a list of strings");
 one_or_many!(ids, u32, "expected a token id or a list of token ids");
 
-/// JSON's keys are strings; each must be the id of another token.
+/// Reads biases from an object. Keys of JSON are strings; each must be a token id, and no two the same one.
 pub(super) fn biases<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<u32, f64>, D::Error> {
     let mut biases = BTreeMap::new();
     for (key, bias) in BTreeMap::<String, f64>::deserialize(deserializer)? {
@@ -39,6 +41,7 @@ pub(super) fn biases<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTree
     Ok(biases)
 }
 
+/// Reads a seed; −1 and null mean that there is none.
 pub(super) fn seed_or_minus_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected 0 to 2^64-1, or -1 or null for a seed from the system")]

@@ -1,12 +1,13 @@
-//! What values a parameter may have, alone and beside the others.
+//! Which values a parameter may have, alone and together with the others.
 
 use super::{GREEDY_BELOW, MAX_BREAKER, MAX_SEQUENCES, MAX_TEMPERATURE, SamplingParams};
+use crate::numeric::float_mode::Standard;
 use crate::params::chain::{Order, Stage};
 use crate::params::error::ParamError;
-use crate::numeric::float_mode::Standard;
 
 impl SamplingParams {
-    /// Checks every value that can be checked without a row.
+    /// Checks every value that can be checked without a row. The error names the field, the value and what is
+    /// allowed.
     pub fn validate(&self) -> Result<(), ParamError> {
         let _mode = Standard::enter();
         number("temperature", self.temperature, 0.0, MAX_TEMPERATURE)?;
@@ -64,7 +65,7 @@ impl SamplingParams {
         self.validate_order()
     }
 
-    /// The samplers beyond temperature, top-k, top-p and min-p.
+    /// Checks the parameters of the stages beyond temperature, top-k, top-p and min-p.
     fn validate_extended(&self) -> Result<(), ParamError> {
         if !(self.typical_p > 0.0 && self.typical_p <= 1.0) {
             return Err(ParamError::new("typical_p", format!("must be in (0, 1], not {}", self.typical_p)));
@@ -112,7 +113,7 @@ impl SamplingParams {
         Ok(())
     }
 
-    /// Each parameter of a stage, and whether it is set away from its default.
+    /// Each parameter of a stage, and whether it differs from its default.
     fn set(&self) -> [(&'static str, Stage, bool); 35] {
         let default = Self::default();
         macro_rules! set {
@@ -141,12 +142,13 @@ impl SamplingParams {
             Xtc: xtc_probability, xtc_threshold, xtc_protected_token_ids;
             Mirostat: mirostat, mirostat_tau, mirostat_eta, mirostat_mu;
         };
-        // −1 is off, as 0 is.
+        // −1 turns top-k off, as 0 does.
         set.iter_mut().filter(|(field, ..)| *field == "top_k").for_each(|set| set.2 = self.top_k > 0);
         set
     }
 
-    /// A parameter whose stage the order leaves out would be ignored without a word.
+    /// Checks the parameters against the order. A parameter whose stage the order does not name would be
+    /// ignored silently, so it is an error.
     fn validate_order(&self) -> Result<(), ParamError> {
         let named = Order::vllm();
         let order = self.order.as_ref().unwrap_or(&named);
@@ -161,7 +163,7 @@ impl SamplingParams {
                 use Stage::*;
                 matches!(stage, MinP | TopK | TopP | Typical | TopNSigma | Epsilon | Eta | TopA | Xtc)
             };
-            // XTC's other parameters do nothing alone.
+            // Without `xtc_probability` the other parameters of XTC do nothing.
             let acts = |(field, stage, is_set): &&(&str, Stage, bool)| {
                 *is_set && is_truncation(stage) && (*stage != Stage::Xtc || *field == "xtc_probability")
             };
@@ -170,7 +172,8 @@ impl SamplingParams {
                 return Err(ParamError::new(*field, message));
             }
         }
-        // A stage that stands twice divides twice; the product of all must stay a number to divide by.
+        // A temperature stage that appears twice divides twice. The product of all must be a number to divide
+        // by.
         let times = order.stages().iter().filter(|&stage| *stage == Stage::Temperature).count();
         let least = (self.temperature - self.dynatemp_range).max(GREEDY_BELOW);
         let most = self.temperature + self.dynatemp_range;
@@ -184,6 +187,7 @@ impl SamplingParams {
     }
 }
 
+/// Checks that a value lies in [low, high].
 fn number(field: &str, value: f64, low: f64, high: f64) -> Result<(), ParamError> {
     if value >= low && value <= high {
         return Ok(());
@@ -191,7 +195,7 @@ fn number(field: &str, value: f64, low: f64, high: f64) -> Result<(), ParamError
     Err(ParamError::new(field, format!("must be in [{low}, {high}], not {value}")))
 }
 
-/// Compared after rounding: edits are f32 operations.
+/// Checks that a value is finite after rounding to f32, because edits are f32 operations.
 fn finite(field: &str, value: f64) -> Result<(), ParamError> {
     if (value as f32).is_finite() {
         return Ok(());

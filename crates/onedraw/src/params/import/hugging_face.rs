@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::fields::{Fields, carry, integer, saturated, token, wrong};
-use super::known::{BEAMS, Field, Known, Lost, Off, lost};
+use super::known::{BEAMS, Known, Lost, lost};
+use super::off::{Field, Off};
+use crate::params::SamplingParams;
 use crate::params::chain::Order;
 use crate::params::error::ParamError;
-use crate::params::SamplingParams;
 
 pub(super) const KNOWN: Known = Known {
     read,
@@ -20,9 +21,12 @@ pub(super) const KNOWN: Known = Known {
     renamed: &[("logit_bias", "sequence_bias"), ("stop", "stop_strings")],
 };
 
+/// The default of `top_k`.
 const TOP_K: i64 = 50;
-/// New tokens where no length is given. A `max_length` that is given counts the prompt, even if it is this.
+/// The default number of new tokens. A `max_length` that is given counts the prompt, even if it has this
+/// value.
 const LENGTH: u32 = 20;
+/// The name of the system in notes.
 const WHO: &str = "Hugging Face";
 
 const CARRIED: &[&str] = &[
@@ -47,7 +51,8 @@ const CARRIED: &[&str] = &[
     "typical_p",
 ];
 
-/// What acts only where `do_sample` is true. The default says no more than a field that is not there.
+/// The fields that act only where `do_sample` is true. A default counts as having no effect, because it says
+/// no more than an absent field.
 const WARPERS: [Field; 8] = [
     ("temperature", Off::At(1.0)),
     ("top_h", Off::At(1.0)),
@@ -161,14 +166,15 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     Ok(params)
 }
 
-/// Python tells 2 from 2.0, and here it wants the latter. 1 is off and not looked at.
+/// Python distinguishes 2 from 2.0, and these fields need the latter. A value of 1 is off and is not looked
+/// at.
 fn floats(fields: &mut Fields, name: &str) {
     if fields.get(name).and_then(Value::as_i64).is_some_and(|number| number > 1) {
         fields.refused(name, WHO, "it takes a number with a point");
     }
 }
 
-/// What shapes the distribution where `do_sample` is true.
+/// Reads the fields that shape the distribution where `do_sample` is true.
 fn warpers(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     floats(fields, "temperature");
     if fields.get("top_k").is_some_and(|top_k| top_k.is_f64() || top_k.as_i64().is_some_and(|k| k < 0)) {
@@ -205,6 +211,7 @@ fn warpers(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
     Ok(())
 }
 
+/// Reads the limits of the length.
 fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     params.max_tokens = match fields.first(&["max_new_tokens", "max_length"]) {
         Some("max_length") => {
@@ -231,7 +238,7 @@ fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
     Ok(())
 }
 
-/// One id or a list; a negative one, which no token has, stands for none.
+/// Reads one EOS id or a list of them. A negative id, which no token has, means none.
 fn eos(fields: &mut Fields) -> Result<Vec<u32>, ParamError> {
     let is_negative = |value: &Value| integer(value).is_some_and(|id| id < 0);
     let mut value = fields.take("eos_token_id");
@@ -258,7 +265,7 @@ fn eos(fields: &mut Fields) -> Result<Vec<u32>, ParamError> {
     ids.ok_or_else(|| wrong("eos_token_id", "a token id or a list of token ids", &value))
 }
 
-/// `bad_words_ids` and `suppress_tokens`.
+/// Reads `bad_words_ids` and `suppress_tokens`.
 fn bad_words(fields: &mut Fields, eos: &[u32]) -> Result<Vec<Vec<u32>>, ParamError> {
     let mut words = Vec::new();
     if let Some(value) = fields.take("bad_words_ids") {
@@ -288,8 +295,8 @@ fn bad_words(fields: &mut Fields, eos: &[u32]) -> Result<Vec<Vec<u32>>, ParamErr
     Ok(words)
 }
 
-/// A list of `[[ids], bias]`, or an object of `"(id, …)"` and biases, which is how a dictionary is saved,
-/// though not read again.
+/// Reads the biases: a list of `[[ids], bias]`, or an object of `"(id, …)"` and biases. Hugging Face saves a
+/// dictionary in the latter form, though it does not read it again.
 fn sequence_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, ParamError> {
     let mut biases = BTreeMap::new();
     let Some(value) = fields.take("sequence_bias") else { return Ok(biases) };
@@ -312,12 +319,14 @@ fn sequence_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, ParamError> 
     Ok(biases)
 }
 
+/// Reads `[[ids], bias]`.
 fn listed_bias(entry: &Value) -> Option<(Vec<u32>, f64)> {
     let [ids, bias] = entry.as_array()?.as_slice() else { return None };
     let ids = ids.as_array()?.iter().map(token).collect::<Option<Vec<_>>>()?;
     Some((ids, bias.as_f64()?))
 }
 
+/// Reads `"(id, …)"` and its bias.
 fn named_bias(key: &str, bias: &Value) -> Option<(Vec<u32>, f64)> {
     let ids = key.trim_matches(['(', ')', '[', ']']).split(',').map(str::trim);
     let ids = ids.filter(|id| !id.is_empty()).map(|id| id.parse().ok()).collect::<Option<Vec<_>>>()?;

@@ -1,24 +1,27 @@
-//! Other systems' settings: their JSON becomes [`SamplingParams`], with notes on what could not be carried
+//! Settings of other systems: their JSON becomes [`SamplingParams`], with notes on what could not be carried
 //! over.
 //!
 //! [`import`] reads a request to OpenAI, vLLM (0.32.0) or llama.cpp's server (b21e4de745), or Hugging Face's
-//! `generation_config.json` (transformers 5.22.2). The parameters give the distribution that the user knows
-//! from there:
+//! `generation_config.json` (transformers 5.22.2). The parameters give the same distribution as that system:
 //!
-//! - A field that is absent, or null, has *that system's* default: an empty llama.cpp request is temperature
-//!   0.8, top-k 40, top-p 0.95 and min-p 0.05, a generation config without `do_sample` is greedy.
-//! - The stages stand in that system's order.
-//! - A value that the system clamps or ignores is clamped or ignored; one that it refuses is carried with a
-//!   note, as far as [`SamplingParams`] allow it; one that is no setting at all, such as a string for a
-//!   temperature, is a [`ParamError`] that names the field as it stands in the file.
+//! - A field that is absent, or null, has the default of *that system*: an empty llama.cpp request means
+//!   temperature 0.8, top-k 40, top-p 0.95 and min-p 0.05; a generation config without `do_sample` is greedy.
+//! - The stages are in the order of that system.
+//! - A value that the system clamps or ignores is clamped or ignored here too. A value that it refuses is
+//!   carried over with a note, as far as [`SamplingParams`] allow it. A value that makes no sense, such as a
+//!   string for a temperature, is a [`ParamError`] that names the field as the file does.
 //!
-//! Every difference that can be told from the file is a [`Note`]: [`NoteKind::Lost`] where something has no
-//! counterpart here, unknown fields included, and [`NoteKind::Changed`] where it has another form or came
+//! Every difference that the file shows becomes a [`Note`]: [`NoteKind::Lost`] where something has no
+//! counterpart here, unknown fields included, and [`NoteKind::Changed`] where it has another form or comes
 //! from a default. Fields that are not about sampling (the prompt, the transport, the form of the answer,
-//! bookkeeping) are passed over without a note, and so is anything lost, ignored or unknown that is empty or
-//! switched off in the file.
+//! bookkeeping) are skipped without a note. So is anything lost, ignored or unknown that is empty or switched
+//! off in the file.
 //!
-//! A seed is carried as a number: it repeats a draw here, not the tokens of the other system.
+//! A seed is carried over as a number: it repeats a draw here, but does not give the tokens of the other
+//! system.
+//!
+//! The files: `source` (which system), `known` (the fields of a system), `off` (when a field says nothing),
+//! `fields` (taking fields from a file), `note`, and one file or folder per system.
 //!
 //! ```
 //! use onedraw::import::{Source, import};
@@ -36,28 +39,31 @@ mod fields;
 mod hugging_face;
 mod known;
 mod llama_cpp;
+mod note;
+mod off;
 mod openai;
 mod source;
 mod vllm;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::params::chain::Order;
-use crate::params::error::ParamError;
 use crate::numeric::float_mode::Standard;
 use crate::params::SamplingParams;
+use crate::params::chain::Order;
+use crate::params::error::ParamError;
 use fields::Fields;
+
+pub use note::{Note, NoteKind};
 pub use source::Source;
 
-/// Settings of another system, as parameters.
+/// The settings of another system, as parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// Whose settings they were.
+    /// The system that the settings are from.
     pub source: Source,
     /// The parameters; they pass [`SamplingParams::validate`].
     pub params: SamplingParams,
@@ -65,48 +71,13 @@ pub struct Imported {
     pub notes: Vec<Note>,
 }
 
-/// Something that is not the same here as in the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Note {
-    /// The field, as it stands in the file; the names of several, with commas between, where one thing is
-    /// told of all.
-    pub field: String,
-    /// Whether it was lost.
-    pub kind: NoteKind,
-    /// What became of it.
-    pub message: String,
-}
-
-/// What a [`Note`] tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum NoteKind {
-    /// The setting has no effect here.
-    Lost,
-    /// The setting has another form or value here, or a default of its system.
-    Changed,
-}
-
-impl NoteKind {
-    /// `lost` or `changed`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Changed => "changed",
-        }
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.kind.name(), self.field, self.message)
-    }
-}
-
-/// Reads one JSON object of settings, after a byte order mark if there is one. Without a `source`, the fields
-/// must tell it: [`Source::detect`].
+/// Reads one JSON object of settings; a byte order mark before it is skipped. Without a `source` the system
+/// is [detected](Source::detect) from the fields.
+///
+/// An error if the text is no JSON object, if the system cannot be detected, or if a value cannot be used; it
+/// names the field as the file does.
 pub fn import(json: &str, source: Option<Source>) -> Result<Imported, ParamError> {
-    // Reading a decimal number rounds.
+    // Reading a decimal number rounds, so it depends on the floating-point mode.
     let _mode = Standard::enter();
     let value = crate::params::json::parse(json.strip_prefix('\u{feff}').unwrap_or(json))?;
     let source = match (source, &value) {
@@ -120,16 +91,16 @@ pub fn import(json: &str, source: Option<Source>) -> Result<Imported, ParamError
     let mut fields = Fields::new(value);
     let params = (source.known().read)(&mut fields)?;
     params.validate().map_err(|error| source.rename(&error))?;
-    Ok(Imported { source, params, notes: fields.finish(source) })
+    Ok(Imported { source, params, notes: source.known().finish(fields, source.name()) })
 }
 
 impl Imported {
-    /// The parameters that are not at their default, by name, as [`SamplingParams::from_json`] reads them.
+    /// The parameters that differ from their defaults, by name, as [`SamplingParams::from_json`] reads them.
     pub fn changed(&self) -> Map<String, Value> {
         let fields = |params: &SamplingParams| match serde_json::to_value(params) {
             Ok(Value::Object(fields)) => fields,
-            // Numbers, strings and lists always have a JSON form, and an imported order has no stage of a
-            // user's own.
+            // This cannot happen: numbers, strings and lists always have a JSON form, and an imported order
+            // has no stage of a user's own.
             _ => Map::new(),
         };
         let default = fields(&SamplingParams::default());
@@ -140,7 +111,7 @@ impl Imported {
                 changed.insert("order".to_owned(), name.into());
             }
         }
-        // Sorted by name, whatever serde_json's own map does.
+        // Sorted by name, whatever the map of serde_json does.
         changed.into_iter().collect()
     }
 }

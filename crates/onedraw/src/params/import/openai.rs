@@ -1,13 +1,14 @@
-//! OpenAI: requests for chat completions, and for the older completions.
+//! OpenAI: requests for chat completions, for responses, and for the older completions.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::fields::{Fields, carry, wrong};
-use super::known::{CONSTRAINT, Known, Lost, Off, lost};
-use crate::params::error::ParamError;
+use super::known::{CONSTRAINT, Known, Lost, lost};
+use super::off::Off;
 use crate::params::SamplingParams;
+use crate::params::error::ParamError;
 
 pub(super) const KNOWN: Known = Known {
     read,
@@ -19,7 +20,7 @@ pub(super) const KNOWN: Known = Known {
     renamed: &[],
 };
 
-/// What OpenAI takes. The number in `logprobs` is that of the older completions.
+/// The ranges that OpenAI accepts. A number in `logprobs` belongs to the older completions.
 const RANGES: &[(&str, f64, f64)] = &[
     ("temperature", 0.0, 2.0),
     ("top_p", 0.0, 1.0),
@@ -29,8 +30,9 @@ const RANGES: &[(&str, f64, f64)] = &[
     ("logprobs", 0.0, 5.0),
     ("top_logprobs", 0.0, 20.0),
 ];
-/// The most stop strings that it takes.
+/// The most stop strings that OpenAI accepts.
 const STOPS: usize = 4;
+/// The largest bias that OpenAI accepts.
 const BIAS: f64 = 100.0;
 
 const CARRIED: &[&str] = &[
@@ -49,8 +51,7 @@ const CARRIED: &[&str] = &[
     "top_p",
 ];
 
-/// What makes the model's answer another than that of sampling alone. Servers that follow OpenAI have these
-/// too.
+/// Fields that change the answer beyond what sampling does. Servers that follow OpenAI have these too.
 pub(super) const LOST: &[Lost] = &[
     lost("response_format", Off::Named(&["text"]), CONSTRAINT),
     lost("tool_choice", Off::Named(&["auto", "none"]), CONSTRAINT),
@@ -58,7 +59,8 @@ pub(super) const LOST: &[Lost] = &[
     lost("best_of", Off::At(1.0), "all of the n sequences are given, not the best"),
 ];
 
-/// Of the prompt, the transport and the answer's form. `text` may hold a constraint too: [`text_format`].
+/// Fields of the prompt, the transport and the form of the answer. `text` may also hold a constraint:
+/// [`text_format`].
 pub(super) const PASSED: &[&str] = &[
     "audio",
     "background",
@@ -96,9 +98,11 @@ pub(super) const PASSED: &[&str] = &[
     "web_search_options",
 ];
 
+/// Reads the parameters of a request.
 pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     fields.limit("OpenAI", RANGES);
-    // The older completions have a prompt and end after 16 tokens. The prompt of a response is an object.
+    // The older completions have a prompt, which is a text or a list, and end after 16 tokens. The prompt of
+    // a response is an object.
     let is_unlimited = !fields.get("prompt").is_some_and(|prompt| prompt.is_string() || prompt.is_array());
     let max_tokens = max_tokens(fields, is_unlimited)?;
     let mut params = SamplingParams { max_tokens, ..SamplingParams::default() };
@@ -125,7 +129,7 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     Ok(params)
 }
 
-/// The limit, or what holds without one.
+/// Reads the limit of tokens. If it is absent, there is no limit where `is_unlimited`, else the default.
 pub(super) fn max_tokens(fields: &mut Fields, is_unlimited: bool) -> Result<u32, ParamError> {
     if let Some(name) = fields.first(&["max_completion_tokens", "max_output_tokens", "max_tokens"]) {
         return Ok(fields.length(name)?.unwrap_or(u32::MAX));
@@ -137,7 +141,7 @@ pub(super) fn max_tokens(fields: &mut Fields, is_unlimited: bool) -> Result<u32,
     Ok(SamplingParams::default().max_tokens)
 }
 
-/// `stop`, `seed` and `n`.
+/// Reads `stop`, `seed` and `n`.
 pub(super) fn stops_and_choices(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     params.stop = fields.strings("stop")?.unwrap_or_default();
     carry!(fields, params, sequences: n);
@@ -150,7 +154,7 @@ pub(super) fn stops_and_choices(fields: &mut Fields, params: &mut SamplingParams
     Ok(())
 }
 
-/// An object of token ids, as texts, and biases.
+/// Reads biases from an object whose keys are token ids, written as strings.
 pub(super) fn logit_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, ParamError> {
     let mut biases = BTreeMap::new();
     let Some(value) = fields.take("logit_bias") else { return Ok(biases) };
@@ -168,7 +172,8 @@ pub(super) fn logit_bias(fields: &mut Fields) -> Result<BTreeMap<u32, f64>, Para
     Ok(biases)
 }
 
-/// A response's `response_format` stands in its `text`, beside what is not about sampling.
+/// Makes a note if `text.format`, which is the `response_format` of a response, asks for a constraint. The
+/// rest of `text` is not about sampling.
 pub(super) fn text_format(fields: &mut Fields) {
     let format = fields.get("text").and_then(|text| text.get("format")?.get("type"));
     if format.is_some_and(|format| format != "text") {
@@ -176,8 +181,9 @@ pub(super) fn text_format(fields: &mut Fields) {
     }
 }
 
-/// A number in the older completions; in chats true or false, with the number in `top_logprobs`; in
-/// responses, whose prompt is the `input`, `top_logprobs` alone.
+/// Reads how many logprobs to report. The older completions have a number in `logprobs`. Chats have true or
+/// false there, and the number in `top_logprobs`. Responses, which have an `input`, have `top_logprobs`
+/// alone.
 pub(super) fn logprobs(fields: &mut Fields, default: i64) -> Result<Option<i64>, ParamError> {
     if fields.is_set("input") && !fields.is_set("logprobs") {
         return number_of_logprobs(fields, "top_logprobs");
@@ -193,7 +199,7 @@ pub(super) fn logprobs(fields: &mut Fields, default: i64) -> Result<Option<i64>,
     Ok(logprobs)
 }
 
-/// −1 is all, here and in vLLM.
+/// Reads a number of logprobs; −1 means all, here and in vLLM.
 pub(super) fn number_of_logprobs(fields: &mut Fields, name: &str) -> Result<Option<i64>, ParamError> {
     let Some(number) = fields.integer(name)? else { return Ok(None) };
     match i64::try_from(number) {

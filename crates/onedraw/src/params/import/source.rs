@@ -1,4 +1,4 @@
-//! Which system the settings are of.
+//! The systems whose settings can be imported, and how they are told apart.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,17 +37,19 @@ impl Source {
         }
     }
 
+    /// The names of all sources, separated by commas.
     pub(super) fn names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// The source that knows the most of the object's sampling fields, so that one field of its own is enough
-    /// to decide. Where several know as many, the other fields that they know decide; alone they never do,
-    /// for anybody's request has a model and a prompt.
+    /// Detects the system: the one that knows the most of the object's sampling fields, so that one field of
+    /// its own is enough to decide. If several know equally many, the other fields that they know decide.
+    /// Those alone never decide, because requests to every system have a model and a prompt.
     ///
-    /// vLLM and llama.cpp take what OpenAI takes, so OpenAI wins where the others know no more. Any other tie
-    /// is `None`: top-k beside a temperature is known to three systems, and two of them would add truncations
-    /// of their own. `None` is also an object of which nothing would be carried over.
+    /// vLLM and llama.cpp accept what OpenAI accepts, so OpenAI wins if the others know no more. Any other
+    /// tie gives `None`: for example top-k beside a temperature is known to three systems, and two of them
+    /// would add truncations of their own. `None` is also the answer for an object of which nothing would be
+    /// carried over.
     pub fn detect(value: &Value) -> Option<Source> {
         let names = || value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
         let known = |source: &Source| {
@@ -64,6 +66,7 @@ impl Source {
         source.filter(|source| names().any(|name| source.known().carried.contains(&name)))
     }
 
+    /// The fields that this system knows.
     pub(super) fn known(self) -> &'static Known {
         match self {
             Self::OpenAi => &openai::KNOWN,
@@ -73,7 +76,7 @@ impl Source {
         }
     }
 
-    /// The error of a parameter, with the name that its field has in this system.
+    /// The same error with the name that its field has in this system.
     pub(super) fn rename(self, error: &ParamError) -> ParamError {
         let end = error.field().find(['[', '.']).unwrap_or(error.field().len());
         let (ours, place) = error.field().split_at(end);

@@ -1,10 +1,12 @@
-//! vLLM: its `SamplingParams`, and the requests of its OpenAI-compatible server. Names and meanings are ours.
+//! vLLM: its `SamplingParams`, and the requests of its OpenAI-compatible server. Names and meanings are the
+//! same as here.
 
 use super::fields::{Fields, carry, integer};
-use super::known::{BEAMS, CONSTRAINT, Known, Lost, Off, lost};
+use super::known::{BEAMS, CONSTRAINT, Known, Lost, lost};
+use super::off::Off;
 use super::openai;
-use crate::params::error::ParamError;
 use crate::params::SamplingParams;
+use crate::params::error::ParamError;
 
 pub(super) const KNOWN: Known = Known {
     read,
@@ -16,21 +18,21 @@ pub(super) const KNOWN: Known = Known {
     renamed: &[],
 };
 
-/// What vLLM takes, of what is taken here too.
+/// The ranges that vLLM accepts, where this library accepts more.
 const RANGES: &[(&str, f64, f64)] = &[
     ("temperature", 0.0, 2.0),
     ("frequency_penalty", -2.0, 2.0),
     ("presence_penalty", -2.0, 2.0),
     ("n", 1.0, 16_384.0),
 ];
-/// What it takes unless it was started for more. All, −1, is more.
+/// The ranges that vLLM accepts unless it was started with a higher limit. −1 (all) is outside of them.
 const REPORTS: &[(&str, f64, f64)] =
     &[("logprobs", 0.0, 20.0), ("top_logprobs", 0.0, 20.0), ("prompt_logprobs", 0.0, 20.0)];
 
-/// What the server takes from the model's `generation_config.json`, which is its default `--generation-config
-/// auto`.
+/// The fields that the server takes from the model's `generation_config.json`, which is its default
+/// `--generation-config auto`.
 const OF_THE_MODEL: [&str; 5] = ["temperature", "top_p", "top_k", "min_p", "repetition_penalty"];
-/// Of these, what acts where the temperature is 0.
+/// Those of them that act where the temperature is 0.
 const OF_THE_MODEL_IF_GREEDY: [&str; 1] = ["repetition_penalty"];
 
 /// A temperature between 0 and this is raised to it.
@@ -130,10 +132,11 @@ const PASSED: &[&str] = &[
     "truncation_side",
 ];
 
+/// Reads the parameters of a request or of `SamplingParams`.
 pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     fields.limit("vLLM", RANGES);
     fields.limit("vLLM, unless its --max-logprobs is higher,", REPORTS);
-    // A chat may fill the context; SamplingParams and completions end after 16 tokens unless their limit is
+    // A chat may fill the context. `SamplingParams` and completions end after 16 tokens unless their limit is
     // null.
     let is_chat = fields.is_set("messages") || fields.is_set("input");
     let is_unlimited = is_chat || fields.is_null("max_tokens");
@@ -167,7 +170,7 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
         params.logit_bias.values_mut().for_each(|bias| *bias = bias.clamp(-100.0, 100.0));
         fields.changed("logit_bias", "vLLM's server clamps biases to -100 and 100");
     }
-    // -1 is no seed to vLLM.
+    // To vLLM −1 means no seed.
     if fields.get("seed").and_then(integer) == Some(-1) {
         fields.take("seed");
     }
@@ -187,8 +190,8 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     Ok(params)
 }
 
-/// One note on what a request leaves to the model. `SamplingParams` in Python leave it to vLLM's own
-/// defaults.
+/// Makes one note on the fields that a request leaves to the model. `SamplingParams` in Python leave them to
+/// vLLM's own defaults.
 fn absent_at_the_server(fields: &mut Fields) {
     let is_greedy = fields.get("temperature").and_then(serde_json::Value::as_f64) == Some(0.0);
     let names: &[&str] = if is_greedy { &OF_THE_MODEL_IF_GREEDY } else { &OF_THE_MODEL };
@@ -199,7 +202,7 @@ fn absent_at_the_server(fields: &mut Fields) {
     }
 }
 
-/// A greedy request has no truncations in vLLM, whatever it says, which shows in processed logprobs.
+/// Drops the truncations of a greedy request. vLLM ignores them, which shows in processed logprobs.
 fn drop_truncations(fields: &mut Fields, params: &mut SamplingParams) {
     let default = SamplingParams::default();
     for (name, is_set) in [

@@ -2,16 +2,17 @@
 
 use serde_json::Value;
 
+use crate::params::SamplingParams;
 use crate::params::error::ParamError;
 use crate::params::import::fields::{Fields, integer, wrong};
-use crate::params::SamplingParams;
 
-/// Whom a bias is for.
+/// The token that a bias is for.
 enum Target {
     Id(i128),
     Text(String),
 }
 
+/// Reads `logit_bias` into `logit_bias` and, for banned tokens, `bad_words_ids`.
 pub(super) fn read(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     let Some(value) = fields.take("logit_bias") else { return Ok(()) };
     let pairs: Vec<(Target, &Value)> = match &value {
@@ -45,7 +46,7 @@ pub(super) fn read(fields: &mut Fields, params: &mut SamplingParams) -> Result<(
         };
         match bias {
             Value::Bool(false) => params.bad_words_ids.push(vec![token]),
-            // Two biases of one token add up.
+            // If a token has two biases, they add up.
             Value::Number(bias) => {
                 *params.logit_bias.entry(token).or_default() += bias.as_f64().unwrap_or(0.0)
             }
@@ -58,6 +59,7 @@ pub(super) fn read(fields: &mut Fields, params: &mut SamplingParams) -> Result<(
     Ok(())
 }
 
+/// Reads `[token, bias]`; `None` if it is something else.
 fn pair(entry: &Value) -> Option<(Target, &Value)> {
     let [token, bias] = entry.as_array()?.as_slice() else { return None };
     let target = match token {

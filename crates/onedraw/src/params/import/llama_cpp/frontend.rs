@@ -1,9 +1,9 @@
-//! What chat programs send beside llama.cpp's own fields: one body for every server that they know, with each
-//! setting under each server's name for it. llama.cpp ignores what it does not know.
+//! Fields that chat programs send beside llama.cpp's own: they write one body for every server that they
+//! know, with each setting under each server's name for it. llama.cpp ignores what it does not know.
 
-use crate::params::import::known::{Field, Off};
+use crate::params::import::off::{Field, Off};
 
-/// Other servers' names for a field that is carried.
+/// Names that other servers use for a field that is carried over.
 pub(super) const ALIASES: &[(&str, &str)] = &[
     ("ban_eos_token", "ignore_eos"),
     ("dynamic_temperature", "dynatemp_range"),
@@ -26,7 +26,7 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("typical", "typical_p"),
 ];
 
-/// Other servers' settings, of which nothing is lost where they are off, and what is not about sampling.
+/// Settings of other servers, with the values that have no effect, and fields that are not about sampling.
 pub(super) const FOREIGN: &[Field] = &[
     ("add_bos_token", Off::Alone),
     ("api_server", Off::Alone),

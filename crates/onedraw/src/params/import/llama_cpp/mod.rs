@@ -1,4 +1,4 @@
-//! llama.cpp's server: the fields of `/completion`, which its OpenAI-compatible endpoints take too.
+//! llama.cpp's server: the fields of `/completion`, which its OpenAI-compatible endpoints accept too.
 
 mod bias;
 mod frontend;
@@ -6,7 +6,8 @@ mod samplers;
 mod stages;
 
 use super::fields::{Fields, saturated};
-use super::known::{CONSTRAINT, Known, Lost, Off, lost};
+use super::known::{CONSTRAINT, Known, Lost, lost};
+use super::off::Off;
 use super::openai;
 use crate::params::error::ParamError;
 use crate::params::{LogprobsMode, SamplingParams};
@@ -83,8 +84,8 @@ const LOST: &[Lost] = &[
     lost("tfs_z", Off::At(1.0), GONE),
 ];
 
-/// What goes with a grammar, which is noted, and what the server adds when it reports a request's settings is
-/// here too.
+/// This includes fields that go with a grammar (the grammar itself has a note), and fields that the server
+/// adds when it reports the settings of a request.
 const PASSED: &[&str] = &[
     "add_generation_prompt",
     "api_key",
@@ -125,6 +126,7 @@ const PASSED: &[&str] = &[
     "verbose",
 ];
 
+/// Reads the parameters of a request.
 pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     let version = fields.integer("mirostat")?.unwrap_or(0);
     let mut params = SamplingParams { mirostat: version.clamp(0, 2) as u8, ..SamplingParams::default() };
@@ -160,6 +162,7 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     Ok(params)
 }
 
+/// Reads the limit of tokens and the number of sequences.
 fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     let names = ["n_predict", "max_completion_tokens", "max_output_tokens", "max_tokens"];
     let name = fields.first(&names).unwrap_or("n_predict");
@@ -168,7 +171,7 @@ fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
             fields.changed(name, "absent: llama.cpp's default -1, no limit");
             u32::MAX
         }
-        // Older versions: −2 fills the context.
+        // In older versions −2 means: until the context is full.
         Some(-2 | -1) => {
             fields.changed(name, format!("no limit: max_tokens {}", u32::MAX));
             u32::MAX
@@ -188,6 +191,7 @@ fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
     Ok(())
 }
 
+/// Reads the stop strings and `ignore_eos`.
 fn stops(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     params.stop = fields.strings("stop")?.unwrap_or_default();
     let all = params.stop.len();
@@ -203,7 +207,7 @@ fn stops(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamEr
     Ok(())
 }
 
-/// 32 bits, of which the highest number, −1, is none.
+/// Reads the seed. llama.cpp's seeds have 32 bits, and the highest number, which is also −1, means no seed.
 fn seed(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     let Some(seed) = fields.integer("seed")? else { return Ok(()) };
     let taken = seed as u32;
@@ -214,8 +218,9 @@ fn seed(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamErr
     Ok(())
 }
 
+/// Reads how many logprobs to report.
 fn logprobs(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
-    /// Where a chat asks for logprobs without a number.
+    /// The number that is used if a chat asks for logprobs without a number.
     const DEFAULT: i64 = 20;
     params.logprobs = if fields.first(&["n_probs", "logprobs"]) == Some("n_probs") {
         fields.ignore(&[("top_logprobs", Off::Zero)], "n_probs is set and goes first");

@@ -1,4 +1,4 @@
-//! llama.cpp's `samplers`: the order of its chain, as names or as letters.
+//! llama.cpp's `samplers`: the order of its chain, given as names or as letters.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::params::chain::{Order, Stage};
 use crate::params::error::ParamError;
 use crate::params::import::fields::{Fields, wrong};
 
-/// Letter, names, stage. A sampler without a stage here is lost.
+/// The letter, the names and the stage of each sampler. A sampler that has no stage here is lost.
 const SAMPLERS: [(char, &[&str], Option<Stage>); 12] = [
     ('e', &["penalties"], Some(Stage::Penalties)),
     ('d', &["dry"], Some(Stage::Dry)),
@@ -22,24 +22,26 @@ const SAMPLERS: [(char, &[&str], Option<Stage>); 12] = [
     ('f', &["tfs_z", "tfs-z", "tfs"], None),
 ];
 
-/// What llama.cpp does before its chain, or does not have: first, as in its named order.
+/// The stages that llama.cpp applies before its chain, or does not have. They come first, as in the order
+/// named `llama.cpp`.
 const FIRST: [Stage; 4] = [Stage::Allowed, Stage::BadWords, Stage::MinTokens, Stage::LogitBias];
 
-/// What the server reports where a request named no samplers.
+/// The list that the server reports if a request named no samplers.
 const DEFAULT: [&str; 9] =
     ["penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"];
 
+/// Whether `samplers` is the default list.
 pub(super) fn is_default(fields: &Fields) -> bool {
     let names = fields.get("samplers").and_then(Value::as_array);
     names.is_some_and(|names| names.iter().map(Value::as_str).eq(DEFAULT.map(Some)))
 }
 
-/// The chain with mirostat, which stands in for all samplers.
+/// The order with mirostat, which replaces all samplers.
 pub(super) fn of_mirostat() -> Order {
     Order::of([FIRST.as_slice(), &[Stage::Temperature, Stage::Mirostat]].concat())
 }
 
-/// `samplers`, or llama.cpp's own order.
+/// Reads the order from `samplers`; if it is absent, llama.cpp's own order.
 pub(super) fn read(fields: &mut Fields) -> Result<Order, ParamError> {
     let Some(value) = fields.take("samplers") else { return Ok(Order::llama_cpp()) };
     let names: Option<Vec<String>> = match &value {
@@ -56,7 +58,7 @@ pub(super) fn read(fields: &mut Fields) -> Result<Order, ParamError> {
         };
         match SAMPLERS.iter().find(|(letter, names, _)| is_meant(*letter, names)) {
             Some((.., Some(stage))) => stages.push(stage.clone()),
-            // These do nothing without adaptive_target and tfs_z, which have notes of their own.
+            // These do nothing without `adaptive_target` and `tfs_z`, which have notes of their own.
             Some(('a' | 'f', ..)) => {}
             Some((_, names, None)) => fields.lost("samplers", format!("there is no {}", names[0])),
             None => fields.lost("samplers", format!("`{name}` is no sampler of llama.cpp's")),

@@ -1,23 +1,26 @@
-//! The stages of llama.cpp's chain: what each reads, its defaults, and when it is off.
+//! The stages of llama.cpp's chain: the fields that each reads, their defaults, and when a stage is off.
 
 use crate::params::chain::Stage;
 use crate::params::error::ParamError;
 use crate::params::import::fields::{Fields, saturated};
-use crate::params::import::known::{Field, Off};
+use crate::params::import::off::{Field, Off};
 use crate::params::{PenaltyScope, SamplingParams};
 
+/// llama.cpp's defaults.
 const TEMPERATURE: f64 = 0.8;
 const TOP_K: i64 = 40;
 const TOP_P: f64 = 0.95;
 const MIN_P: f64 = 0.05;
 
+/// Reads the fields of one stage into the parameters.
 type Reader = fn(&mut Fields, &mut SamplingParams) -> Result<(), ParamError>;
 
 pub(super) const DYNATEMP: Field = ("dynatemp_range", Off::Zero);
 pub(super) const DYNATEMP_EXPONENT: Field = ("dynatemp_exponent", Off::Alone);
 
-/// Each stage of the chain, the fields that it alone looks at, with what they say nothing with, and what
-/// reads them. The default says no more than a field that is not there.
+/// Each stage of the chain, the fields that only it looks at, with the values that have no effect, and the
+/// function that reads them. A default counts as having no effect, because it says no more than an absent
+/// field.
 pub(super) const ALL: [(Stage, &[Field], Reader); 10] = [
     (
         Stage::Penalties,
@@ -51,11 +54,11 @@ pub(super) const ALL: [(Stage, &[Field], Reader); 10] = [
         &[("temperature", Off::In(&[1.0, TEMPERATURE])), DYNATEMP, DYNATEMP_EXPONENT],
         temperature,
     ),
-    // Everybody's file names tau and eta; without mirostat nobody means them.
+    // Most files have tau and eta; without mirostat they are not meant.
     (Stage::Mirostat, &[("mirostat_tau", Off::Alone), ("mirostat_eta", Off::Alone)], mirostat),
 ];
 
-/// The number, or llama.cpp's default with a word about it.
+/// Takes a number; if it is absent, llama.cpp's default, with a note.
 fn number_or(fields: &mut Fields, name: &str, default: f64) -> Result<f64, ParamError> {
     let number = fields.number(name)?;
     if number.is_none() {
@@ -64,7 +67,7 @@ fn number_or(fields: &mut Fields, name: &str, default: f64) -> Result<f64, Param
     Ok(number.unwrap_or(default))
 }
 
-/// The number, brought into its range as llama.cpp does.
+/// The number, clamped to its range as llama.cpp does it, with a note if that changes it.
 fn clamped(fields: &mut Fields, name: &str, number: f64, low: f64, high: f64) -> f64 {
     let taken = number.clamp(low, high);
     if taken != number {
@@ -73,7 +76,7 @@ fn clamped(fields: &mut Fields, name: &str, number: f64, low: f64, high: f64) ->
     taken
 }
 
-/// How far back a stage looks; here 0 is everything. `None`: the stage is off.
+/// Takes how many tokens a stage looks back; in the result 0 means all of them. `None` if the stage is off.
 fn last_n(fields: &mut Fields, name: &str, what: &str) -> Result<Option<u32>, ParamError> {
     const DEFAULT: u32 = 64;
     Ok(match fields.integer(name)? {
@@ -109,7 +112,7 @@ fn penalties(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Par
         params.frequency_penalty = frequency;
         params.presence_penalty = presence;
         params.penalty_window = window;
-        // The window runs over the prompt too.
+        // llama.cpp's window covers the prompt too.
         params.penalty_scope = PenaltyScope::All;
     }
     Ok(())
@@ -167,7 +170,7 @@ fn top_k(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamEr
 }
 
 fn typical(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
-    // Anything from 1 on is off.
+    // 1 or more turns it off.
     let typical_p = fields.number("typical_p")?.unwrap_or(1.0).min(1.0);
     params.typical_p = if typical_p <= 0.0 { fields.first_alone("typical_p") } else { typical_p };
     Ok(())
