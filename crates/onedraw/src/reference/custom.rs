@@ -1,13 +1,14 @@
-//! A user's own stage over a list.
+//! A user's own stage, applied to a list.
 
-use super::{Candidate, Left, sort};
-use crate::params::chain::Stage;
-use crate::params::custom::{Change, Custom, Keep, Kind, View};
+use super::list::{Candidate, Left, sort};
 use crate::error::RowError;
-use crate::state::history::History;
 use crate::numeric::noise::Noise;
 use crate::params::SamplingParams;
+use crate::params::chain::Stage;
+use crate::params::custom::{Change, Custom, Keep, Kind, View};
+use crate::state::history::History;
 
+/// Shows the stage the logits of the whole vocabulary and applies its answer.
 pub(super) fn apply(
     left: &mut Left,
     own: &Custom,
@@ -53,7 +54,7 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// A token that is masked stays masked, even within one change.
+/// Sets the logit of a token. A token that is masked stays masked, even within one change.
 fn set(candidates: &mut [Candidate], token: u32, logit: f32) {
     for c in candidates.iter_mut().filter(|c| c.token == token && c.logit > f32::NEG_INFINITY) {
         c.logit = logit;

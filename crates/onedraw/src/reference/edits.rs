@@ -1,11 +1,11 @@
-//! Edits, as obvious as they come.
+//! Edits, in their most obvious form.
 
-use super::Candidate;
-use crate::params::chain::Stage;
+use super::list::Candidate;
 use crate::numeric::math::saturated;
+use crate::params::chain::Stage;
 use crate::params::{PenaltyScope, SamplingParams};
 
-/// Whether the stage is an edit whose parameters do anything, whatever the history is.
+/// Whether the stage is an edit whose parameters have an effect, whatever the history is.
 pub(super) fn is_active(stage: &Stage, has_mask: bool, params: &SamplingParams) -> bool {
     match stage {
         Stage::Allowed => params.allowed_token_ids.is_some() || has_mask,
@@ -26,6 +26,7 @@ pub(super) fn is_active(stage: &Stage, has_mask: bool, params: &SamplingParams) 
     }
 }
 
+/// Applies one edit to a list.
 pub(super) fn apply(
     stage: &Stage,
     candidates: &mut Vec<Candidate>,
@@ -62,11 +63,12 @@ pub(super) fn apply(
     }
 }
 
-/// Prompt and output.
+/// The tokens of prompt and output.
 fn text(params: &SamplingParams) -> Vec<u32> {
     params.prompt_token_ids.iter().chain(&params.output_token_ids).copied().collect()
 }
 
+/// Repetition, then frequency, then presence penalty.
 fn penalties(candidates: &mut [Candidate], params: &SamplingParams) {
     let tokens = text(params);
     let window = if params.penalty_window == 0 { tokens.len() } else { params.penalty_window as usize };
@@ -89,14 +91,14 @@ fn penalties(candidates: &mut [Candidate], params: &SamplingParams) {
     }
 }
 
-/// Every earlier place is compared with the end, token by token.
+/// DRY: every earlier position is compared with the end of the text, token by token.
 fn dry(candidates: &mut [Candidate], params: &SamplingParams) {
     let tokens = text(params);
     let window =
         if params.dry_penalty_last_n == 0 { tokens.len() } else { params.dry_penalty_last_n as usize };
     let tokens = &tokens[tokens.len().saturating_sub(window)..];
     let allowed = params.dry_allowed_length as usize;
-    // What stands after the breaker that begins last, the longest of those that begin there.
+    // How many tokens come after the last breaker: of those that begin last, the longest.
     let mut limit = tokens.len();
     for place in 0..tokens.len() {
         let here = params.dry_sequence_breakers.iter().filter(|breaker| tokens[place..].starts_with(breaker));
@@ -124,6 +126,7 @@ fn dry(candidates: &mut [Candidate], params: &SamplingParams) {
     }
 }
 
+/// Removes tokens that would complete an n-gram that is already in the text.
 fn no_repeat_ngram(candidates: &mut Vec<Candidate>, params: &SamplingParams) {
     let tokens = text(params);
     let size = params.no_repeat_ngram_size as usize;
@@ -135,6 +138,7 @@ fn no_repeat_ngram(candidates: &mut Vec<Candidate>, params: &SamplingParams) {
     });
 }
 
+/// Moves every logit along the curve of smoothing.
 fn smoothing(candidates: &mut [Candidate], params: &SamplingParams) {
     let best = f64::from(candidates[0].logit);
     let quadratic = (3.0 - params.smoothing_curve) / 2.0;

@@ -1,10 +1,11 @@
-//! Truncations over a list in order.
+//! Truncations of a list that is in order.
 
-use super::{Candidate, Left};
-use crate::params::chain::Stage;
+use super::list::{Candidate, Left};
 use crate::numeric::math::{exp, ln};
 use crate::params::SamplingParams;
+use crate::params::chain::Stage;
 
+/// Applies one truncation to a list; other stages do nothing.
 pub(super) fn apply(stage: &Stage, left: &mut Left, vocabulary: usize, params: &SamplingParams) {
     match stage {
         Stage::MinP if params.min_p > 0.0 => min_p(left, params.min_p),
@@ -32,21 +33,24 @@ pub(super) fn apply(stage: &Stage, left: &mut Left, vocabulary: usize, params: &
     }
 }
 
+/// Keeps tokens at least `min_p` times as likely as the best: `x − x_max ≥ T·ln(min_p)`.
 fn min_p(left: &mut Left, min_p: f64) {
     let (x_max, temperature) = (f64::from(left.candidates[0].logit), left.temperature);
     left.candidates.retain(|c| f64::from(c.logit) - x_max >= temperature.value * ln(min_p));
 }
 
-/// A share as a fraction of 2^53.
+/// A share as a multiple of 2^-53, at least 1.
 fn fraction(share: f64) -> u128 {
     ((share * 9_007_199_254_740_992.0).round() as u128).max(1)
 }
 
+/// The weights of all tokens of the list.
 fn weights(left: &Left) -> Vec<u64> {
     let softmax = left.temperature.softmax(left.candidates[0].logit);
     left.candidates.iter().map(|c| softmax.weight(c.logit)).collect()
 }
 
+/// Keeps each token before which there is less than the share `p` of the mass.
 fn top_p(left: &mut Left, p: f64) {
     let weights = weights(left);
     let total: u64 = weights.iter().sum();
@@ -60,22 +64,26 @@ fn top_p(left: &mut Left, p: f64) {
     left.candidates.truncate(kept);
 }
 
-/// Keeps what is at least as likely as the exponential of `ln_bar`, and all that is as likely as the best.
+/// Keeps tokens whose probability is at least the exponential of `ln_bar`, and every token equal to the best.
 fn cutoff(left: &mut Left, ln_bar: f64) {
     keep_from(left, ln_bar + ln(left.mass()));
 }
 
-/// The best probability is 1 / mass: `p ≥ a·p_max²` is `y − ln mass ≥ ln a − 2·ln mass`.
+/// Keeps tokens with a probability of at least a times the square of the best. The best probability is 1 /
+/// mass, so `p ≥ a·p_max²` is `y − ln mass ≥ ln a − 2·ln mass`.
 fn top_a(left: &mut Left, a: f64) {
     keep_from(left, ln(a) - ln(left.mass()));
 }
 
+/// Keeps tokens whose y is at least this, and every token equal to the best.
 fn keep_from(left: &mut Left, y: f64) {
     let lowest = if y < 0.0 { y } else { 0.0 };
     let kept = left.candidates.iter().filter(|c| left.y(c) >= lowest).count();
     left.candidates.truncate(kept);
 }
 
+/// Keeps the tokens nearest to the mean surprise, until they have the share `p` of the mass, with all ties at
+/// the border.
 fn typical(left: &mut Left, p: f64) {
     let mean = -left.mean_surprise();
     let distance = |c: &Candidate| (left.y(c) - mean).abs() as f32;
@@ -94,6 +102,8 @@ fn typical(left: &mut Left, p: f64) {
     left.candidates.retain(|_| distances.next().is_some_and(|distance| distance <= farthest));
 }
 
+/// Keeps logits within n standard deviations of the best. The standard deviation comes from integers:
+/// distances as multiples of 2^-40 of a power of two.
 fn top_n_sigma(left: &mut Left, n: f64) {
     let best = f64::from(left.candidates[0].logit);
     let below: Vec<f64> = left.candidates.iter().map(|c| best - f64::from(c.logit)).collect();
@@ -117,6 +127,7 @@ fn top_n_sigma(left: &mut Left, n: f64) {
     left.candidates.retain(|c| best - f64::from(c.logit) <= n * sigma);
 }
 
+/// If the coin says so, removes all top choices but the least likely one; protected tokens stay.
 pub(super) fn xtc(left: &mut Left, params: &SamplingParams, coin: f64) {
     if coin >= params.xtc_probability {
         return;
@@ -130,7 +141,8 @@ pub(super) fn xtc(left: &mut Left, params: &SamplingParams, coin: f64) {
     });
 }
 
-/// Zipf's exponent from the steps between the first hundred, and the k that the law says.
+/// Mirostat 1: estimates Zipf's exponent from the steps between the first hundred logits, and keeps the k
+/// tokens that Zipf's law gives.
 fn mirostat_1(left: &mut Left, mu: f64, vocabulary: usize) {
     let ys: Vec<f64> = left.candidates.iter().take(100).map(|c| left.y(c)).collect();
     let (mut products, mut squares) = (0.0, 0.0);
