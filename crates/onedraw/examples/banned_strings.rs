@@ -1,8 +1,8 @@
 //! A decode loop that takes text back: `cargo run -p onedraw --example banned_strings`.
 //!
-//! The "model" is a table of which word may follow which. A [`StopMatcher`] reads the text as it grows; when
-//! a banned string is completed it says how many tokens to keep, and [`Sampler::take_back`] bans the token
-//! that began the phrase. What is shown was never taken back.
+//! The "model" is a table of which word may follow which. A [`StopMatcher`] reads the text as it grows. When
+//! a banned string is completed, it says how many tokens to keep, and [`Sampler::take_back`] bans the token
+//! that began the phrase. Text that was shown is never taken back.
 
 use onedraw::{RowError, Sampler, SamplingParams, StopConditions, StopMatcher, Utf8Stream};
 
@@ -25,7 +25,7 @@ fn logits(last: Option<u32>) -> Vec<f32> {
     (0..10).map(|id| if next.contains(&id) { logit(id) } else { f32::NEG_INFINITY }).collect()
 }
 
-/// The text, and how often some of it was taken back.
+/// Returns the text, and how often some of it was taken back.
 fn write(seed: u64, banned: &[&str]) -> Result<(String, usize), Box<dyn std::error::Error>> {
     let params = SamplingParams::builder()
         .banned_strings(banned.iter().map(|&phrase| phrase.to_owned()).collect::<Vec<_>>())
@@ -40,7 +40,7 @@ fn write(seed: u64, banned: &[&str]) -> Result<(String, usize), Box<dyn std::err
     loop {
         let token = match sampler.sample(&logits(sampler.output().last().copied())) {
             Ok(sampled) => sampled.token,
-            // Every token that could stand here was taken back: the text ends.
+            // Every token that could come here was taken back, so the text ends.
             Err(RowError::NothingLeft { .. }) => break,
             Err(error) => return Err(error.into()),
         };

@@ -2,7 +2,7 @@
 
 use onedraw::{Sampler, SamplingParams, StopConditions, StopMatcher, Utf8Stream};
 
-/// Stands for your model: the logits of the 128 letters of ASCII after some tokens.
+/// A stand-in for your model: the logits of the 128 letters of ASCII after some tokens.
 fn logits(tokens: &[u32]) -> Vec<f32> {
     const TEXT: &[u8] = b"the cat sat on the mat and the dog sat on the log and the rat ate the hat.\n";
     let mut row = vec![-40.0f32; 128];
@@ -16,7 +16,7 @@ fn logits(tokens: &[u32]) -> Vec<f32> {
     row
 }
 
-/// Stands for your tokenizer: the bytes of a token.
+/// A stand-in for your tokenizer: the bytes of a token.
 fn bytes(token: u32) -> [u8; 1] {
     [token as u8]
 }
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .seed(7);
     let params = params.build()?;
 
-    // The ten lines.
+    // The decode loop: ten lines.
     let mut sampler = Sampler::new(params.clone())?;
     let mut stop = StopMatcher::new(StopConditions::new(&params)?);
     let mut text = Utf8Stream::default();

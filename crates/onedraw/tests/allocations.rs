@@ -1,9 +1,9 @@
-//! A step allocates nothing after warm-up: not the sampler, whatever the row's type, not a batch on the
+//! A step allocates nothing after warm-up, in a sampler with rows of any number type and in a batch on the
 //! calling thread.
 //!
-//! Outside of this: logprobs, whose list is the caller's; a user's own stages, which are shown a copy of the
-//! row; ranks in one process; and a batch on several threads, where the thread pool now and then takes memory
-//! for its queue.
+//! Four things are not covered: logprobs, whose list belongs to the caller; a user's own stages, which get a
+//! copy of the row; shards in one process; and a batch on several threads, where the thread pool sometimes
+//! allocates memory for its queue.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use onedraw::{Batch, Sampler, SamplingParams, Step};
 use onedraw_testkit::rows;
 
 thread_local! {
-    /// Allocations of this thread.
+    /// The number of allocations of this thread.
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Chains that take every path of a draw: rejections, full sums, listed and radix cuts, edits after
+/// Chains that together take every path of a draw: rejections, full sums, listed and radix cuts, edits after
 /// truncations, lists.
 const CHAINS: [&str; 17] = [
     r#"{"temperature": 0}"#,
@@ -71,7 +71,8 @@ fn params(json: &str) -> SamplingParams {
     SamplingParams { seed: Some(1), max_tokens: 1000, ..SamplingParams::from_json(json).expect(json) }
 }
 
-/// Warmed up on rows of one kind, met with others: longer lists, ties, other ways to the same answer.
+/// The warm-up uses rows of one kind, and then others follow: longer lists, ties, other ways to the same
+/// answer.
 #[test]
 fn a_step_allocates_nothing_on_rows_unlike_those_before() {
     let peaked: Vec<Vec<f32>> = (0..4).map(|seed| rows::peaked(seed, 5000)).collect();
@@ -90,8 +91,8 @@ fn a_step_allocates_nothing_on_rows_unlike_those_before() {
         for (kind, row) in others.iter().enumerate() {
             let before = COUNT.get();
             (0..20).for_each(|_| drop(sampler.sample(row).expect(json)));
-            // What typical takes out and mirostat 1 lists may be any part of the row: their memory grows with
-            // the most there ever was.
+            // Typical may mask any part of the row, and mirostat 1 may list any part: their memory grows with
+            // the largest one so far.
             let grows = json.contains("typical") || json.contains(r#""mirostat": 1"#);
             if COUNT.get() > before + u64::from(grows) {
                 allocated.push((json, kind, COUNT.get() - before));

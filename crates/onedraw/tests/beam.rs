@@ -1,4 +1,5 @@
-//! Beam search: Hugging Face's answers, exhaustive search, and texts drawn without replacement.
+//! Beam search compared with Hugging Face's answers and with exhaustive search, and texts drawn without
+//! replacement.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use onedraw::{Finish, Kernel, Row, RowError, SamplingParams};
 use onedraw_testkit::chi_square;
 use onedraw_testkit::conformance::{BeamCase, hugging_face_beam};
 
-/// A weight has the 24 bits of an f32, so a logprob is within 2^-24 of its value, and a text's within so many
-/// of them.
+/// A weight has the 24 bits of an f32, so a logprob is within 2^-24 of its value, and that of a text within
+/// that many times its length.
 const CLOSE: f64 = 1e-6;
 
 /// A model of the second order: the logits depend on the last two tokens.
@@ -120,8 +121,8 @@ fn hugging_face_finds_the_same() {
     }
 }
 
-/// Where the width covers the tree nothing better exists, whatever the style, and the scores are what the
-/// styles say.
+/// If the width covers the whole tree, no better text exists, whatever the style, and the scores follow the
+/// formula of the style.
 #[test]
 fn a_search_that_covers_the_tree_finds_the_best() {
     for seed in 0..20 {
@@ -168,7 +169,7 @@ fn a_search_that_covers_the_tree_finds_the_best() {
     }
 }
 
-/// What Hugging Face's and vLLM's rules find on a model of the first order.
+/// What the rules of Hugging Face and of vLLM find on a model of the first order.
 #[test]
 fn vllm_counts_every_end() {
     let probabilities = [[0.05, 0.55, 0.35, 0.05], [0.3, 0.1, 0.2, 0.4], [0.45, 0.25, 0.05, 0.25], [0.25; 4]];
@@ -191,8 +192,8 @@ fn vllm_counts_every_end() {
     is(BeamStyle::Hf, 1.0, [(&[1, 3], -0.757064), (&[1, 0, 1, 3], -0.828984)]);
 }
 
-/// Groups avoid each other's tokens: with a high penalty no two begin alike, and the first group is a search
-/// of its own.
+/// Groups avoid each other's tokens: with a high penalty no two begin alike, and the first group searches as
+/// if it were alone.
 #[test]
 fn groups_go_different_ways() {
     let toy = Toy::random(5, 8, 2.0);
@@ -225,7 +226,7 @@ fn groups_go_different_ways() {
     different.sort_unstable();
     different.dedup();
     assert_eq!((first.len(), different.len()), (6, 6));
-    // With no penalty the groups are one search three times over.
+    // Without a penalty the groups do the same search three times.
     let plain = BeamParams { width: 6, groups: 3, diversity_penalty: 0.0, ..BeamParams::default() };
     let same = self::search(&toy, &prompt, params(&prompt, 7, 5, 6), plain);
     assert_eq!(same.iter().filter(|text| text.tokens == alone[0].tokens).count(), 3);
@@ -264,8 +265,7 @@ fn edits_act_and_draws_do_not() {
     }
 }
 
-/// What must not be written is passed over, however likely it is, and a beam runs dry only with its last
-/// token.
+/// Forbidden tokens are skipped, however likely they are, and a beam is dropped only when no token is left.
 #[test]
 fn what_is_forbidden_is_passed_over() {
     let logits: Vec<f32> = (0..200).map(|token| -0.01 * token as f32).collect();
@@ -285,7 +285,7 @@ fn what_is_forbidden_is_passed_over() {
     assert_eq!(run(|token| token > 150), Ok(vec![vec![151, 151], vec![151, 152]]));
     assert_eq!(run(|token| token == 180), Ok(vec![vec![180, 180]]));
     assert_eq!(run(|_| false), Err(RowError::NothingLeft { stage: None }));
-    // A mask that allows nothing to one of two beams ends that one.
+    // A mask that allows nothing to one of two beams drops that beam.
     let mut search =
         BeamSearch::new(params(&[], 199, 5, 2), BeamParams { width: 2, ..BeamParams::default() }).unwrap();
     let goes = |_, _| Continuation::Goes;
@@ -343,9 +343,9 @@ fn draw(toy: &Toy, prompt: &[u32], params: SamplingParams, width: usize) -> Vec<
     beams.finish()
 }
 
-/// Ordered pairs of texts without replacement: the chance of (a, b) is p(a) · p(b) / (1 − p(a)). A million
-/// draws in all would be slow; 60,000 see a wrong share of one in fifty. Fixed seeds; the false-alarm rate is
-/// 1e-6.
+/// Ordered pairs of texts without replacement: the probability of (a, b) is p(a) · p(b) / (1 − p(a)). A
+/// million draws would be slow; 60,000 detect a share that is wrong by one in fifty. The seeds are fixed, and
+/// the false-alarm rate is 1e-6.
 #[test]
 fn stochastic_beams_draw_without_replacement() {
     let toy = Toy::random(3, 3, 1.0);
@@ -378,7 +378,7 @@ fn stochastic_beams_draw_without_replacement() {
         observed.iter().zip(&expected).filter(|(_, wanted)| **wanted > 0.0).unzip();
     let p_value = chi_square::p_value(&seen, &wanted);
     assert!(p_value > 1e-6, "{p_value}");
-    // A law with replacement, or one whose second draw forgets the first, is seen.
+    // A distribution with replacement, or one whose second draw ignores the first, is detected.
     let wrong: Vec<f64> = (0..count * count)
         .map(|pair| (pair / count, pair % count))
         .filter(|(a, b)| a != b)
@@ -387,15 +387,15 @@ fn stochastic_beams_draw_without_replacement() {
     let total: f64 = wrong.iter().sum();
     let wrong: Vec<f64> = wrong.iter().map(|share| share / total).collect();
     assert!(chi_square::p_value(&seen, &wrong) < 1e-6);
-    // Weights p / inclusion are unbiased: each text's mean weight is its probability.
+    // The weights p / inclusion are unbiased: the mean weight of each text is its probability.
     for (place, sum) in weighed.iter().enumerate() {
         let mean = sum / draws as f64;
         assert!((mean - share(place)).abs() < 0.02 * share(place) + 0.003, "{mean} {}", share(place));
     }
 }
 
-/// A mask that allows nothing to one of two beams drops that one, as a search does; to the last one it is an
-/// error.
+/// A mask that allows nothing to one of two beams drops that beam, as in a search. If it is the last beam,
+/// that is an error.
 #[test]
 fn a_drawn_beam_can_run_dry() {
     let logits = [0.0_f32; 8];
@@ -412,8 +412,8 @@ fn a_drawn_beam_can_run_dry() {
     assert!(drawn.is_done());
 }
 
-/// As many beams as texts: all of them, each once, and each sure to be there. Temperature and truncation
-/// shape the law.
+/// With as many beams as texts, every text is found once, with an inclusion of 1. Temperature and truncation
+/// shape the distribution.
 #[test]
 fn stochastic_beams_are_drawn_from_the_chain() {
     let toy = Toy::random(4, 3, 1.0);

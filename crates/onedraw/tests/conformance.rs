@@ -1,6 +1,6 @@
-//! The engine against what other systems answered for the same logits and parameters.
+//! The engine compared with what other systems answered for the same logits and parameters.
 //!
-//! Each test states how many cases it ran, so that a fault in choosing them cannot empty it.
+//! Each test states how many cases it ran, so that a mistake in selecting them cannot leave it empty.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn vllm_raw_logprobs() {
             assert!(is_near, "{}: token {token} has the logprob {got}, vLLM gave {want}", case.name);
             compared += 1;
         }
-        // The drawn token is one of the support, and its own logprob is the one in the list.
+        // The drawn token is in the support, and its own logprob is the one in the list.
         assert!(raw.iter().any(|&(token, _)| token == sampled.token), "{}: {}", case.name, sampled.token);
         assert_eq!(sampled.logprob, Some(logprobs[&sampled.token]), "{}", case.name);
     }

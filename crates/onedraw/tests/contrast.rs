@@ -1,4 +1,4 @@
-//! Two rows into one, beside the papers' formulas in f64.
+//! Two rows made into one, compared with the formulas of the papers in f64.
 #![allow(clippy::disallowed_methods)]
 
 use half::bf16;
@@ -20,8 +20,8 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     scores.iter().map(|x| (x - highest).exp() / total).collect()
 }
 
-/// What is drawn from after a contrast is what the formula says, to the precision of the library's
-/// distributions. Whether more than one token is left.
+/// The distribution after a contrast is what the formula gives, to the precision of the library. Returns
+/// whether more than one token is left.
 fn check(
     contrast: Contrast,
     expert: &[f32],
@@ -81,18 +81,18 @@ fn the_edges_are_as_the_formulas_say() {
     let expert = [1.0f32, 3.0, 3.0, 2.5, f32::NEG_INFINITY];
     let mut row = Vec::new();
     let inf = f32::NEG_INFINITY;
-    // Identical models: nothing is left to choose by.
+    // With identical models all scores are equal.
     Contrast::li(0.1, 1.0).unwrap().apply(&expert, &expert, &mut row).unwrap();
     assert_eq!(row, [0.0, 0.0, 0.0, 0.0, inf].map(|x: f32| if x == 0.0 { x } else { inf }));
     Contrast::li(0.2, 1.0).unwrap().apply(&expert, &expert, &mut row).unwrap();
     assert_eq!(row, [inf, 0.0, 0.0, 0.0, inf]);
-    // Beta 0: the expert among what it finds plausible. Alpha 1: the best and its ties.
+    // Beta 0 is the expert among its plausible tokens. Alpha 1 keeps the best token and its ties.
     let amateur = [9.0f32, -4.0, 5.0, f32::NEG_INFINITY, 1.0];
     Contrast::obrien(0.2, 0.0).unwrap().apply(&expert, &amateur, &mut row).unwrap();
     assert_eq!(row, [inf, 3.0, 3.0, 2.5, inf]);
     Contrast::obrien(1.0, 0.5).unwrap().apply(&expert, &amateur, &mut row).unwrap();
     assert_eq!(row, [inf, 6.5, 2.0, inf, inf]);
-    // No chance with the amateur: the highest score, which is finite.
+    // A token with no chance under the amateur gets the highest score, which is finite.
     Contrast::li(0.2, 0.5).unwrap().apply(&expert, &amateur, &mut row).unwrap();
     assert_eq!(row, [inf, 11.0, -7.0, f32::MAX, inf]);
     // Guidance 1 is the prompt's own row, 0 the other's.
@@ -100,7 +100,7 @@ fn the_edges_are_as_the_formulas_say() {
     assert_eq!(row, expert);
     Contrast::guidance(0.0).unwrap().apply(&[1.0f32, 2.0], &[5.0f32, -3.0], &mut row).unwrap();
     assert_eq!(row, [5.0, -3.0]);
-    // Any type of logit.
+    // Logits of any number type.
     let halves = expert.map(bf16::from_f32);
     Contrast::obrien(0.2, 0.5).unwrap().apply(&halves, &amateur, &mut row).unwrap();
     assert_eq!(row, [inf, 6.5, 2.0, f32::MAX, inf]);
@@ -132,7 +132,7 @@ fn dola_takes_the_furthest_layer() {
     let rows = [Row::from(&near), Row::from(&far), Row::from(&same)];
     assert_eq!(contrasting_layer(Row::from(&last), &rows), Ok(Some(1)));
     assert_eq!(contrasting_layer(Row::from(&last), &[]), Ok(None));
-    // The same distribution, shifted; and by hand: p = (½, ½), q = (1, 0).
+    // The same distribution with shifted logits; then a case computed by hand: p = (½, ½), q = (1, 0).
     assert!(divergence(Row::from(&last), Row::from(&same)).unwrap() < 1e-15);
     let found = divergence(Row::from(&[0.0f32, 0.0]), Row::from(&[0.0f32, f32::NEG_INFINITY])).unwrap();
     let expected = 0.5 * ((0.5 * (0.5f64 / 0.75).ln() + 0.5 * (0.5f64 / 0.25).ln()) + (1.0f64 / 0.75).ln());

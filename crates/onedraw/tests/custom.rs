@@ -1,5 +1,5 @@
-//! A user's own stage is placed like a built-in one, sees what it is promised, and its answer is applied
-//! exactly.
+//! A user's own stage is placed like a built-in one, sees what the documentation promises, and its answer is
+//! applied exactly.
 
 use std::sync::Mutex;
 
@@ -24,7 +24,7 @@ fn truncation(name: &str, keep: impl Fn(&View<'_>) -> Keep + Send + Sync + 'stat
     Stage::Custom(Custom::truncation(name, move |view: &View<'_>| Ok(keep(view))).expect("a good name"))
 }
 
-/// What [`View`] shows, at each place it is shown.
+/// What [`View`] shows at each place of a chain.
 #[test]
 fn a_stage_sees_what_is_left_there() {
     type Seen = (Vec<f32>, Vec<f64>, f64, Vec<u32>, Vec<u32>, u32);
@@ -67,7 +67,7 @@ fn a_stage_sees_what_is_left_there() {
 }
 
 /// An edit that writes every logit, one that writes some, a truncation that keeps a list and one that drops
-/// one, all in one chain with built-in stages between: engine, shards and reference agree.
+/// one, all in one chain with built-in stages between them: engine, shards and reference agree.
 #[test]
 fn the_engine_equals_the_reference_over_every_split() {
     let halve = edit("halve", |view| Change::Dense(view.logits().iter().map(|x| x * 0.5).collect()));
@@ -150,13 +150,14 @@ fn a_stage_that_leaves_nothing_is_named() {
     assert_eq!(sampler(with_order([none.clone()])).sample(&row), nothing(&none));
     let all = edit("all", |_| Change::Dense(vec![f32::NEG_INFINITY; 3]));
     assert_eq!(sampler(with_order([all.clone()])).sample(&row), nothing(&all));
-    // Token 0 is one that top-k has dropped already.
+    // Token 0 was already removed by top-k.
     let dropped = truncation("dropped", |_| Keep::Only(vec![0]));
     let params = SamplingParams { top_k: 2, ..with_order([Stage::TopK, dropped.clone()]) };
     assert_eq!(sampler(params).sample(&row), nothing(&dropped));
 }
 
-/// Rows of a batch run on threads; each has its own stages, and one that fails spoils no other.
+/// The rows of a batch run on several threads. Each has its own stages, and one that fails does not affect
+/// the others.
 #[test]
 fn stages_serve_batches() {
     let mut batch = Batch::new().threads(2);
@@ -175,7 +176,7 @@ fn stages_serve_batches() {
     assert_eq!(results[2].as_ref().map(|sampled| sampled.token), Ok(69));
 }
 
-/// A thread that waits for another pool is handed the next row meanwhile, in the middle of its own.
+/// A thread that waits for another thread pool gets the next row meanwhile, in the middle of its own.
 #[test]
 fn a_stage_may_draw_on_threads_of_its_own() {
     let inner = edit("inner", |view| {

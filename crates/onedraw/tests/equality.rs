@@ -18,7 +18,8 @@ fn with_seed(params: SamplingParams) -> SamplingParams {
     SamplingParams { seed: params.seed.or(Some(7)), n: 1, ..params }
 }
 
-/// What the reference answers: tokens by the noise, tokens by a caller's uniform, the distribution.
+/// The answers of the reference: tokens drawn with the noise, tokens drawn with a uniform number of the
+/// caller, and the distribution.
 type Answers = (Vec<u32>, Vec<u32>, onedraw::Distribution);
 
 fn by_reference(row: &[f32], params: &SamplingParams) -> Result<Answers, RowError> {
@@ -96,12 +97,13 @@ proptest! {
         }
     }
 
-    /// A grammar's mask is what the list of its ids would be.
+    /// A grammar's mask gives the same result as the list of its ids.
     #[test]
     fn masks_equal_the_reference((row, params) in any_case(300), words in prop::collection::vec(any::<u32>(), 11)) {
         let params = with_seed(params);
         let names_allowed = params.order.as_ref().is_none_or(|order| order.names(&onedraw::Stage::Allowed));
-        // Of the next position alone: at a later one XTC's coin may leave nothing that the mask allows.
+        // Only the next position is compared: at a later one XTC's coin may leave nothing that the mask
+        // allows.
         let position = params.output_token_ids.len() as u32;
         let noise = Noise { seed: params.seed.unwrap_or(0), position, sequence: 0, round: 0 };
         let left = match names_allowed {
@@ -118,7 +120,7 @@ proptest! {
     }
 }
 
-/// Truncations as people set them.
+/// Truncations with common values.
 const CUTS: [(&str, &str); 11] = [
     ("min_p", r#""min_p": 0.03"#),
     ("min_p", r#""min_p": 0.1"#),
@@ -136,8 +138,8 @@ const CUTS: [(&str, &str); 11] = [
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// One cut after another: the second counts what the first one left, whether that ends at a logit or at a
-    /// token.
+    /// One truncation after another: the second counts what the first one left, whether that ends at a logit
+    /// or at a token.
     #[test]
     fn cuts_after_cuts_equal_the_reference(
         (first, second) in (0..CUTS.len(), 0..CUTS.len()).prop_filter("two stages", |&(a, b)| CUTS[a].0 != CUTS[b].0),
@@ -157,7 +159,7 @@ proptest! {
     }
 }
 
-/// What min-p dropped has no mass for typical, although typical's window reaches below it.
+/// Tokens that min-p removed have no mass for typical, although typical's window reaches below them.
 #[test]
 fn a_window_ends_where_an_earlier_cut_does() {
     let likely = (0..64).map(|i| -0.005 * i as f32);
@@ -177,7 +179,7 @@ fn mixed_batch() -> Vec<(Vec<f32>, SamplingParams)> {
         .map(|i| {
             let tree = any_case(400).new_tree(&mut runner).expect("a case");
             let (mut row, params) = proptest::strategy::ValueTree::current(&tree);
-            // Values that f32, f16 and bf16 all hold.
+            // Values that f32, f16 and bf16 can all represent.
             row = rows::representable_bf16(&rows::representable_f16(&row));
             row.iter_mut().filter(|x| x.is_finite()).for_each(|x| *x = x.clamp(-32768.0, 32768.0));
             if i % 10 == 3 {
@@ -188,7 +190,8 @@ fn mixed_batch() -> Vec<(Vec<f32>, SamplingParams)> {
         .collect()
 }
 
-/// Threads 1, 2, 7 × shards 1, 2, 3, 16 × batch orders × f32, f16, bf16 × instruction sets, and alone.
+/// 1, 2, 7 threads × 1, 2, 3, 16 shards × batch orders × f32, f16, bf16 × instruction sets, and each row
+/// alone.
 #[test]
 fn a_row_draws_the_same_in_any_company() {
     let cases = mixed_batch();
@@ -235,7 +238,7 @@ fn a_row_draws_the_same_in_any_company() {
     }
 }
 
-/// Logprobs change nothing about the draw, and shards nothing about logprobs.
+/// Asking for logprobs does not change the draw, and shards do not change logprobs.
 #[test]
 fn logprobs_do_not_change_the_token() {
     for (row, params) in mixed_batch() {

@@ -1,4 +1,4 @@
-//! An explanation is the chain itself, looked at between its stages.
+//! An explanation is the chain itself, observed between its stages.
 
 use onedraw::explain::StageEffect;
 use onedraw::{Sampler, SamplingParams, Shards};
@@ -59,8 +59,8 @@ fn the_list_of_what_went_can_be_short() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The end of every explanation is the distribution, and its token is the one that is drawn, on any
-    /// split.
+    /// Every explanation ends with the distribution, and its token is the one that is drawn, for any split of
+    /// the vocabulary.
     #[test]
     fn the_last_stage_leaves_the_distribution((row, params) in any_case(400)) {
         let mut sampler = Sampler::new(params.clone()).expect("valid parameters");

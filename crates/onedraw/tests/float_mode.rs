@@ -1,4 +1,5 @@
-//! A thread left in flush-to-zero mode by a numeric library draws the same tokens, and gets its mode back.
+//! A thread that a numeric library left in flush-to-zero mode draws the same tokens, and keeps its mode
+//! afterwards.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
@@ -19,12 +20,12 @@ fn mode() -> u32 {
 }
 
 fn set(mode: u32) {
-    // SAFETY: loads a mode that has only defined bits; the test gives the standard one back.
+    // SAFETY: loads a mode that has only defined bits; the test restores the standard one.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &mode, options(nostack, readonly)) };
 }
 
-/// Texts without replacement of a model whose logits do not depend on the text: their scores are sums of our
-/// own.
+/// Texts drawn without replacement from a model whose logits do not depend on the text. Their scores are sums
+/// that the library computes.
 fn beams(row: &[f32]) -> Vec<Drawn> {
     let params = SamplingParams { seed: Some(3), max_tokens: 6, ..SamplingParams::default() };
     let mut beams = StochasticBeams::new(params, 4).expect("beams");
@@ -37,16 +38,16 @@ fn beams(row: &[f32]) -> Vec<Drawn> {
 
 #[test]
 fn flushing_and_rounding_modes_do_not_matter() {
-    // Subnormal logits, all equal to 0 under flush-to-zero. Temperature 1e-5 would not tell them apart
-    // either, so it is the order that shows: greedy and top-k.
+    // Subnormal logits, all equal to 0 under flush-to-zero. Even temperature 1e-5 would not separate them, so
+    // the test looks at the order: greedy and top-k.
     let row: Vec<f32> = (0..200u32).map(|i| f32::from_bits(i * 37 % 199)).collect();
     let best = (0..200).max_by_key(|&i| row[i as usize].to_bits()).expect("a row");
     let wide = onedraw_testkit::rows::gaussian(4, 3000, 2.0);
     let sampler = |json: &str| Sampler::new(SamplingParams::from_json(json).expect(json)).expect(json);
-    // Parameters are rounded when a sampler is made, so that happens in the mode as well.
+    // Parameters are rounded when a sampler is made, so that happens in this mode too.
     let draw = || {
         let mut greedy = sampler(r#"{"temperature": 0}"#);
-        // Flushed to zero, this bias would leave the first of equal logits ahead.
+        // If this bias were flushed to zero, the first of the equal logits would win.
         let mut lifted = sampler(r#"{"temperature": 0, "logit_bias": {"2": 1e-40}}"#);
         let mut warm = sampler(
             r#"{"temperature": 0.7, "top_p": 0.9, "min_p": 0.003, "repetition_penalty": 1.1, "seed": 6}"#,

@@ -1,5 +1,5 @@
-//! The fuzz targets' bodies over the committed corpus: seeds, inputs that reach new code, and every input
-//! that once broke a promise. See `fuzz/README.md`.
+//! Runs the bodies of the fuzz targets over the committed corpus: seeds, inputs that reach new code, and
+//! every input that once broke a promise. See `fuzz/README.md`.
 
 use onedraw_testkit::fuzz::{self, replay};
 

@@ -34,7 +34,7 @@ fn verdicts_are_those_of_the_golden_file() {
     for (stored, today) in stored.iter().zip(today) {
         assert_eq!(stored, today);
     }
-    // In every mode there are guesses that hold and guesses that do not.
+    // In every mode some guesses are accepted and some are not.
     for mode in ["exact", "rejection", "block"] {
         let own = stored.iter().filter(|case| case["verify"] == mode && case["params"]["temperature"] != 0);
         let lengths: Vec<usize> = own.filter_map(|case| Some(case["path"].as_array()?.len())).collect();

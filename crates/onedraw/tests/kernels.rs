@@ -1,11 +1,11 @@
-//! Contract C1 at the borders: rows about the lengths where vectors, blocks and groups of blocks end, by
-//! every instruction set of this machine and every dtype, against the scalar reference.
+//! Contract C1 at the borders: rows whose lengths are near the ends of vectors, blocks and groups of blocks,
+//! with every instruction set of this machine and every dtype, compared with the scalar reference.
 
 use onedraw::{Row, SamplingParams};
 use onedraw_testkit::kernels::Kernels;
 use onedraw_testkit::rows;
 
-/// Each stage that reads the row in a way of its own, an edit, and both kinds of logprobs.
+/// Each stage that reads the row in a way of its own, one edit, and both kinds of logprobs.
 const CHAINS: [&str; 11] = [
     r#"{"temperature": 0}"#,
     r#"{"temperature": 0.8}"#,
@@ -24,7 +24,7 @@ fn lengths() -> impl Iterator<Item = usize> {
     (1..=130).chain(1_000..=1_050).chain(2_040..=2_060)
 }
 
-/// The shapes in turn: every one of them comes by each border.
+/// The shapes in turn, so that every one of them meets each border.
 fn row(length: usize) -> Vec<f32> {
     let seed = length as u64;
     match length % 5 {
@@ -36,7 +36,7 @@ fn row(length: usize) -> Vec<f32> {
     }
 }
 
-/// Each length, at a start that moves from row to row, so that no alignment is spared; with and without a
+/// Each length, at a start that moves from row to row, so that every alignment is tested; with and without a
 /// mask.
 fn check<T>(convert: impl Fn(&[f32]) -> Vec<T>)
 where

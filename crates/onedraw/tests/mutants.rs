@@ -1,8 +1,8 @@
 //! Mistakes that the tests must catch. Each is made in a model of the draw, and the check that the engine
 //! passes must fail by a wide margin.
 //!
-//! The model without a mistake gives the engine's tokens (the first test), so it may stand in for the engine.
-//! Seeds are fixed; the numbers in the comments are what was measured with them.
+//! The model without a mistake gives the engine's tokens (the first test), so it can stand for the engine.
+//! Seeds are fixed; the numbers in the comments were measured with them.
 
 use onedraw::{Batch, Sampler, SamplingParams, Step};
 use onedraw_testkit::chi_square::{independence_p_value, p_value};
@@ -13,9 +13,9 @@ use onedraw_testkit::rows::{self, SplitMix64};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-/// What the p-value of a correct sampler exceeds, but for one run in a million.
+/// A correct sampler has a p-value above this, except in one run in a million.
 const SMALLEST_P: f64 = 1e-6;
-/// What the p-value of a mutant must stay below: a wide margin.
+/// The p-value of a mutant must be below this, which is a wide margin.
 const CAUGHT_P: f64 = 1e-15;
 
 fn params(json: &str, seed: u64) -> SamplingParams {
@@ -23,7 +23,7 @@ fn params(json: &str, seed: u64) -> SamplingParams {
     SamplingParams { seed: Some(seed), ..params }
 }
 
-/// Draws at a position.
+/// Something that draws a token at a position.
 type Drawer = Box<dyn FnMut(u32) -> u32>;
 
 fn engine(row: &[f32], params: &SamplingParams) -> Drawer {
@@ -36,13 +36,13 @@ fn model(row: &[f32], params: &SamplingParams, mutant: Mutant) -> Drawer {
     Box::new(move |position| model.draw(position, 0))
 }
 
-/// The share of `positions` draws at which two drawers disagree.
+/// The share of `positions` draws at which two of them disagree.
 fn disagreement(mut one: Drawer, mut other: Drawer, positions: u32) -> f64 {
     let differ = (0..positions).filter(|&position| one(position) != other(position)).count();
     differ as f64 / f64::from(positions)
 }
 
-/// 3,000 rows and parameters of all kinds, of those that the model knows.
+/// 3,000 rows and parameters of all kinds that the model supports.
 #[test]
 fn the_model_without_a_mistake_is_the_engine() {
     let mut runner = TestRunner::deterministic();
@@ -96,7 +96,7 @@ fn fit(row: &[f32], params: &SamplingParams, draws: u32, mut draw: Drawer) -> f6
     p_value(&counts, &probabilities)
 }
 
-/// The engine passes a check of so many draws, and the mutant does not.
+/// Checks that the engine passes a test of this many draws and that the mutant does not.
 #[track_caller]
 fn is_caught(row: &[f32], params: &SamplingParams, draws: u32, mutant: Mutant) {
     let p = fit(row, params, draws, engine(row, params));
@@ -125,9 +125,9 @@ fn a_lane_from_the_word_of_the_minimum() {
     is_caught(&rows::flat(100, 0.0), &params("{}", 11), 100_000, Mutant::LaneFromMinimum);
 }
 
-/// Two of 16,384 block minima often share the smallest of 65,536 values, and the tie goes to the lower id. It
-/// takes many blocks and equal logits to see it: on 128,256 tokens alike, 200,000 draws do not tell (p =
-/// 0.10), 10^6 do (p = 3e-13). A vocabulary of 2^20 shows it in 20,000.
+/// Two of 16,384 block minima often share the smallest of 65,536 values, and the lower id wins the tie. It
+/// takes many blocks and equal logits to see that: with 128,256 equal tokens, 200,000 draws are not enough (p
+/// = 0.10), but 10^6 are (p = 3e-13). A vocabulary of 2^20 shows it in 20,000.
 #[test]
 fn uniforms_of_16_bits() {
     let row = rows::flat(1 << 20, 0.0);
@@ -149,8 +149,8 @@ fn uniforms_of_16_bits() {
 
 // ---- Caught by equality ----
 
-/// The model without a mistake gives the engine's tokens here; the share of tokens that the mutant gets
-/// wrong.
+/// Checks that the model without a mistake gives the engine's tokens here. Returns the share of tokens that
+/// the mutant gets wrong.
 #[track_caller]
 fn wrong_share(row: &[f32], params: &SamplingParams, positions: u32, mutant: Mutant) -> f64 {
     let sound = disagreement(engine(row, params), model(row, params, Mutant::None), positions);
@@ -158,7 +158,8 @@ fn wrong_share(row: &[f32], params: &SamplingParams, positions: u32, mutant: Mut
     disagreement(engine(row, params), model(row, params, mutant), positions)
 }
 
-/// Eight tokens of each row are raised, by up to 8. Their blocks are pruned by what their maxima were.
+/// Eight tokens of each row are raised, by up to 8. The mutant prunes their blocks by the maxima from before
+/// the edit.
 #[test]
 fn a_raw_skyline_under_edits() {
     let mut random = SplitMix64::new(3);
@@ -193,8 +194,8 @@ fn blocks_left_pruned_after_a_rejection() {
     assert!(share > 0.005, "{share}");
 }
 
-/// The share of rows that draw another token when the batch is rotated or reversed. `draw` takes rows by
-/// number, in the batch's order, and gives a token for each.
+/// The share of rows that draw another token when the batch is rotated or reversed. `draw` gets the rows by
+/// number, in the order of the batch, and returns one token for each.
 fn moved_share(rows: usize, mut draw: impl FnMut(&[usize]) -> Vec<u32>) -> f64 {
     let mut order: Vec<usize> = (0..rows).collect();
     let home = draw(&order);
@@ -210,7 +211,8 @@ fn moved_share(rows: usize, mut draw: impl FnMut(&[usize]) -> Vec<u32>) -> f64 {
     moved as f64 / (2 * rows * rows) as f64
 }
 
-/// Noise that knows the row's place in the batch has the right law. Only a batch in another order shows it.
+/// Noise that depends on the row's place in the batch has the right distribution. Only a batch in another
+/// order shows the mistake.
 #[test]
 fn noise_keyed_by_row() {
     const ROWS: usize = 32;
@@ -240,8 +242,8 @@ fn noise_keyed_by_row() {
     assert!(p > SMALLEST_P, "its draws at one place follow the distribution: p = {p:e}");
 }
 
-/// XTC's coin taken from the words of the draw, as if its purpose were not its own: coin and draw hang
-/// together. The true coin, by the same test on the same draws, does not.
+/// XTC's coin taken from the random words of the draw, as if it had no purpose of its own, so that coin and
+/// draw depend on each other. The true coin, by the same test on the same draws, does not depend on the draw.
 #[test]
 fn a_coin_of_the_draws_own_stream_is_caught() {
     use onedraw::noise::{Noise, Purpose};
@@ -263,8 +265,8 @@ fn a_coin_of_the_draws_own_stream_is_caught() {
     assert!(own > SMALLEST_P, "{own:e}");
 }
 
-/// Text is taken back wherever token 1 followed token 0. Drawn again with the noise it had, the second
-/// position would give token 1 once more; its noise is that which completed the phrase.
+/// Text is taken back wherever token 1 followed token 0. With the same noise, the second position would draw
+/// token 1 again, because that noise completed the phrase.
 #[test]
 fn noise_that_is_used_again_after_a_rewind_is_caught() {
     let row = [0.0f32, 0.3, -0.2, 0.5];

@@ -6,7 +6,7 @@ use onedraw_testkit::oracle::{self, Failure};
 use onedraw_testkit::parameters::any_case;
 use proptest::prelude::*;
 
-/// Contract C2's tolerance on probabilities.
+/// The tolerance of contract C2 for probabilities.
 const TOLERANCE: f64 = 1e-6;
 
 fn check(row: &[f32], params: SamplingParams) -> Result<(), TestCaseError> {
@@ -42,7 +42,7 @@ proptest! {
     }
 }
 
-/// A bad logit is found wherever it stands, masked or not, and the lowest decides.
+/// A bad logit is found wherever it is, masked or not, and the lowest id decides.
 #[test]
 fn the_lowest_bad_logit_decides() {
     let params = SamplingParams { allowed_token_ids: Some(vec![0]), ..SamplingParams::default() };
@@ -60,8 +60,8 @@ fn the_lowest_bad_logit_decides() {
     }
 }
 
-/// The oracle forgives an answer only where a decision lies on a border: so seldom that nothing hides behind
-/// it.
+/// The oracle accepts more than one answer only where a decision lies on a border. That is so rare that no
+/// mistake can hide behind it.
 #[test]
 fn borderline_cases_are_rare() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
@@ -73,8 +73,8 @@ fn borderline_cases_are_rare() {
             cases += 1;
             uncertain += u32::from(expected.uncertain);
             loose += u32::from(expected.slack > 0.0);
-            // What hangs on the entropy has a border as wide as its error, and a nearly flat row lies within
-            // it.
+            // What depends on the entropy has a border as wide as the error of the entropy, and a nearly flat
+            // row lies within it.
             let hangs_on_entropy =
                 params.typical_p < 1.0 || params.dynatemp_range > 0.0 || params.eta_cutoff > 0.0;
             plain_loose += u32::from(expected.slack > 0.0 && !hangs_on_entropy);

@@ -114,7 +114,7 @@ fn numbers_json_cannot_hold_are_checked_too() {
         );
         let penalty = SamplingParams::builder().repetition_penalty(value).build().unwrap_err();
         assert_eq!(penalty.field(), "repetition_penalty");
-        // A sampler checks what nobody checked before.
+        // A sampler checks parameters that were not checked before.
         let unchecked = SamplingParams { top_p: value, ..SamplingParams::default() };
         assert_eq!(Sampler::new(unchecked).unwrap_err().field(), "top_p");
     }

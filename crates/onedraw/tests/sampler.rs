@@ -1,6 +1,6 @@
-//! One sequence and many: histories, logprobs, prompts, errors.
+//! Samplers and batches: histories, logprobs, prompts, errors.
 
-// Expected logprobs come from another logarithm than the engine's.
+// The expected logprobs come from another logarithm than the engine's.
 #![allow(clippy::disallowed_methods)]
 
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ fn a_prompt_has_logprobs_from_its_second_token_on() {
     assert_eq!(reports[4], Err(RowError::EmptyRow));
 }
 
-/// A prompt that is read in parts has the reports of the whole, on any thread count.
+/// A prompt that is read in parts gives the same reports as the whole, on any number of threads.
 #[test]
 fn a_batch_reports_a_prompt_in_parts() {
     let matrix = onedraw_testkit::rows::gaussian(22, 5 * 70, 2.0);
@@ -179,7 +179,7 @@ fn a_batch_reports_a_prompt_in_parts() {
         let mut batch = Batch::new().threads(threads);
         let id = batch.add(params.clone()).unwrap();
         let mut parts = batch.prompt_logprobs(id, 1, rows(0..2));
-        // The last rows predict what follows the prompt.
+        // The last two rows predict tokens after the prompt, of which nothing is reported.
         parts.extend(batch.prompt_logprobs(id, 3, rows(2..5)));
         assert_eq!(parts.into_iter().collect::<Result<Vec<_>, _>>().unwrap(), whole);
         assert_eq!(batch.prompt_logprobs(id, 9, rows(0..2)), []);
@@ -188,7 +188,7 @@ fn a_batch_reports_a_prompt_in_parts() {
     }
 }
 
-/// A masked token, blocks that two ranks share, empty ranks: the split shows in no report.
+/// A masked token, blocks that two shards share, empty shards: the split changes no report.
 #[test]
 fn prompt_logprobs_do_not_depend_on_shards() {
     let mut matrix = onedraw_testkit::rows::gaussian(21, 4 * 300, 2.0);
@@ -215,8 +215,8 @@ fn prompt_logprobs_do_not_depend_on_shards() {
 fn a_row_with_nothing_left_names_the_stage() {
     let empty = |json: &str, row: &[f32]| {
         let whole = sampler(json).sample(row).unwrap_err();
-        for ranks in [2, 3] {
-            let mut split = sampler(json).shards(Shards::even(ranks));
+        for shards in [2, 3] {
+            let mut split = sampler(json).shards(Shards::even(shards));
             assert_eq!(split.sample(row).unwrap_err(), whole, "{json}");
         }
         whole
@@ -229,7 +229,7 @@ fn a_row_with_nothing_left_names_the_stage() {
     let both = r#"{"allowed_token_ids": [2], "eos_token_id": 2, "min_tokens": 1"#;
     assert_eq!(empty(&format!("{both}}}"), &row), nothing(Some(Stage::MinTokens)));
     assert_eq!(empty(&format!(r#"{both}, "order": "huggingface"}}"#), &row), nothing(Some(Stage::Allowed)));
-    // After a truncation too.
+    // The same after a truncation.
     let late = r#"{"top_k": 1, "bad_words_ids": [[2]], "eos_token_id": 2, "min_tokens": 1, "order": "top_k,min_tokens,bad_words"}"#;
     assert_eq!(empty(late, &row), nothing(Some(Stage::MinTokens)));
     assert_eq!(nothing(Some(Stage::BadWords)).to_string(), "no token is left after the stage bad_words");
@@ -261,7 +261,7 @@ fn masks_reach_to_the_end_and_need_their_stage() {
     let mut one = sampler(r#"{"seed": 3}"#);
     assert_eq!(one.sample_masked(&row, &[0; 2]), Err(RowError::MaskTooShort { words: 2, needed: 3 }));
     assert_eq!(one.sample_masked(&row, &[0, 0, 1 << 5]).unwrap().token, 69);
-    // Bits past the vocabulary mean nothing.
+    // Bits beyond the vocabulary are ignored.
     let stage = Some(Stage::Allowed);
     assert_eq!(one.sample_masked(&row, &[0, 0, !0 << 6, !0]), Err(RowError::NothingLeft { stage }));
     let mut without = sampler(r#"{"order": "top_k", "top_k": 5}"#);
@@ -307,7 +307,7 @@ fn a_batch_keeps_its_sequences_apart() {
         (token(&results[0]), token(&results[1]))
     };
     assert_eq!(step(&mut batch, &ROW), (Ok(3), Ok(3)));
-    // The second may not write 2 after 3.
+    // The second sequence must not write 2 after 3.
     assert_eq!(step(&mut batch, &[0.0, 1.0, 5.0, 2.0]), (Ok(3), Ok(2)));
     assert_eq!(
         step(&mut batch, &[0.0, 1.0, 5.0, f32::INFINITY]),
@@ -371,7 +371,7 @@ fn a_sharded_draw_sends_little() {
     assert_eq!((top_p.rounds, top_p.bytes), (3, 8 * (61 + 21 + 33)));
     let both = traffic(r#"{"seed": 1, "top_k": 50, "top_p": 0.9}"#);
     assert_eq!((both.rounds, both.bytes), (5, 8 * (61 + 6 + 8 * 50 + 2 * 26)));
-    // A winner that is the best token needs no question.
+    // If the winner is the best token, no question is needed.
     let [best, other] =
         [1, 3].map(|t| traffic(&format!(r#"{{"seed": 1, "temperature": {t}, "epsilon_cutoff": 1e-6}}"#)));
     assert_eq!((best.rounds, best.bytes), (2, 8 * 61));
@@ -380,14 +380,14 @@ fn a_sharded_draw_sends_little() {
     assert_eq!((dynatemp.rounds, dynatemp.bytes), (3, 8 * (61 + 38)));
     let xtc = traffic(r#"{"seed": 1, "xtc_probability": 1, "xtc_threshold": 0.05}"#);
     assert_eq!((xtc.rounds, xtc.bytes), (5, 8 * (61 + 26 + 18 + 31)));
-    // The law of the hundred best says k = 32; what was drawn teaches mirostat, which needs the mass of
-    // these.
+    // Zipf's law over the hundred best tokens gives k = 32. Mirostat learns from the drawn token, which needs
+    // the mass of these.
     let mirostat = traffic(r#"{"seed": 1, "mirostat": 1}"#);
     assert_eq!((mirostat.rounds, mirostat.bytes), (5, 8 * (61 + 6 + 8 * 100 + 6 + 8 * 32 + 26)));
     let smoothing = traffic(r#"{"seed": 1, "smoothing_factor": 0.5}"#);
     assert_eq!((smoothing.rounds, smoothing.bytes), (3, 8 * (61 + 43)));
     let typical = traffic(r#"{"seed": 1, "typical_p": 0.9}"#);
-    // The spread, a sketch, and the keys that the sketch leaves to choose from.
+    // The questions are: the spread, a sketch, and the keys among which the sketch leaves a choice.
     let fixed = 8 * (61 + 38 + 9 + 22_529 + 33 + 9);
     assert_eq!(typical.rounds, 5);
     assert!((fixed..fixed + 8 * 500).contains(&typical.bytes), "{} bytes beyond {fixed}", typical.bytes);

@@ -1,4 +1,4 @@
-//! A vocabulary split across processes: each holds a shard, and draws ask them by messages.
+//! A vocabulary that is split across processes: each holds a shard, and a draw asks them by messages.
 
 use std::sync::mpsc;
 
@@ -10,8 +10,7 @@ use onedraw::{
 };
 use onedraw_testkit::rows;
 
-/// Draws once over four shards, each in a thread with a sampler of its own. All that passes between them is
-/// bytes.
+/// Draws once over four shards, each in a thread with a sampler of its own. Only bytes pass between them.
 fn over_threads(samplers: &mut [Sampler], asker: &mut Sampler, row: &[f32]) -> Result<Sampled, RowError> {
     let length = row.len();
     let edges = [0, 7, length / 2, length / 2 + 1, length];
@@ -48,7 +47,7 @@ fn check(params: &SamplingParams) {
     assert_eq!(over_threads(&mut samplers, &mut new(), &row), Ok(expected), "{params:?}");
 }
 
-/// Parameters that between them ask every question there is, but for those of custom stages.
+/// Parameters that together ask every kind of question, except those of custom stages.
 const EVERY_QUESTION: [&str; 9] = [
     r#"{"seed": 3, "top_p": 0.8, "logprobs": 3}"#,
     r#"{"seed": 4, "top_k": 40, "min_p": 0.01, "repetition_penalty": 1.5, "prompt_token_ids": [0, 400, 999]}"#,
@@ -94,7 +93,7 @@ fn shards_answer_over_a_wire() {
     every_question().for_each(|params| check(&params));
 }
 
-/// Whoever draws next has learned what the last one did: mirostat's state goes round with the token.
+/// The next process that draws has the state of the last one: mirostat's state travels with the token.
 #[test]
 fn the_asker_may_change() {
     let params =
@@ -114,7 +113,8 @@ fn the_asker_may_change() {
     }
 }
 
-/// Shards that hold more than the asker was told are an error, not a token outside the vocabulary.
+/// Shards that hold more tokens than the asking process was told are an error, and never a token outside the
+/// vocabulary.
 #[test]
 fn shards_beyond_the_vocabulary() {
     let keep = Custom::truncation("keep", |_: &View<'_>| Ok(Keep::AllBut(Vec::new()))).expect("a good name");
@@ -131,8 +131,8 @@ fn shards_beyond_the_vocabulary() {
     }
 }
 
-/// The draws of a batch share every exchange, without a thread for each. A sequence whose row is bad spoils
-/// no other.
+/// The draws of a batch share every exchange, without a thread for each. A sequence whose row is bad does not
+/// affect the others.
 #[test]
 fn one_exchange_serves_a_whole_batch() {
     const VOCABULARY: usize = 500;
@@ -165,7 +165,7 @@ fn one_exchange_serves_a_whole_batch() {
             for (draw, shards) in draws.iter_mut().zip(&mut shards) {
                 let Some(question) = draw.question() else { continue };
                 let [low, high] = shards.each_mut().map(|shard| shard.reply(question));
-                // In any order.
+                // The replies may come in any order.
                 let replies =
                     [RemoteReply { shard: 1, message: &high }, RemoteReply { shard: 0, message: &low }];
                 draw.resume(&replies);
@@ -218,7 +218,7 @@ const HEADER: usize = 34;
 /// Three shards of one row, one of which may misbehave at one question.
 struct Faulty<'a> {
     shards: Vec<Shard<'a>>,
-    /// The mischief, who does it, and at which question of the draw, from 0.
+    /// The fault, the shard that has it, and the number of the question of the draw, from 0.
     mischief: Option<(Mischief, usize, usize)>,
     /// Every reply of the draw so far, by question.
     sent: Vec<Vec<Vec<u8>>>,
@@ -278,7 +278,7 @@ fn misbehaving_shards_are_named() {
         let mut before: Vec<Vec<Vec<u8>>> = Vec::new();
         for (row, expected) in rows.iter().zip(expected) {
             let holder = sampler.clone();
-            // First well, to know how many questions there are.
+            // First without a fault, to count the questions.
             let mut draw = |mischief, sampler: &mut Sampler| {
                 let [a, b, c] = &mut memories;
                 let shards = vec![
@@ -298,7 +298,8 @@ fn misbehaving_shards_are_named() {
             let position = sampler.position();
             for at in 0..questions.len() {
                 for mischief in MISCHIEFS {
-                    // In the first step there is no step before, and before the first question no other.
+                    // In the first step there is no earlier step, and before the first question no earlier
+                    // question.
                     if (mischief == Mischief::LastStep && before.is_empty())
                         || (mischief == Mischief::LastQuestion && at == 0)
                     {
@@ -320,7 +321,7 @@ fn misbehaving_shards_are_named() {
             before = questions;
         }
     }
-    // 1 is asked only of rows where nothing is left.
+    // Kind 1 of questions is asked only of rows where nothing is left.
     let unmet: Vec<_> = (0..22).filter(|&kind| !kinds_met[kind] && kind != 1).collect();
     assert_eq!(unmet, [] as [usize; 0], "kinds of questions that no draw asked");
 }
@@ -360,7 +361,7 @@ fn an_endless_reply_takes_no_memory() {
             if question < at {
                 draw.resume(&[RemoteReply { shard: 0, message: &reply }]);
             } else {
-                // Zeros that the system has not made room for yet: the size of 2^28 entries.
+                // Zeros that the system has not allocated yet: the size of 2^28 entries.
                 let mut endless = vec![0u8; 1 << 31];
                 endless[..reply.len()].copy_from_slice(&reply);
                 let before = resident();
@@ -411,7 +412,7 @@ fn impossible_answers_are_refused() {
     assert_eq!(outcome(5, &|body| body[16..].fill(0xff)), impossible);
 }
 
-/// A shard that is asked nonsense says so; it does not panic.
+/// A shard that gets an invalid question returns an error and does not panic.
 #[test]
 fn nonsense_questions_get_a_failure() {
     let params = SamplingParams { seed: Some(1), ..SamplingParams::default() };

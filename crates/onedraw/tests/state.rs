@@ -1,5 +1,6 @@
 //! Samplers with a state: mirostat learns, XTC throws a coin, banned strings take text back. The state is
-//! part of the history, so a replay draws the same, and a saved sampler goes on as if it had never been away.
+//! part of the history, so a replay draws the same tokens, and a saved sampler continues as if it had not
+//! been saved.
 
 use onedraw::stop::Rewind;
 use onedraw::{Batch, RowError, Sampler, SamplingParams, Saved, Step};
@@ -36,7 +37,7 @@ fn a_replay_draws_the_same() {
             assert_eq!(other.sample(&row).expect("a good row"), drawn);
             assert_eq!(one.mirostat_mu(), drawn.mirostat_mu);
         }
-        // Back to the middle, and forth again.
+        // Back to the middle, and forward again.
         let (output, mu) = (one.output().to_vec(), one.mirostat_mu());
         one.rewind(30);
         for row in &story()[30..] {
@@ -61,7 +62,7 @@ fn a_saved_sampler_goes_on() {
         for row in &rows[20..] {
             assert_eq!(again.sample(row).expect("a good row"), sampler.sample(row).expect("a good row"));
         }
-        // Taking back works over what came before the saving.
+        // Taking back also works for tokens from before the saving.
         for sampler in [&mut again, &mut sampler] {
             sampler.rewind(10);
         }
@@ -72,7 +73,8 @@ fn a_saved_sampler_goes_on() {
     }
 }
 
-/// A sequence that is resumed with its tokens is the one that drew them, also where it goes back beyond them.
+/// A sequence that is resumed with its tokens behaves like the one that drew them, even if it goes back
+/// beyond them.
 #[test]
 fn a_resumed_sequence_undoes_to_the_same_tokens() {
     let row = rows::flat(40, 0.01);
@@ -88,10 +90,10 @@ fn a_resumed_sequence_undoes_to_the_same_tokens() {
         assert_eq!(one.sample(&row).expect("a good row").token, *token);
         assert_eq!(other.sample(&row).expect("a good row").token, *token);
     }
-    // What is beyond the end cannot be taken back.
+    // A position beyond the end cannot be taken back.
     one.take_back(&Rewind { length: 7, token: 0, phrase: 0 });
     assert_eq!(one.sample(&row).expect("a good row"), other.sample(&row).expect("a good row"));
-    // An id that no token has goes with the rewind, saved or not, given or accepted.
+    // An id that no token has is removed by the rewind, saved or not, given or accepted.
     other.accept(999);
     let mut loaded = Sampler::load(&other.save()).expect("what was saved");
     for sampler in [&mut other, &mut loaded] {
@@ -123,7 +125,7 @@ fn what_was_not_saved_is_not_loaded() {
     assert!(load(&saved).is_err_and(|error| error.starts_with("unknown field `colour`")));
 }
 
-/// mu after a draw, from the published rule and the drawn token's own probability.
+/// The mu after a draw, by the published rule and the probability of the drawn token.
 #[test]
 fn mirostat_learns_from_what_was_drawn() {
     for json in &CHAINS[..3] {
@@ -138,7 +140,8 @@ fn mirostat_learns_from_what_was_drawn() {
             mu -= params.mirostat_eta * (surprise - params.mirostat_tau);
             assert!((sampler.mirostat_mu().expect("on") - mu).abs() < 1e-9, "{json}");
         }
-        // A token that somebody else chose teaches nothing; one that was peeked at and accepted does.
+        // Mirostat does not learn from a token that the caller chose; it does from one that was peeked at and
+        // accepted.
         let before = sampler.mirostat_mu();
         sampler.accept(5);
         assert_eq!(sampler.mirostat_mu(), before);
@@ -151,7 +154,7 @@ fn mirostat_learns_from_what_was_drawn() {
     assert_eq!(self::sampler("{}").mirostat_mu(), None);
 }
 
-/// Over a long text on flat rows the mean surprise comes to tau.
+/// Over a long text on flat rows the mean surprise approaches tau.
 #[test]
 fn mirostat_holds_the_surprise_at_its_target() {
     for (version, tau) in [(2, 3.0), (2, 5.0), (1, 4.0)] {
@@ -171,7 +174,7 @@ fn mirostat_holds_the_surprise_at_its_target() {
     }
 }
 
-/// `distribution` shows what is drawn from at this position: the coin has fallen.
+/// `distribution` shows the distribution at this position, for which the coin has already fallen.
 #[test]
 fn the_distribution_shows_the_coin() {
     let row = [-0.510_825_6_f32, -1.203_972_8, -std::f32::consts::LN_10];
@@ -203,7 +206,7 @@ fn a_protected_token_stays() {
     assert_eq!(sampled.expect("a good row").token, 2, "greedy takes the first of what is left");
 }
 
-/// Each sequence has its own state, whatever company it is in.
+/// Each sequence has its own state, whatever other sequences are in the batch.
 #[test]
 fn the_order_of_a_batch_does_not_matter() {
     let rows = story();
@@ -229,7 +232,7 @@ fn the_order_of_a_batch_does_not_matter() {
     }
 }
 
-/// A token that was taken back does not come again at that position, and the draws after it have fresh noise.
+/// A token that was taken back is not drawn again at that position, and the draws after it have fresh noise.
 #[test]
 fn text_that_is_taken_back_is_drawn_anew() {
     let json = r#"{"banned_strings": ["x"], "seed": 9}"#;
@@ -243,7 +246,7 @@ fn text_that_is_taken_back_is_drawn_anew() {
     assert_ne!(second[0], first[4]);
     assert!(sampler.distribution(&row).expect("a good row").tokens.contains(&first[4]), "elsewhere it may");
     assert_ne!(second[1..], first[5..], "the noise is fresh");
-    // An undo is none of that: the same tokens come again, the ban stays where it was made.
+    // An undo is different: the same tokens are drawn again, and the ban stays at its position.
     sampler.rewind(4);
     let third: Vec<u32> = (0..6).map(|_| sampler.sample(&row).expect("a good row").token).collect();
     assert_eq!(third, second);
@@ -260,7 +263,7 @@ fn text_that_is_taken_back_is_drawn_anew() {
     assert!(batch.remove(id) && !batch.take_back(id, &Rewind { length: 0, token: 0, phrase: 0 }));
 }
 
-/// Whoever decides, with or without `banned_strings`, and whatever the order names.
+/// Taking back works with or without `banned_strings`, and whatever the order names.
 #[test]
 fn bans_can_use_up_a_position() {
     let row = [1.0f32, 2.0];

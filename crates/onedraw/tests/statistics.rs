@@ -1,13 +1,13 @@
 //! Contract C2: the engine draws from the distribution that the parameters name, and draws are independent of
 //! one another.
 //!
-//! What is expected comes from the oracle, in plain f64, which shares no code with the engine. All seeds are
-//! fixed, so a test passes always or never. The false-alarm rate: each of the [`P_VALUES`] p-values below
+//! The expected values come from the oracle, in plain f64, which shares no code with the engine. All seeds
+//! are fixed, so a test passes always or never. The false-alarm rate: each of the [`P_VALUES`] p-values below
 //! must exceed 10^-6, so with fresh seeds a correct sampler would fail this file about once in 18,000 runs.
 //! Where a fit has more than ten bins it must not be too good either (p < 1 − 10^-9): draws that follow the
 //! distribution more closely than chance allows are not independent.
 //!
-//! The tests of `mutants.rs` show that these checks have teeth.
+//! The tests of `mutants.rs` show that these checks detect mistakes.
 
 use onedraw::{Batch, Sampler, SamplingParams, Step};
 use onedraw_testkit::chi_square::{independence_p_value, p_value, two_sample_p_value};
@@ -63,8 +63,8 @@ fn counts(tokens: impl IntoIterator<Item = usize>, bins: usize) -> Vec<u64> {
 
 /// How often the first of a pair was token i and the second token j.
 ///
-/// Pairs may overlap, as (a, b), (b, c): a test for independence with estimated marginals keeps its law then
-/// (Billingsley, Statistical methods in Markov chains, 1961).
+/// Pairs may overlap, as (a, b), (b, c): a test for independence with estimated marginals keeps its
+/// distribution then (Billingsley, Statistical methods in Markov chains, 1961).
 fn table(pairs: impl IntoIterator<Item = (usize, usize)>, bins: usize) -> Vec<Vec<u64>> {
     let mut table = vec![vec![0; bins]; bins];
     pairs.into_iter().for_each(|(first, second)| table[first][second] += 1);
@@ -102,8 +102,8 @@ fn two_tokens() {
     fit("0.9 and 0.1", &[2.197_224_6, 0.0], "{}");
 }
 
-/// The last block holds one token, and most of the first is masked: the noise of lanes that hold nothing
-/// stays in their block's minimum.
+/// The last block holds one token, and most of the first is masked. The noise of lanes that hold no token
+/// still counts in the minimum of their block.
 #[test]
 fn blocks_with_few_tokens() {
     let mut row = rows::gaussian(3, 129, 1.0);
@@ -130,7 +130,7 @@ fn edits_with_a_truncation() {
     fit("edits", &rows::gaussian(6, 300, 1.5), json);
 }
 
-/// 128,256 tokens alike, in 12 ranges of ids and in the 64 lanes of their blocks.
+/// 128,256 equal tokens, counted in 12 ranges of ids and in the 64 lanes of their blocks.
 #[test]
 fn a_large_flat_row() {
     let row = rows::flat(128_256, -3.0);
@@ -143,7 +143,7 @@ fn a_large_flat_row() {
 
 // ---- Independence ----
 
-/// Three blocks, the last one not full.
+/// Three blocks, of which the last is not full.
 fn wide_row() -> Vec<f32> {
     rows::gaussian(9, 150, 1.0)
 }
@@ -167,9 +167,9 @@ fn successive_positions_are_independent() {
     }
 }
 
-/// 1,000 by 1,000 draws, each with another pair of two of the numbers that make the noise. Their marginal is
-/// the distribution, and no neighbours are alike: along either number, nor where one goes up and the other up
-/// or down.
+/// 1,000 by 1,000 draws, each with another pair of two of the numbers that determine the noise. Together they
+/// follow the distribution, and neighbouring draws are independent: along either number, and where both
+/// change by one, up or down.
 fn grid(what: &str, row: &[f32], draws: &[Vec<usize>]) {
     let all = counts(draws.iter().flatten().copied(), row.len());
     agrees_by_chance(what, p_value(&all, &probabilities(row, &SamplingParams::default())));
@@ -190,7 +190,7 @@ fn neighbouring_seeds_and_positions_are_independent() {
     grid("seeds by positions", &row, &draws);
 }
 
-/// The upper half of the seed is another word of the key.
+/// The upper half of the seed is a separate word of the key.
 #[test]
 fn seeds_that_differ_in_their_upper_half_are_independent() {
     let row = wide_row();
@@ -222,7 +222,7 @@ fn neighbouring_sequences_and_positions_are_independent() {
     grid("sequences by positions", &row, &draws);
 }
 
-/// One seed at many positions draws as many seeds at one position do.
+/// One seed at many positions draws like many seeds at one position.
 #[test]
 fn seeds_and_positions_draw_alike() {
     let row = wide_row();
@@ -235,8 +235,8 @@ fn seeds_and_positions_draw_alike() {
     agrees("one seed and one position", two_sample_p_value(&positions, &seeds));
 }
 
-/// Eight equal rows of a batch, their seeds neighbours: one row's token says nothing about the next one's,
-/// and the place in the batch says nothing about the token.
+/// Eight equal rows of a batch with neighbouring seeds: the token of one row says nothing about that of the
+/// next, and the place in the batch says nothing about the token.
 #[test]
 fn rows_of_a_batch_are_independent() {
     let row = wide_row();
@@ -259,8 +259,8 @@ fn rows_of_a_batch_are_independent() {
 
 // ---- A caller's own randomness ----
 
-/// Uniforms (i + ½)/N give each token its share of N, to one draw: no chance is involved. The further 2.4e-7
-/// are the rounding of the weights (2^-23 of each end of a token's stretch).
+/// The uniform numbers (i + ½)/N give each token its share of N, to one draw, without any chance. A further
+/// 2.4e-7 is allowed for the rounding of the weights (2^-23 at each end of a token's interval).
 #[test]
 fn uniforms_give_exact_shares() {
     const N: u32 = 20_000;
@@ -327,8 +327,8 @@ fn coins_are_uniform_and_independent_of_one_another() {
     agrees_by_chance("coins of two stages", independence_p_value(&table(coins.into_iter().zip(second), 16)));
 }
 
-/// The same seed and position: were a coin made of the draw's words, or mirostat's draws of the coin's, this
-/// would show.
+/// Coin and draw at the same seed and position. If a coin were made of the random words of the draw, or
+/// mirostat's draws of those of the coin, this would show it.
 #[test]
 fn coins_are_independent_of_the_draw() {
     let row = rows::gaussian(7, 16, 0.5);
@@ -339,7 +339,7 @@ fn coins_are_independent_of_the_draw() {
     }
 }
 
-/// Where the coin says yes, the draw is from what XTC left; where it says no, from all.
+/// Where the coin says yes, the draw is from what XTC left; where it says no, it is from all tokens.
 #[test]
 fn the_draw_is_right_on_both_sides_of_the_coin() {
     let tokens =

@@ -1,4 +1,4 @@
-//! The stop matcher against an oracle that looks at the whole text at once.
+//! The stop matcher compared with an oracle that looks at the whole text at once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ fn open_suffix(stop: &[String], text: &[u8]) -> usize {
     (0..=text.len()).rev().find(open).unwrap_or(0)
 }
 
-/// Every rule in its plainest form: the text of all tokens so far, searched anew after each.
+/// Every rule in its simplest form: the text of all tokens so far is searched again after each token.
 fn oracle(params: &SamplingParams, tokens: &[Token]) -> Answer {
     let (mut text, mut free) = (Vec::new(), 0);
     for (number, (token, bytes)) in (1..).zip(tokens) {
@@ -65,8 +65,8 @@ fn oracle(params: &SamplingParams, tokens: &[Token]) -> Answer {
     Answer { text, finish: None }
 }
 
-/// What the matcher says; along the way, that it holds back what it must and no byte more. Shown text is only
-/// ever added to, so what was shown at any time is a prefix of the answer.
+/// What the matcher answers. Also checks that it holds back what it must and no byte more: shown text is only
+/// ever appended to, so what was shown at any time is a prefix of the answer.
 fn answer(params: &SamplingParams, tokens: &[Token]) -> Answer {
     let mut matcher = StopMatcher::new(StopConditions::new(params).unwrap());
     let (mut shown, mut all) = (Vec::new(), Vec::new());
@@ -92,7 +92,7 @@ fn text_of(tokens: &[Token]) -> Vec<u8> {
     tokens.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect()
 }
 
-/// The place of the token that holds a byte of the text.
+/// The index of the token that holds a byte of the text.
 fn holder(tokens: &[Token], byte: usize) -> usize {
     (0..tokens.len()).find(|&place| text_of(&tokens[..=place]).len() > byte).unwrap()
 }
@@ -105,7 +105,7 @@ enum Verdict {
     End(Answer),
 }
 
-/// Every rule in its plainest form, the banned phrases' among them: what follows from the last token.
+/// Every rule in its simplest form, including those of banned phrases: what follows from the last token.
 fn judge(params: &SamplingParams, tokens: &[Token]) -> Verdict {
     let (&(token, _), before) = tokens.split_last().unwrap();
     let (before, text) = (text_of(before).len(), text_of(tokens));
@@ -142,8 +142,8 @@ fn judge(params: &SamplingParams, tokens: &[Token]) -> Verdict {
     if number >= params.max_tokens as usize { end(&text, Finish::Length) } else { Verdict::GoOn }
 }
 
-/// How much of the text can neither be taken back nor be cut off for a stop string, whatever follows. To go
-/// back is to go on from before a token, and from there it may go back again.
+/// How much of the text can neither be taken back nor be cut off for a stop string, whatever follows. Going
+/// back means continuing from before a token, and from there the text may go back again.
 fn certain(params: &SamplingParams, tokens: &[Token]) -> usize {
     let mut goes_on_from = vec![false; tokens.len()];
     goes_on_from.push(true);
@@ -174,8 +174,8 @@ fn draw(seed: u64, vocabulary: usize, tokens: &[Token], banned: &BTreeSet<u32>) 
     (!left.is_empty()).then(|| left[(hasher.finish() % left.len() as u64) as usize])
 }
 
-/// A decode loop, each of its steps checked; the number of times it went back. `forget`: a token banned at a
-/// position is allowed there again once the text before it has changed.
+/// A decode loop that checks each of its steps. Returns how often it went back. With `forget`, a token that
+/// is banned at a position is allowed there again once the text before it has changed.
 fn decode(params: &SamplingParams, vocabulary: &[Vec<u8>], seed: u64, forget: bool) -> usize {
     let mut matcher = StopMatcher::new(StopConditions::new(params).unwrap());
     let (mut tokens, mut shown, mut rewinds) = (Vec::new(), Vec::new(), 0);
@@ -239,7 +239,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     vec(prop::sample::select(b"aaabbc".to_vec()), 0..60)
 }
 
-/// Cuts a text at the places, empty pieces included.
+/// Cuts a text at the given places; pieces may be empty.
 fn cut(text: &[u8], places: &[prop::sample::Index]) -> Vec<Token> {
     let mut places: Vec<usize> = places.iter().map(|place| place.index(text.len() + 1)).collect();
     places.extend([0, text.len()]);
@@ -305,18 +305,19 @@ proptest! {
         };
         let rewinds = decode(&params, &vocabulary, seed, forget);
         if !forget {
-            // Each bans a token at a position where it was not.
+            // Each time it goes back, it bans a token at a position where that token was not banned.
             prop_assert!(rewinds <= vocabulary.len() * max_tokens as usize);
         }
     }
 
-    /// That no token is held back without need: each can be taken back by what may follow.
+    /// Checks that no token is held back without need: each can be taken back by what may follow.
     #[test]
     fn what_is_held_back_can_be_taken_back(
         phrases in phrases(),
         tokens in vec((0u32..30, vec(prop::sample::select(b"abc".to_vec()), 0..4)), 0..20),
     ) {
-        // A phrase with another inside it, before its last byte, is never completed: the other one is.
+        // A phrase that has another inside it, before its last byte, is never completed, because the other
+        // one is completed first.
         let inside = |phrase: &String| phrases.iter().any(|other| phrase[..phrase.len() - 1].contains(other));
         let banned_strings = phrases.iter().filter(|phrase| !inside(phrase)).cloned().collect();
         let params = SamplingParams { banned_strings, max_tokens: 1000, ..SamplingParams::default() };

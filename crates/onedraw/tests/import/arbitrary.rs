@@ -1,4 +1,4 @@
-//! Any object at all: good parameters or an error, and never a panic.
+//! Any JSON object gives valid parameters or an error, and never a panic.
 
 use onedraw::import::Source::{HuggingFace, LlamaCpp, OpenAi, Vllm};
 use onedraw::import::import;

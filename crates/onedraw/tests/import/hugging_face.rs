@@ -1,4 +1,4 @@
-//! Hugging Face: the example, and each rule.
+//! Hugging Face: an example, and one test per rule.
 
 use onedraw::import::Source::HuggingFace;
 use serde_json::json;
@@ -43,7 +43,7 @@ fn greedy_drops_what_shapes_a_distribution() {
             &none("eta_cutoff"),
         ],
     );
-    // What does nothing, and the defaults, which are in every file that was saved with all fields.
+    // Fields that do nothing, and defaults, which are in every file that was saved with all fields.
     for top_k in [50, 0] {
         let file = json!({
             "do_sample": false, "max_new_tokens": 5, "temperature": 1.0, "top_k": top_k, "top_p": 1.0, "min_p": null,

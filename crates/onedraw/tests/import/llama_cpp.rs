@@ -1,4 +1,4 @@
-//! llama.cpp's server: the example, and each rule.
+//! llama.cpp's server: an example, and one test per rule.
 
 use onedraw::import::Source::LlamaCpp;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn the_example() {
     );
 }
 
-/// A llama.cpp request of no truncation and no penalty, which says all that is noted if absent.
+/// A llama.cpp request without truncations and penalties, which sets every field whose absence makes a note.
 fn plain_llama_cpp() -> Value {
     json!({"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0, "n_predict": 9})
 }
@@ -198,7 +198,7 @@ fn samplers() {
             ]
         )
     );
-    // Without its stage, the temperature is 1 and nothing is said of its default.
+    // Without its stage the temperature is 1, and there is no note about its default.
     assert_import(
         LlamaCpp,
         r#"{"samplers": ["top_k"], "top_k": 3, "n_predict": 1}"#,

@@ -1,4 +1,4 @@
-//! Other systems' settings: what becomes of each, what is noted, what is refused.
+//! Settings of other systems: what becomes of each, what is noted, what is refused.
 
 macro_rules! example {
     ($name:literal) => {
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use Source::{HuggingFace, LlamaCpp, OpenAi, Vllm};
 
-/// The import, after checking what holds for every one.
+/// Imports, and checks what must hold for every import.
 fn imported(json: &str, source: Option<Source>) -> Imported {
     let imported = import(json, source).unwrap_or_else(|error| panic!("{json}: {error}"));
     assert_eq!(imported.params.validate(), Ok(()), "{json}");
@@ -42,8 +42,8 @@ fn assert_import(source: Source, json: &str, params: Value, expected: &[&str]) {
     assert_eq!(notes(&imported), expected, "{json}");
 }
 
-/// As [`assert_import`], of what a base, which says everything that has a note of its own if absent, does not
-/// say.
+/// Like [`assert_import`], without what a base request already says. The base sets every field whose absence
+/// makes a note.
 #[track_caller]
 fn assert_beside(source: Source, base: Value, cases: &[(Value, Value, &[&str])]) {
     let beside = imported(&base.to_string(), Some(source)).changed();
@@ -118,7 +118,7 @@ fn the_fields_tell_the_source() {
         (r#"{"prompt": "x", "temperature": 0.7, "top_k": 5, "cache_prompt": true}"#, Some(LlamaCpp)),
         (r#"{"temperature": 0.7, "top_k": 5}"#, None),
         (r#"{"model": "x", "prompt": "y", "temperature": 0.7, "top_k": 5}"#, None),
-        // Ollama's settings are one level down.
+        // Ollama's settings are nested one level deeper.
         (
             r#"{"model": "x", "prompt": "y", "stream": false, "options": {"temperature": 0.7, "num_ctx": 9}}"#,
             None,

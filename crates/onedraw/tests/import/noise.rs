@@ -1,11 +1,11 @@
-//! Bodies as programs write them, with every field they have: only what tells something is noted.
+//! Requests as programs write them, with every field they have: only fields with an effect are noted.
 
 use onedraw::import::Source::{self, LlamaCpp};
 use serde_json::{Value, json};
 
 use crate::{assert_import, imported, notes};
 
-/// What SillyTavern sends to llama.cpp for a text completion.
+/// The body that SillyTavern sends to llama.cpp for a text completion.
 const SILLYTAVERN: &str = r#"{
         "prompt": "[INST] Name three rivers. [/INST]", "model": "mistral-nemo.gguf",
         "max_new_tokens": 350, "max_tokens": 350, "n_predict": 350, "num_predict": 350, "num_ctx": 8192,
@@ -79,7 +79,7 @@ fn a_body_of_sillytavern() {
     );
 }
 
-/// Another server's name says nothing only where llama.cpp's own stands beside it.
+/// A name of another server is ignored only if llama.cpp's own name stands beside it.
 #[test]
 fn an_alias_alone_is_noted() {
     let settings = r#"{"repetition_penalty": 1.2, "max_new_tokens": 5, "n_predict": 5, "top_k": 1, "top_p": 1, "min_p": 0, "temperature": 1}"#;
@@ -89,7 +89,7 @@ fn an_alias_alone_is_noted() {
     );
 }
 
-/// What llama.cpp's server reports as the settings of a request that had none.
+/// The settings that llama.cpp's server reports for a request that had none.
 const REPORTED: &str = r#"{
         "seed": 4294967295, "temperature": 0.800000011920929, "dynatemp_range": 0.0, "dynatemp_exponent": 1.0,
         "top_k": 40, "top_p": 0.949999988079071, "min_p": 0.05000000074505806, "top_n_sigma": -1.0,
@@ -122,10 +122,10 @@ fn what_the_server_reports() {
         }),
         &[],
     );
-    // Defaults that mirostat makes idle were not asked for.
+    // Defaults that mirostat ignores were not asked for, so they are not noted.
     settings["mirostat"] = json!(2);
     assert_eq!(notes(&imported(&settings.to_string(), Some(LlamaCpp))), Vec::<String>::new());
-    // Nor were those of stages that are left out.
+    // The same holds for the defaults of stages that are left out.
     settings["mirostat"] = json!(0);
     settings["samplers"] = json!(["min_p"]);
     assert_import(

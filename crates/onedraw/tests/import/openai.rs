@@ -1,4 +1,4 @@
-//! OpenAI: the example, and each rule.
+//! OpenAI: an example, and one test per rule.
 
 use onedraw::import::Source::OpenAi;
 use serde_json::json;
@@ -83,7 +83,7 @@ fn responses() {
         json!({"temperature": 0.7, "top_p": 0.9, "max_tokens": 64, "logprobs": 4}),
         &[],
     );
-    // Their prompt is a template's name, and no limit is no limit.
+    // Their prompt is the name of a template, and a missing limit means no limit.
     assert_import(
         OpenAi,
         r#"{"prompt": {"id": "p"}, "text": {"format": {"type": "json_schema", "schema": {}}}}"#,

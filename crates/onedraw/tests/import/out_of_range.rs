@@ -1,11 +1,12 @@
-//! Values that the system refuses and that are parameters all the same: carried, with a word.
+//! Values that the other system refuses but that are valid parameters here: they are carried over with a
+//! note.
 
 use onedraw::import::Source::{self, HuggingFace, LlamaCpp, OpenAi, Vllm};
 use serde_json::{Value, json};
 
 use crate::{assert_beside, imported, notes};
 
-/// Each field is carried under its name, and refused for the reason given.
+/// Each field is carried over under its name, with a note that gives the reason of the refusal.
 fn assert_refused(source: Source, who: &str, base: Value, cases: &[(&str, Value, Value, &str)]) {
     for (field, value, carried, takes) in cases {
         let refused = format!("changed: {field}: {who} refuses this value: it takes {takes}");
@@ -107,7 +108,7 @@ fn llama_cpp() {
         plain.clone(),
         &[
             ("dry_sequence_breakers", json!([]), json!({}), takes),
-            // The form of other servers.
+            // The form that other servers use.
             ("dry_sequence_breakers", json!("[\"\\n\"]"), json!({}), takes),
         ],
     );

@@ -1,4 +1,4 @@
-//! What is no setting at all.
+//! Values that are not settings at all are errors.
 
 use onedraw::import::Source::{HuggingFace, LlamaCpp, OpenAi, Vllm};
 use onedraw::import::import;

@@ -1,4 +1,4 @@
-//! vLLM: the example, and each rule.
+//! vLLM: an example, and one test per rule.
 
 use onedraw::import::Source::Vllm;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Exact mode: the text of plain decoding, bit for bit, whatever the drafter says.
+//! Exact mode: the text is that of plain decoding, bit for bit, whatever the drafter guesses.
 
 use onedraw::speculate::{Draft, DraftTree, Verify};
 use onedraw::{Batch, LogprobsMode, SamplingParams};
@@ -72,12 +72,12 @@ fn the_text_is_that_of_plain_decoding() {
                         match drafter {
                             0 => Draft::default(),
                             1 => Draft::chain(&right),
-                            // Never right.
+                            // Guesses that are never right.
                             2 => {
                                 Draft::chain(&right.iter().map(|token| (token + 1) % 40).collect::<Vec<_>>())
                             }
                             3 => Draft { tree: random_tree(&mut random, 12, 40), ..Draft::default() },
-                            // Right, but not at once.
+                            // Guesses that are right, but not among the first.
                             4 => {
                                 let mut tree = random_tree(&mut random, 6, 40);
                                 let mut node = None;
@@ -104,7 +104,7 @@ fn the_text_is_that_of_plain_decoding() {
     }
 }
 
-/// In every mode and however the rows are read.
+/// In every mode, the result is the same on any number of threads and shards.
 #[test]
 fn the_verdict_hangs_on_no_thread_and_no_shard() {
     let (toy, drafter) =

@@ -1,4 +1,4 @@
-//! Greedy rows accept what is the best token, in every mode.
+//! Greedy rows accept a guess if it is the best token, in every mode.
 
 use onedraw::speculate::{Draft, Law, Probabilities, Verify};
 use onedraw::{Batch, SamplingParams, Step};
@@ -24,7 +24,7 @@ fn every_mode_writes_the_greedy_text() {
     for verify in Verify::ALL {
         let id = batch.add(SamplingParams { seed: Some(1), ..params() }).expect("parameters");
         let (drawn, verdicts) = speculate(&toy, &mut batch, id, None, 20, verify, |batch, so_far| {
-            // Right twice, then wrong, from soft laws.
+            // The guesses are right twice, then wrong, and come from laws with several tokens.
             let mut draft = Draft::default();
             let mut node = None;
             for ahead in 0..3 {

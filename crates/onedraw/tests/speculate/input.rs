@@ -1,4 +1,4 @@
-//! What cannot be judged is told, and what ends a path ends it.
+//! A draft that cannot be verified is an error, and what must end a path ends it.
 
 use onedraw::speculate::{Draft, DraftTree, Law, Probabilities, Verify};
 use onedraw::{Batch, Constraint, Rewind, Row, RowError, SamplingParams, SequenceId, Step};
@@ -77,7 +77,7 @@ fn bad_drafts_are_errors() {
     assert_eq!(batch.guess(&Step::new(id, &row), 1, 0), Err(RowError::UnknownSequence));
 }
 
-/// Laws that nobody looks at may be anything, and no draft needs no law.
+/// Laws that are not used may be anything, and an empty draft needs no law.
 #[test]
 fn what_is_not_needed_is_not_asked_for() {
     let (mut batch, id) = batch();
@@ -104,7 +104,7 @@ fn a_bad_row_counts_where_it_is_reached() {
         let verdict = batch.verify(id, &draft, &rows, None, verify).expect("a verdict");
         assert_eq!((verdict.path.as_slice(), verdict.sampled.len()), (&[0][..], 1), "{verify}");
         assert_eq!(verdict.error, Some(RowError::NanLogit { token: 1 }), "{verify}");
-        // Below a guess that does not hold nobody looks.
+        // The rows below a guess that is not accepted are not read.
         let draft = Draft::given(DraftTree::chain(&[0, 1]));
         let verdict = batch.verify(id, &draft, &rows, None, verify).expect("a verdict");
         assert_eq!((verdict.path.len(), verdict.sampled[0].token, verdict.error), (0, 1, None), "{verify}");
@@ -113,7 +113,7 @@ fn a_bad_row_counts_where_it_is_reached() {
     assert_eq!(batch.guess(&Step::new(id, &bad), 2, 0), Err(RowError::NanLogit { token: 1 }));
 }
 
-/// Token 3 leaves no choice for the next two: the path ends with it, and no draw comes after it.
+/// Token 3 forces the next two tokens: the path ends with it, and no draw follows.
 #[test]
 fn a_path_ends_where_tokens_are_forced() {
     let (mut batch, id) = batch();
@@ -123,7 +123,7 @@ fn a_path_ends_where_tokens_are_forced() {
     for token in [1, 3] {
         let mut row = vec![f32::NEG_INFINITY; 40];
         row[token] = 0.0;
-        // At its second place the rules allow 1 and 3, at the third 5.
+        // At the second place of the text the rules allow 1 and 3, at the third 5.
         rules.text = vec![0];
         let rows = [Row::from(&row), Row::from(&five)];
         for verify in Verify::ALL {
@@ -137,7 +137,7 @@ fn a_path_ends_where_tokens_are_forced() {
     }
 }
 
-/// Every mode leaves sequence and rules as they were (`speculate` looks), and keeps the rules.
+/// Every mode leaves the sequence and the rules unchanged (`speculate` checks that), and follows the rules.
 #[test]
 fn texts_keep_the_rules_in_every_mode() {
     let toy = Toy { seed: 41, vocabulary: 40, sharpness: 1.5 };
@@ -173,7 +173,7 @@ fn guesses_are_no_more_than_there_are_and_fresh_for_each_draft() {
     assert_eq!(q.tokens(), [0, 2, 3]);
     assert!(q.values().iter().all(|value| (value - 1.0 / 3.0).abs() < 1e-15), "{q:?}");
     assert!(batch.guess(&Step::new(id, &row), 0, 0).expect("guesses").0.is_empty());
-    // Twenty positions, reached by a draft that begins there and by one that began before it.
+    // Twenty positions, each reached by a draft that begins there and by one that began earlier.
     let row = vec![0.0_f32; 1000];
     let (mut here, mut before) = (Vec::new(), Vec::new());
     for length in 1..=20 {
@@ -184,7 +184,7 @@ fn guesses_are_no_more_than_there_are_and_fresh_for_each_draft() {
         assert_eq!(batch.guess(&step, 1, length).expect("guesses").0, here[length - 1..], "the same again");
     }
     assert!(here.iter().zip(&before).filter(|(a, b)| a == b).count() < 3);
-    // Text that is taken back because of what was drawn leaves fresh noise.
+    // After text is taken back because of what was drawn, there is fresh noise.
     let rewind = Rewind { length: 19, token: 7, phrase: 0 };
     batch.take_back(id, &rewind);
     let again = batch.guess(&Step::new(id, &row), 1, 19).expect("guesses").0;

@@ -1,5 +1,5 @@
-//! Guesses by `guess`, judged with real noise: the law of whole texts over many seeds. A right rule is
-//! accused with probability 1e-6 a test; the seeds are fixed.
+//! Guesses by `guess`, verified with real noise: the distribution of whole texts over many seeds. A correct
+//! rule fails a test with probability 1e-6; the seeds are fixed.
 
 use onedraw::noise::{Noise, Purpose};
 use onedraw::speculate::{Draft, Law, Verify};
@@ -13,12 +13,12 @@ const SEEDS: u64 = 60_000;
 const TARGET: Toy = Toy { seed: 11, vocabulary: 3, sharpness: 0.8 };
 const DRAFTER: Toy = Toy { seed: 12, vocabulary: 3, sharpness: 1.0 };
 
-/// With a penalty, so that the history along a path matters, and a truncation, which some texts feel.
+/// With a penalty, so that the history along a path matters, and with a truncation that affects some texts.
 fn params() -> SamplingParams {
     SamplingParams { temperature: 1.2, frequency_penalty: 0.4, min_p: 0.1, ..SamplingParams::default() }
 }
 
-/// The probability of a token after a text, whose noise nobody knows.
+/// The probability of a token after a text, over all noise.
 fn probability(params: &SamplingParams, text: &[u32], token: u32) -> f64 {
     let coin = params.xtc_probability;
     let sides = [(1.0 - coin, 0.0), (coin, 1.0)].into_iter().filter(|(side, _)| *side > 0.0);
@@ -100,7 +100,7 @@ fn given_guesses_keep_the_law() {
     }
 }
 
-/// XTC's coin belongs to the position and falls once, however often a draft comes by.
+/// XTC's coin belongs to the position and falls once, however many drafts reach it.
 #[test]
 fn blocks_keep_the_law_with_coins() {
     let params = SamplingParams { xtc_probability: 0.5, xtc_threshold: 0.25, ..SamplingParams::default() };
@@ -110,7 +110,7 @@ fn blocks_keep_the_law_with_coins() {
     assert!(p > FALSE_ALARM, "{p:e}");
 }
 
-/// The residual is drawn with the noise that drew the guess: seen.
+/// Drawing the residual with the noise that drew the guess is a mistake, which the test detects.
 #[test]
 fn noise_that_is_used_twice_is_seen() {
     let p = p_value(&params(), Verify::Rejection, SEEDS, |batch, id, seed, text| {
@@ -127,7 +127,7 @@ fn noise_that_is_used_twice_is_seen() {
     assert!(p < FALSE_ALARM, "{p:e}");
 }
 
-/// Typical acceptance is another law, and the test sees it.
+/// Typical acceptance has another distribution, which the test detects.
 #[test]
 fn typical_acceptance_is_another_law() {
     let typical = Verify::from_name("typical").expect("a way");

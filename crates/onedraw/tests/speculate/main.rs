@@ -1,4 +1,4 @@
-//! Speculation on a toy language model: texts, laws and reports are those of plain decoding.
+//! Speculation on a toy language model: texts, distributions and reports are those of plain decoding.
 
 mod exact;
 mod greedy;

@@ -38,7 +38,8 @@ fn accepted_tokens_are_reported_as_drawn_ones() {
                 let distribution = sampler.distribution(&row).expect("a distribution");
                 let place = distribution.tokens.iter().position(|&token| token == sampled.token);
                 let place = place.expect("a token that can be drawn");
-                // The middle of its share: there an inverse distribution function has it.
+                // The middle of its share of the mass, where the inverse distribution function gives this
+                // token.
                 let before: f64 = distribution.probabilities[..place].iter().sum();
                 let uniform = before + distribution.probabilities[place] / 2.0;
                 let expected = sampler.sample_uniform(&row, uniform).expect("a token");

@@ -4,7 +4,7 @@ use onedraw::speculate::{Draft, DraftTree, Law, Verdict, Verify};
 use onedraw::{Batch, Constraint, ConstraintError, Row, Sampled, SequenceId, Step};
 use onedraw_testkit::rows::{SplitMix64, gaussian};
 
-/// Rows that hang on the whole text.
+/// A model whose rows depend on the whole text.
 #[derive(Clone, Copy)]
 pub struct Toy {
     pub seed: u64,
@@ -28,7 +28,7 @@ impl Toy {
     }
 }
 
-/// Every third token is forbidden, by turns, and some tokens leave no choice for the next two.
+/// Rules that forbid every third token, in turn, and in which some tokens force the next two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     pub text: Vec<u32>,
@@ -83,7 +83,7 @@ impl Constraint for Rules {
     }
 }
 
-/// Takes what the rules force.
+/// Appends the tokens that the rules force.
 fn take_forced(batch: &mut Batch, id: SequenceId, rules: &mut Option<Rules>) {
     let Some(rules) = rules else { return };
     loop {
@@ -105,7 +105,7 @@ fn take(batch: &mut Batch, id: SequenceId, rules: &mut Option<Rules>, sampled: &
     }
 }
 
-/// Plain decoding of `length` tokens or a few more; what was drawn.
+/// Plain decoding of `length` tokens or a few more. Returns what was drawn.
 pub fn plain(
     toy: &Toy,
     batch: &mut Batch,
@@ -129,8 +129,8 @@ pub fn plain(
     }
 }
 
-/// Speculative decoding; what was drawn, and every verdict. The sequence and the rules must be left as they
-/// were.
+/// Speculative decoding. Returns what was drawn, and every verdict. Checks that the sequence and the rules
+/// are left unchanged.
 pub fn speculate(
     toy: &Toy,
     batch: &mut Batch,
@@ -168,8 +168,7 @@ pub fn speculate(
     }
 }
 
-/// A draft by `guess`, with `shape[d]` guesses after each node of depth d, from a drafter that is another
-/// toy.
+/// A draft by `guess`, with `shape[d]` guesses after each node of depth d. The drafter is another toy.
 pub fn guessed(batch: &mut Batch, id: SequenceId, drafter: &Toy, text: &[u32], shape: &[usize]) -> Draft {
     let mut draft = Draft::default();
     let mut open = vec![(None, batch.fork(id).expect("a fork"))];

@@ -31,7 +31,7 @@ fn what_is_likely_enough_stays() {
             let verify = Verify::Typical(Typical { threshold, alpha });
             let verdict = batch.verify(id, &Draft::chain(&[token]), &rows, None, verify).expect("a verdict");
             assert_eq!(!verdict.path.is_empty(), expected, "{p:?} {threshold} {alpha} {token}");
-            // Then comes what plain decoding would draw there.
+            // The next token is what plain decoding would draw there.
             if expected {
                 batch.accept(id, token);
             }
@@ -41,7 +41,7 @@ fn what_is_likely_enough_stays() {
     }
 }
 
-/// Bounds that make no sense accept at most what could be drawn.
+/// Even senseless bounds accept only tokens that could be drawn.
 #[test]
 fn what_is_never_drawn_is_never_likely() {
     let mut batch = Batch::new();
@@ -67,7 +67,7 @@ fn the_longest_way_wins_and_the_first_of_several() {
     let d = tree.push(Some(b), 1);
     let rows = [
         logits(&[0.45, 0.45, 0.1]),
-        // After `a` nothing that was guessed is likely.
+        // After `a` no guess is likely enough.
         logits(&[0.9, 0.09, 0.01]),
         logits(&[0.4, 0.4, 0.2]),
         logits(&[0.4, 0.4, 0.2]),
@@ -84,7 +84,7 @@ fn the_longest_way_wins_and_the_first_of_several() {
     let verdict = batch.verify(id, &draft, &rows, None, verify).expect("a verdict");
     assert_eq!((verdict.path.as_slice(), verdict.sampled.len()), (&[b, c][..], 3));
     assert_eq!(batch.save(id), before);
-    // The other child is as good and comes later; with the first gone it wins.
+    // The other child is as good but comes later. It wins once the first is removed.
     let masked = logits(&[1e-9, 0.5, 0.5]);
     let rows: Vec<Row<'_>> =
         rows.iter().enumerate().map(|(i, &row)| if i == 2 { Row::from(&masked) } else { row }).collect();
