@@ -15,11 +15,11 @@
 //!
 //! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every
 //! token and every sum in it is one that the shard's tokens can have. What fails a check is a
-//! [`Fault`](crate::logits::fault::Fault) that names the shard.
+//! [`Fault`](crate::fault::Fault) that names the shard.
 
 use crate::logits::answer::{Answer, AnswerPart, Held, Lists};
 use crate::logits::code::{Field, Reader, Sink};
-use crate::logits::fault::Problem;
+use crate::fault::Problem;
 use crate::logits::query::{LONGEST_SUMS, Query, Question};
 use crate::numeric::key::Key;
 use crate::numeric::noise::Noise;

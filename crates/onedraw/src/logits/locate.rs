@@ -12,7 +12,7 @@
 
 use crate::kernels::passes::vectorized;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
+use crate::error::RowError;
 use crate::logits::measure::band::{BAND_CAPACITY, MAX_BAND, Stretch};
 use crate::logits::measure::centre::Centre;
 use crate::logits::measure::head;
@@ -33,7 +33,7 @@ pub(crate) const KEY_DIGITS: [(u8, u8); 5] = [(53, 11), (42, 11), (32, 10), (10,
 /// The digits of a distance, which is the bits of a non-negative f32.
 const DISTANCE_DIGITS: [(u8, u8); 3] = [(21, 11), (10, 11), (0, 10)];
 
-const NO_SUCH_UNIT: Fault = Fault::Contradiction("the row has less mass than its total");
+const NO_SUCH_UNIT: RowError = RowError::contradiction("the row has less mass than its total");
 
 /// The tokens up to `last`, and their mass.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,7 @@ pub(crate) async fn by_mass<R: RowAccess>(
     row: &mut Asker<'_, R>,
     of: Weighed,
     unit: u64,
-) -> Result<Key, Fault> {
+) -> Result<Key, RowError> {
     let Softmax { x_max, scale } = of.softmax;
     let within = |distance: f64| {
         let lowest = (f64::from(x_max) - distance / f64::from(scale)) as f32;
@@ -71,7 +71,7 @@ pub(crate) async fn by_distance<R: RowAccess>(
     centre: Centre,
     of: Weighed,
     unit: u64,
-) -> Result<f32, Fault> {
+) -> Result<f32, RowError> {
     use std::f64::consts::{LN_2, LOG2_E};
     // Listed tokens are selected by distance: the upper half of a key becomes the distance, the lower half
     // keeps the logit.
@@ -100,7 +100,7 @@ pub(crate) async fn by_radix<R: RowAccess>(
     row: &mut Asker<'_, R>,
     measure: Measure,
     unit: u64,
-) -> Result<Option<Key>, Fault> {
+) -> Result<Option<Key>, RowError> {
     let query = |first, shift, width| SumByKey { first: Key::from_number(first), shift, width, measure };
     Ok(radix_select(row, &KEY_DIGITS, unit, query).await?.map(Key::from_number))
 }
@@ -112,7 +112,7 @@ async fn radix_select<R: RowAccess, Q: Query>(
     digits: &[(u8, u8)],
     mut unit: u64,
     query: impl Fn(u64, u8, u8) -> Q,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>, RowError> {
     let mut first = 0;
     for &(shift, width) in digits {
         row.ask(&query(first, shift, width)).await?;
@@ -142,7 +142,7 @@ async fn brackets<R: RowAccess>(
     of: Weighed,
     centre: f64,
     unit: u64,
-) -> Result<[Bracket; 2], Fault> {
+) -> Result<[Bracket; 2], RowError> {
     let Weighed { last, softmax, total } = of;
     row.ask(&Sketch { softmax }).await?;
     let lowest = (f64::from(last.logit()) - f64::from(softmax.x_max)) * f64::from(softmax.scale);
@@ -158,7 +158,7 @@ async fn list_bracket<R: RowAccess>(
     bracket: Bracket,
     within: impl Fn(f64) -> Option<Stretch>,
     unit: u64,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>, RowError> {
     let Some(outer) = within(bracket.farther).filter(|_| bracket.tokens <= MAX_BAND as f64) else {
         return Ok(None);
     };
@@ -239,7 +239,7 @@ mod tests {
     }
 
     impl RowAccess for Parts<'_> {
-        async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, Fault> {
+        async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError> {
             lists.clear();
             self.radix_passes += u32::from(Q::KIND == SumByKey::KIND);
             let answers = self.parts.iter_mut().map(|part| query.answer(part, lists));
