@@ -195,11 +195,7 @@ impl fmt::Display for RowError {
                 )
             }
             Self::VocabularyTooLarge { vocabulary } => {
-                write!(
-                    f,
-                    "the row has {vocabulary} logits; at most {} are allowed",
-                    MAX_VOCABULARY
-                )
+                write!(f, "the row has {vocabulary} logits; at most {} are allowed", MAX_VOCABULARY)
             }
             Self::MaskTooShort { words, needed } => {
                 write!(f, "the mask has {words} words of 32 bits; this vocabulary needs {needed}")

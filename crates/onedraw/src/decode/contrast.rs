@@ -19,9 +19,9 @@
 //! plausible token no chance at all, it has the highest score there is.
 
 use crate::error::{ParamError, RowError};
+use crate::kernels::row::Row;
 use crate::numeric::float_mode::Standard;
 use crate::numeric::math::{exp, ln};
-use crate::kernels::row::Row;
 
 /// How two rows become one.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,12 +2,12 @@
 
 use crate::engine::edits::ChainEdits;
 use crate::engine::split::{Shards, Traffic};
+use crate::error::RowError;
 use crate::kernels::passes::Passes;
 use crate::kernels::row::Row;
 use crate::logits::access::RowAccess;
 use crate::logits::answer::{AnswerPart, Lists};
 use crate::logits::code::Field;
-use crate::error::RowError;
 use crate::logits::query::Query;
 use crate::logits::slice::{Slice, SliceMemory};
 use crate::numeric::noise::Noise;

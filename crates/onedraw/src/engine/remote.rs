@@ -18,9 +18,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::engine::wire::{self, Stamp};
 use crate::error::RowError;
+use crate::fault::Problem;
 use crate::logits::access::RowAccess;
 use crate::logits::answer::{AnswerPart, Held, Lists};
-use crate::fault::Problem;
 use crate::logits::query::Query;
 use crate::numeric::float_mode::Standard;
 use crate::numeric::noise::Noise;
@@ -69,7 +69,8 @@ impl<'a> RemoteDraw<'a> {
         let mailbox = Arc::new(Mutex::new(Mailbox::default()));
         let stamp = Stamp { number: 0, noise };
         let held = Vec::new();
-        let row = RemoteRow { mailbox: Arc::clone(&mailbox), stamp, vocabulary: vocabulary as u32, shards, held };
+        let row =
+            RemoteRow { mailbox: Arc::clone(&mailbox), stamp, vocabulary: vocabulary as u32, shards, held };
         let mut remote = Self {
             draw: Box::pin(draw(row)),
             mailbox,
@@ -182,7 +183,8 @@ impl RemoteRow {
     /// All shards together hold every token of the vocabulary once, and each holds the same tokens throughout
     /// the draw.
     fn check_held(&mut self, held: Vec<Held>) -> Result<(), RowError> {
-        let fault = |shard: usize, Held { start, length }| RowError::reply(shard, Problem::Tokens { start, length });
+        let fault =
+            |shard: usize, Held { start, length }| RowError::reply(shard, Problem::Tokens { start, length });
         if self.held.is_empty() {
             let mut shards: Vec<(usize, Held)> = held.iter().copied().enumerate().collect();
             shards.sort_by_key(|&(_, held)| (held.start, held.length));

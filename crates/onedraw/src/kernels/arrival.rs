@@ -9,8 +9,8 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, i32x16, u32x16, u64x8};
 
-use crate::kernels::lanes::Lanes;
 use crate::kernels::block::Four;
+use crate::kernels::lanes::Lanes;
 use crate::numeric::mass::{POWERS, ROUND};
 use crate::numeric::noise::{BLOCK, Noise, Purpose};
 

@@ -2,8 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::Avx512;
-use fearless_simd::{Simd, f32x16};
 use fearless_simd::prelude::*;
+use fearless_simd::{Simd, f32x16};
 
 use crate::kernels::block::Four;
 

@@ -3,8 +3,8 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, i32x16, u64x8};
 
-use crate::kernels::lanes::{Lanes, pairs};
 use crate::kernels::block::{Four, at_least};
+use crate::kernels::lanes::{Lanes, pairs};
 use crate::kernels::logit::Logit;
 use crate::numeric::mass::{Interval, Softmax};
 use crate::numeric::noise::BLOCK;

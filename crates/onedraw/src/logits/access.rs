@@ -8,9 +8,9 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::error::RowError;
 use crate::kernels::passes::Passes;
 use crate::logits::answer::Lists;
-use crate::error::RowError;
 use crate::logits::query::{CountBefore, FindLast, Query, SumMass, SumSpread};
 use crate::numeric::key::Key;
 use crate::numeric::mass::{Softmax, Spread};

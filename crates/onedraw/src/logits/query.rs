@@ -9,6 +9,7 @@
 //! is, and how a slice finds it. To add a question, write its struct and its line in the table.
 
 use crate::kernels::bend::Bend;
+use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::answer::{
     Answer, AnswerPart, Count, Deviations, EmptiedBy, Last, Listed, Lists, Logit, Mass, Summit, Weighed,
     Winner,
@@ -18,6 +19,7 @@ use crate::logits::measure::{band, sketch, sums};
 use crate::logits::slice::{Edits, Slice};
 use crate::numeric::key::Key;
 use crate::numeric::mass::{MAX_VOCABULARY, Softmax, Spread, UNIT};
+use crate::numeric::math::power_of_two;
 use crate::numeric::temperature::Temperature;
 
 pub use crate::logits::measure::band::Stretch;
@@ -259,6 +261,47 @@ pub struct KeepOnly {
     pub ids: Vec<u32>,
 }
 
+// ---- What those who answer share with those who ask ----
+
+impl SumDeviations {
+    /// What a distance is multiplied by before it is rounded down: `2^(40 − exponent)`.
+    pub fn factor(&self) -> f64 {
+        power_of_two(DEVIATION_BITS - self.exponent)
+    }
+}
+
+impl Sketch {
+    /// Buckets for each power of two of weight.
+    pub const STEPS: usize = sketch::STEPS;
+    /// All buckets. The answer has twice as many sums: what was counted, then what was sampled.
+    pub const BUCKETS: usize = sketch::BUCKETS;
+}
+
+impl ListBand {
+    /// A list of more keys than this is of no use to the asker: it may end anywhere after one key more.
+    pub const MAX_KEYS: usize = band::MAX_BAND;
+}
+
+impl SumByKey {
+    /// The digits of a key as (shift, width) for a radix select: first those of the logit, then those of the
+    /// id, which has 20 bits; the 12 bits between them are 0.
+    pub const DIGITS: [(u8, u8); 5] = [(53, 11), (42, 11), (32, 10), (10, 10), (0, 10)];
+    /// The most intervals of a histogram, by key or by distance.
+    pub const MAX_INTERVALS: usize = 1 << MAX_WIDTH;
+
+    /// The interval that holds unit number `unit`, counted from 0, and the unit's number within it; `None` if
+    /// all intervals together hold less.
+    pub fn interval_of(sums: &[u64], mut unit: u64) -> Option<(usize, u64)> {
+        for (interval, &sum) in sums.iter().enumerate() {
+            if unit < sum {
+                return Some((interval, unit));
+            }
+            unit -= sum;
+        }
+        None
+    }
+}
+
 // ---- As bytes ----
 
 fields! {
@@ -428,7 +471,7 @@ questions! {
     7 SumSpread -> Spread: |q, slice, _lists| sums::spread(slice.row(), q.last, q.softmax);
     8 FindLast -> Last: |q, slice, _lists| Last { key: sums::last(slice.row(), q.last) };
     9 SumDeviations -> Deviations: |q, slice, _lists| {
-        let (count, sum, squares) = sums::deviations(slice.row(), q.last, q.x_max, q.exponent);
+        let (count, sum, squares) = sums::deviations(slice.row(), q.last, q.x_max, q.factor());
         Deviations { count, sum, squares }
     }, {
         /// The range of two f32 lies between 2^-149 and 2^129.

@@ -47,11 +47,12 @@ impl Key {
 
     /// The key as a number: what a radix select runs on.
     #[inline(always)]
-    pub(crate) fn number(self) -> u64 {
+    pub fn number(self) -> u64 {
         self.0
     }
 
-    pub(crate) const fn from_number(number: u64) -> Self {
+    /// The key of a number.
+    pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 }

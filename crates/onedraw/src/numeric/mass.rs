@@ -103,7 +103,7 @@ impl Interval {
         // The sums are within 2^-15; the rest of the margin is spare.
         const ERROR: f64 = 1.0 / 16_384.0;
         let least = (least * (1.0 - ERROR)) as u64;
-        Self { least: least.saturating_sub(tokens), most: (most * (1.0 + ERROR)) as u64 + 1 }
+        Self { least: least.saturating_sub(tokens), most: ((most * (1.0 + ERROR)) as u64).saturating_add(1) }
     }
 }
 

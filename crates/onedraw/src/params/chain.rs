@@ -260,7 +260,8 @@ mod tests {
 
     #[test]
     fn a_users_stage_stands_where_it_is_set_and_has_no_json() {
-        let keep_all = |_: &crate::params::custom::View<'_>| Ok(crate::params::custom::Keep::AllBut(Vec::new()));
+        let keep_all =
+            |_: &crate::params::custom::View<'_>| Ok(crate::params::custom::Keep::AllBut(Vec::new()));
         let own = Stage::Custom(Custom::truncation("own", keep_all).unwrap());
         let order = Order::of([Stage::TopK, Stage::TopP]).with(own.clone(), Stage::TopP).unwrap();
         assert_eq!((order.to_string().as_str(), order.names(&own)), ("top_k,own,top_p", true));

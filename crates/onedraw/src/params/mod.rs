@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::numeric::float_mode::Standard;
 use crate::params::chain::Order;
 use crate::params::error::ParamError;
-use crate::numeric::float_mode::Standard;
 
 /// Below this temperature the draw is greedy.
 pub const GREEDY_BELOW: f64 = 1e-5;

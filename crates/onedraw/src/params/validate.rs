@@ -1,9 +1,9 @@
 //! What values a parameter may have, alone and beside the others.
 
 use super::{GREEDY_BELOW, MAX_BREAKER, MAX_SEQUENCES, MAX_TEMPERATURE, SamplingParams};
+use crate::numeric::float_mode::Standard;
 use crate::params::chain::{Order, Stage};
 use crate::params::error::ParamError;
-use crate::numeric::float_mode::Standard;
 
 impl SamplingParams {
     /// Checks every value that can be checked without a row.

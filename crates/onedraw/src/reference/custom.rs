@@ -1,12 +1,12 @@
 //! A user's own stage over a list.
 
 use super::{Candidate, Left, sort};
-use crate::params::chain::Stage;
-use crate::params::custom::{Change, Custom, Keep, Kind, View};
 use crate::error::RowError;
-use crate::state::history::History;
 use crate::numeric::noise::Noise;
 use crate::params::SamplingParams;
+use crate::params::chain::Stage;
+use crate::params::custom::{Change, Custom, Keep, Kind, View};
+use crate::state::history::History;
 
 pub(super) fn apply(
     left: &mut Left,

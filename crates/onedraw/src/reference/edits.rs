@@ -1,8 +1,8 @@
 //! Edits, as obvious as they come.
 
 use super::Candidate;
-use crate::params::chain::Stage;
 use crate::numeric::math::saturated;
+use crate::params::chain::Stage;
 use crate::params::{PenaltyScope, SamplingParams};
 
 /// Whether the stage is an edit whose parameters do anything, whatever the history is.

@@ -9,15 +9,15 @@ mod custom;
 mod edits;
 mod truncations;
 
-use crate::params::chain::{Order, Stage};
-use crate::numeric::temperature::Temperature;
 use crate::error::RowError;
+use crate::kernels::row::{MAX_VOCABULARY, Row};
 use crate::logprobs::Distribution;
 use crate::numeric::mass::UNIT;
 use crate::numeric::math::{exp, ln};
 use crate::numeric::noise::Noise;
+use crate::numeric::temperature::Temperature;
+use crate::params::chain::{Order, Stage};
 use crate::params::{GREEDY_BELOW, SamplingParams};
-use crate::kernels::row::{MAX_VOCABULARY, Row};
 
 /// A token that is still in the running, with its current logit.
 #[derive(Clone, Copy, Debug, PartialEq)]

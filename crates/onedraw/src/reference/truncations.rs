@@ -1,9 +1,9 @@
 //! Truncations over a list in order.
 
 use super::{Candidate, Left};
-use crate::params::chain::Stage;
 use crate::numeric::math::{exp, ln};
 use crate::params::SamplingParams;
+use crate::params::chain::Stage;
 
 pub(super) fn apply(stage: &Stage, left: &mut Left, vocabulary: usize, params: &SamplingParams) {
     match stage {

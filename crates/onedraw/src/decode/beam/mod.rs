@@ -23,10 +23,10 @@ pub use self::candidate::{Branch, Candidate, Continuation, Expansion, Fate};
 pub use self::search::{Beam, BeamSearch};
 pub use self::stochastic::{Drawn, StochasticBeams};
 
-use crate::params::error::ParamError;
+use crate::decode::stop::Finish;
 use crate::numeric::math::power;
 use crate::params::SamplingParams;
-use crate::decode::stop::Finish;
+use crate::params::error::ParamError;
 
 /// Whose rules a search follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,13 +6,13 @@ use super::candidate::{Candidate, Continuation, Expansion, Fate};
 use super::group::{Ending, Group};
 use super::{BeamParams, BeamStyle, Hypothesis};
 use crate::batch::{Batch, SequenceId, Step};
-use crate::error::{ParamError, RowError};
-use crate::numeric::float_mode::Standard;
-use crate::kernels::Kernel;
-use crate::logprobs::TokenLogprob;
-use crate::params::SamplingParams;
-use crate::kernels::row::Row;
 use crate::decode::stop::Finish;
+use crate::error::{ParamError, RowError};
+use crate::kernels::Kernel;
+use crate::kernels::row::Row;
+use crate::logprobs::TokenLogprob;
+use crate::numeric::float_mode::Standard;
+use crate::params::SamplingParams;
 
 /// A text that goes on.
 #[derive(Clone, Debug)]

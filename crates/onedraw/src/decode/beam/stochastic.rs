@@ -11,14 +11,14 @@
 
 use super::candidate::{Candidate, Continuation, Expansion, Fate};
 use crate::batch::{Batch, SequenceId, Step};
+use crate::decode::stop::Finish;
 use crate::error::{ParamError, RowError};
-use crate::numeric::float_mode::Standard;
 use crate::kernels::Kernel;
+use crate::kernels::row::Row;
+use crate::numeric::float_mode::Standard;
 use crate::numeric::math::{exp, ln};
 use crate::numeric::noise::{Noise, Purpose, exponential};
 use crate::params::SamplingParams;
-use crate::kernels::row::Row;
-use crate::decode::stop::Finish;
 
 /// A text that was drawn.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! The laws that guesses were drawn from.
 
-use crate::params::error::ParamError;
-use crate::numeric::float_mode::Standard;
 use crate::logprobs::Distribution;
+use crate::numeric::float_mode::Standard;
 use crate::numeric::math::ln;
 use crate::numeric::noise::BLOCK;
+use crate::params::error::ParamError;
 
 /// Where the guesses after one node come from.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,11 +5,11 @@ use super::law::Probabilities;
 use super::{Verdict, mode::Verify};
 use crate::batch::{Batch, SequenceId, Step};
 use crate::decode::constraint::Constraint;
+use crate::engine::workspace::Workspace;
 use crate::error::RowError;
 use crate::kernels::row::Row;
 use crate::sampled::Sampled;
 use crate::sequence::Sequence;
-use crate::engine::workspace::Workspace;
 
 /// A target that goes down a tree.
 pub(super) trait Target {

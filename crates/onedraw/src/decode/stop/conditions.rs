@@ -1,8 +1,8 @@
 //! What the parameters say about the end of a sequence and about its text.
 
 use super::{Finish, Phrase};
-use crate::params::error::ParamError;
 use crate::params::SamplingParams;
+use crate::params::error::ParamError;
 
 /// The stop conditions and banned phrases of the parameters, ready to be matched. Sequences may share one
 /// through an [`Arc`](std::sync::Arc).

@@ -119,9 +119,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::conditions::StopConditions;
 pub use self::matcher::StopMatcher;
-pub use crate::state::path::Rewind;
 use self::phrase::Phrase;
 pub use self::utf8::Utf8Stream;
+pub use crate::state::path::Rewind;
 
 /// Why a sequence ended, as it is named in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::known::{Field, is_empty};
 use super::{Note, NoteKind, Source};
-use crate::params::error::ParamError;
 use crate::params::MAX_SEQUENCES;
+use crate::params::error::ParamError;
 
 /// The `top_p` or `typical_p` that keeps the first token alone. 0 is not allowed here; the best of 2^20
 /// tokens has more of the mass than this.

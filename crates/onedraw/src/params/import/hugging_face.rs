@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::fields::{Fields, carry, integer, saturated, token, wrong};
 use super::known::{BEAMS, Field, Known, Lost, Off, lost};
+use crate::params::SamplingParams;
 use crate::params::chain::Order;
 use crate::params::error::ParamError;
-use crate::params::SamplingParams;
 
 pub(super) const KNOWN: Known = Known {
     read,

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::fields::Fields;
-use crate::params::error::ParamError;
 use crate::params::SamplingParams;
+use crate::params::error::ParamError;
 
 /// The fields that a system has.
 pub(super) struct Known {

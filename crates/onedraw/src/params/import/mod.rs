@@ -47,10 +47,10 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::params::chain::Order;
-use crate::params::error::ParamError;
 use crate::numeric::float_mode::Standard;
 use crate::params::SamplingParams;
+use crate::params::chain::Order;
+use crate::params::error::ParamError;
 use fields::Fields;
 pub use source::Source;
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::fields::{Fields, carry, wrong};
 use super::known::{CONSTRAINT, Known, Lost, Off, lost};
-use crate::params::error::ParamError;
 use crate::params::SamplingParams;
+use crate::params::error::ParamError;
 
 pub(super) const KNOWN: Known = Known {
     read,

@@ -3,8 +3,8 @@
 use super::fields::{Fields, carry, integer};
 use super::known::{BEAMS, CONSTRAINT, Known, Lost, Off, lost};
 use super::openai;
-use crate::params::error::ParamError;
 use crate::params::SamplingParams;
+use crate::params::error::ParamError;
 
 pub(super) const KNOWN: Known = Known {
     read,

@@ -9,8 +9,8 @@
 //! bar + ln Z`, because weights are not monotone to the last bit. Every token whose logit equals the best one
 //! stays, so that a bar above every probability does not empty the row.
 
-use crate::logits::access::{Asker, RowAccess};
 use crate::error::RowError;
+use crate::logits::access::{Asker, RowAccess};
 use crate::logits::query::Weigh;
 use crate::numeric::key::{Key, lowest_where};
 use crate::numeric::mass::{Spread, relative};

@@ -17,8 +17,8 @@ pub mod xtc;
 
 pub(crate) use membership::Membership;
 
-use crate::logits::access::{Asker, RowAccess};
 use crate::error::RowError;
+use crate::logits::access::{Asker, RowAccess};
 use crate::numeric::key::Key;
 use crate::numeric::temperature::Temperature;
 use crate::params::SamplingParams;

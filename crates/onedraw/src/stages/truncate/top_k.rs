@@ -1,8 +1,8 @@
 //! Top-k: keeps exactly the first k tokens of the order (Fan, Lewis, Dauphin, Hierarchical neural story
 //! generation, 2018).
 
-use crate::logits::access::{Asker, RowAccess};
 use crate::error::RowError;
+use crate::logits::access::{Asker, RowAccess};
 use crate::logits::locate;
 use crate::logits::query::{ListBest, Measure};
 use crate::numeric::key::Key;

@@ -5,9 +5,9 @@
 //! integers: with 2^e at least the range of what is left, `q = floor((x_max − x) / 2^e · 2^40)`, and Σq and
 //! Σq² do not depend on the order of the additions.
 
+use crate::error::RowError;
 use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::access::{Asker, RowAccess};
-use crate::error::RowError;
 use crate::logits::query::SumDeviations;
 use crate::numeric::key::{Key, lowest_where};
 use crate::numeric::math::power_of_two;

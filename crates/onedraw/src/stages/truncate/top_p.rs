@@ -9,8 +9,8 @@
 //!    ([`Membership::NeedsMass`]).
 //! 3. A caller who wants the kept set asks for its last token ([`TopP::cut`]).
 
-use crate::logits::access::{Asker, RowAccess};
 use crate::error::RowError;
+use crate::logits::access::{Asker, RowAccess};
 use crate::logits::locate::{self, Weighed};
 use crate::logits::query::Weigh;
 use crate::numeric::key::Key;

@@ -6,8 +6,8 @@
 //! tokens at distance d* stay. Distances are rounded to f32 once, which makes them keys of 31 bits that can
 //! be selected exactly (`logits/locate.rs`).
 
-use crate::logits::access::{Asker, RowAccess};
 use crate::error::RowError;
+use crate::logits::access::{Asker, RowAccess};
 use crate::logits::locate::{self, Weighed};
 use crate::logits::query::Centre;
 use crate::numeric::key::Key;

@@ -5,8 +5,8 @@
 //! decided by a coin for each position, which has its own stream of noise, so that the draw is independent of
 //! it.
 
-use crate::logits::access::{Asker, RowAccess};
 use crate::error::RowError;
+use crate::logits::access::{Asker, RowAccess};
 use crate::numeric::key::{Key, lowest_where};
 use crate::numeric::mass::relative;
 use crate::numeric::math::ln;

@@ -5,10 +5,10 @@ use onedraw_testkit::chi_square;
 
 use super::every::law_of_texts;
 use super::toy::{Descent, Guesses, Support, Toy, draft, tokens};
-use crate::numeric::noise::{Noise, Purpose};
 use crate::decode::speculate::chance::{Chance, Dice, arrivals};
 use crate::decode::speculate::law::Probabilities;
 use crate::decode::speculate::{Draft, Verdict, block, rejection};
+use crate::numeric::noise::{Noise, Purpose};
 
 const LENGTH: usize = 3;
 const SEEDS: u64 = 60_000;

@@ -3,11 +3,11 @@
 use onedraw_testkit::rows::SplitMix64;
 
 use super::every::Every;
-use crate::error::RowError;
-use crate::sampled::Sampled;
 use crate::decode::speculate::law::{Law, Probabilities};
 use crate::decode::speculate::text::Target;
 use crate::decode::speculate::{Draft, Verdict};
+use crate::error::RowError;
+use crate::sampled::Sampled;
 
 /// Which tokens have a probability.
 #[derive(Clone, Copy, Debug)]

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use crate::params::SamplingParams;
 use crate::params::error::ParamError;
 use crate::params::import::fields::{Fields, integer, wrong};
-use crate::params::SamplingParams;
 
 /// Whom a bias is for.
 enum Target {
