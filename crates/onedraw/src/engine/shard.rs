@@ -35,6 +35,7 @@ use crate::engine::wire;
 use crate::logits::query::Question;
 use crate::logits::slice::Slice;
 use crate::numeric::float_mode::Standard;
+use crate::numeric::mass::Softmax;
 use crate::numeric::noise::Noise;
 
 /// One shard's part of a row, loaded and edited, ready to answer. Made by
@@ -54,11 +55,22 @@ impl<'a> Shard<'a> {
     pub fn reply(&mut self, question: &[u8]) -> Vec<u8> {
         let _mode = Standard::enter();
         let Self { slice, noise } = self;
-        wire::reply(*noise, slice.held(), question, |question, lists| match question {
-            Question::Narrow(narrow) if !slice.has_segment(narrow.segment) => {
-                Err(format!("the chain has no segment {}", narrow.segment))
+        wire::reply(*noise, slice.held(), question, |question, lists| {
+            if let Question::Narrow(narrow) = question
+                && !slice.has_segment(narrow.segment)
+            {
+                return Err(format!("the chain has no segment {}", narrow.segment));
             }
-            question => Ok(question.answer(slice, lists)),
+            // Sums are bounded by the largest logit of the row. A question about another row could overflow them.
+            if let Some(Softmax { x_max, scale }) = question.softmax()
+                && !(x_max >= slice.x_max() && scale >= 0.0)
+            {
+                return Err(format!(
+                    "the question takes {x_max} for the largest logit, here {}",
+                    slice.x_max()
+                ));
+            }
+            Ok(question.answer(slice, lists))
         })
     }
 }

@@ -54,6 +54,11 @@ pub(crate) trait Query: Field + Sync {
     fn is_sound(&self) -> bool {
         true
     }
+
+    /// How it weighs logits, if it does: none of them may be above this `x_max`.
+    fn softmax(&self) -> Option<Softmax> {
+        None
+    }
 }
 
 // ---- The questions ----
@@ -435,6 +440,13 @@ macro_rules! questions {
                 from.is_empty().then_some(question)
             }
 
+            /// How it weighs logits, if it does.
+            pub(crate) fn softmax(&self) -> Option<Softmax> {
+                match self {
+                    $(Self::$query(query) => Query::softmax(query),)*
+                }
+            }
+
             /// What a slice answers.
             pub(crate) fn answer<E: Edits>(&self, slice: &mut Slice<'_, E>, lists: &mut Lists) -> Answer {
                 match self {
@@ -466,9 +478,21 @@ questions! {
     5 Weigh -> Weighed: |q, slice, _lists| {
         let (before, total) = sums::weigh(slice.row(), q.key, q.softmax, q.depth);
         Weighed { before, total }
+    }, {
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
     };
-    6 SumMass -> Mass: |q, slice, _lists| Mass { total: slice.mass(q.last, q.softmax) };
-    7 SumSpread -> Spread: |q, slice, _lists| sums::spread(slice.row(), q.last, q.softmax);
+    6 SumMass -> Mass: |q, slice, _lists| Mass { total: slice.mass(q.last, q.softmax) }, {
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
+    };
+    7 SumSpread -> Spread: |q, slice, _lists| sums::spread(slice.row(), q.last, q.softmax), {
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
+    };
     8 FindLast -> Last: |q, slice, _lists| Last { key: sums::last(slice.row(), q.last) };
     9 SumDeviations -> Deviations: |q, slice, _lists| {
         let (count, sum, squares) = sums::deviations(slice.row(), q.last, q.x_max, q.factor());
@@ -477,6 +501,11 @@ questions! {
         /// The range of two f32 lies between 2^-149 and 2^129.
         fn is_sound(&self) -> bool {
             (-149..=129).contains(&self.exponent)
+        }
+
+        /// Distances are not weights, but they are taken from the largest logit too.
+        fn softmax(&self) -> Option<Softmax> {
+            Some(Softmax { x_max: self.x_max, scale: 1.0 })
         }
     };
     10 SumByDistance -> Listed: |q, slice, lists| {
@@ -491,6 +520,10 @@ questions! {
         fn is_sound(&self) -> bool {
             self.width <= MAX_WIDTH && self.shift < 32
         }
+
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.centre.temperature.softmax(self.centre.x_max))
+        }
     };
     11 Sketch -> Listed: |q, slice, lists| {
         sketch::count(slice.row(), q.softmax, lists.sums_of(q.sums()));
@@ -503,12 +536,20 @@ questions! {
         fn largest_sum(&self, length: u32) -> u64 {
             length.into()
         }
+
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
     };
     12 ListBand -> Mass: |q, slice, lists| {
         let bands = (q.inner, q.outer);
         Mass { total: band::band(slice.row(), bands, q.last, q.softmax, &mut lists.keys) }
     }, {
         const LISTS_KEYS: bool = true;
+
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
     };
     13 ListBest -> Listed: |q, slice, lists| {
         lists.keys.extend_from_slice(slice.best(q.count as usize));
@@ -537,6 +578,13 @@ questions! {
 
         fn is_sound(&self) -> bool {
             (1..=MAX_WIDTH).contains(&self.width) && u32::from(self.shift) + u32::from(self.width) <= 64
+        }
+
+        fn softmax(&self) -> Option<Softmax> {
+            match self.measure {
+                Measure::Count => None,
+                Measure::Mass(softmax) => Some(softmax),
+            }
         }
     };
     16 ReadLogit -> Logit: |q, slice, _lists| Logit { x: slice.row().logit(q.token) };

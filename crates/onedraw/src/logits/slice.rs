@@ -109,6 +109,11 @@ impl<'a, E: Edits> Slice<'a, E> {
         &self.edited
     }
 
+    /// The largest logit alive; −inf if none is.
+    pub(crate) fn x_max(&self) -> f32 {
+        self.edited.passes.highest(self.edited.maxima())
+    }
+
     pub(crate) fn summit(&self) -> Summit {
         let top = if self.bad.is_none() { self.edited.first() } else { None };
         Summit { top, bad: self.bad }
