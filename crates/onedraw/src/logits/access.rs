@@ -23,7 +23,6 @@ pub(crate) trait RowAccess {
 
 /// Runs a draw over a row that answers every question at once.
 pub(crate) fn answered<T>(draw: impl Future<Output = T>) -> T {
-    }
     match pin!(draw).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => unreachable!("a row of this process answers at once"),
