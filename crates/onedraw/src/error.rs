@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::logits::fault::Fault;
+use crate::fault::{Fault, Problem};
 use crate::numeric::mass::MAX_VOCABULARY;
 use crate::params::chain::Stage;
 pub use crate::params::error::ParamError;
@@ -136,6 +136,18 @@ impl RowError {
     }
 }
 
+impl RowError {
+    /// The reply of a shard cannot be used.
+    pub(crate) fn reply(shard: usize, problem: Problem) -> Self {
+        Self::Shard(Fault::Reply { shard, problem })
+    }
+
+    /// The shards' answers do not fit together.
+    pub(crate) const fn contradiction(what: &'static str) -> Self {
+        Self::Shard(Fault::Contradiction(what))
+    }
+}
+
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -183,11 +195,7 @@ impl fmt::Display for RowError {
                 )
             }
             Self::VocabularyTooLarge { vocabulary } => {
-                write!(
-                    f,
-                    "the row has {vocabulary} logits; at most {} are allowed",
-                    MAX_VOCABULARY
-                )
+                write!(f, "the row has {vocabulary} logits; at most {} are allowed", MAX_VOCABULARY)
             }
             Self::MaskTooShort { words, needed } => {
                 write!(f, "the mask has {words} words of 32 bits; this vocabulary needs {needed}")
@@ -205,9 +213,3 @@ impl fmt::Display for RowError {
 }
 
 impl std::error::Error for RowError {}
-
-impl From<Fault> for RowError {
-    fn from(fault: Fault) -> Self {
-        Self::Shard(fault)
-    }
-}

@@ -76,11 +76,7 @@ pub(crate) async fn report<R: RowAccess>(
 }
 
 /// The logprob of a token, or its logit, as the mode says.
-async fn value<R: RowAccess>(
-    draw: &mut Draw<'_, R>,
-    key: Key,
-    mode: LogprobsMode,
-) -> Result<f64, RowError> {
+async fn value<R: RowAccess>(draw: &mut Draw<'_, R>, key: Key, mode: LogprobsMode) -> Result<f64, RowError> {
     if mode.is_logits() { report::logit(draw, key).await } else { report::logprob(draw, key).await }
 }
 

@@ -178,7 +178,9 @@ fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool, grain: Gr
             }
         };
         let is_divided = match grain {
-            Grain::Coarse => !segment.operations.is_empty() && (edit.is_some() || operation.iter().any(Operation::is_edit)),
+            Grain::Coarse => {
+                !segment.operations.is_empty() && (edit.is_some() || operation.iter().any(Operation::is_edit))
+            }
             Grain::EachEdit { .. } => edit.is_some() || operation.iter().any(Operation::is_edit),
         };
         if is_divided {

@@ -4,7 +4,6 @@ use crate::error::RowError;
 use crate::kernels::passes::Passes;
 use crate::logits::access::{Asker, RowAccess};
 use crate::logits::answer::{BadLogit, Lists, Summit};
-use crate::logits::fault::Fault;
 use crate::logits::query::{
     Behead, FindEmptied, FindSummit, ListKept, Narrow, Place, Query, Restore, RunRace, Smooth,
 };
@@ -73,8 +72,8 @@ pub(crate) struct Draw<'a, R> {
 }
 
 /// A race that is run among at least one token has a winner.
-const NO_WINNER: Fault = Fault::Contradiction("nobody won the race, though a token is left");
-const FOREIGN_WINNER: Fault = Fault::Contradiction("the winner of the race did not run in it");
+const NO_WINNER: RowError = RowError::contradiction("nobody won the race, though a token is left");
+const FOREIGN_WINNER: RowError = RowError::contradiction("the winner of the race did not run in it");
 
 impl<'a, R: RowAccess> Draw<'a, R> {
     /// A draw that has gone through the whole chain.
@@ -240,7 +239,7 @@ impl<'a, R: RowAccess> Draw<'a, R> {
             let mut logits = vec![f32::NEG_INFINITY; moment.vocabulary];
             for key in &self.row.lists.keys {
                 let logit = logits.get_mut(key.token() as usize);
-                *logit.ok_or(Fault::Contradiction("a token outside the vocabulary"))? = key.logit();
+                *logit.ok_or(RowError::contradiction("a token outside the vocabulary"))? = key.logit();
             }
             let Moment { noise: Noise { position, .. }, history, .. } = *moment;
             let view = View { logits: &logits, history, position, temperature, x_max, mass };
@@ -286,7 +285,7 @@ impl<'a, R: RowAccess> Draw<'a, R> {
             let race = RunRace { x_max, temperature, before };
             let winner = self.row.ask(&race).await?.finalist.ok_or(NO_WINNER)?.key;
             if winner < self.summit || before.is_some_and(|before| winner >= before) {
-                return Err(FOREIGN_WINNER.into());
+                return Err(FOREIGN_WINNER);
             }
             match self.rejected_by(winner).await? {
                 None => return Ok(winner),

@@ -2,12 +2,12 @@
 
 use crate::engine::edits::ChainEdits;
 use crate::engine::split::{Shards, Traffic};
+use crate::error::RowError;
 use crate::kernels::passes::Passes;
 use crate::kernels::row::Row;
 use crate::logits::access::RowAccess;
 use crate::logits::answer::{AnswerPart, Lists};
 use crate::logits::code::Field;
-use crate::logits::fault::Fault;
 use crate::logits::query::Query;
 use crate::logits::slice::{Slice, SliceMemory};
 use crate::numeric::noise::Noise;
@@ -79,7 +79,7 @@ impl<'a> LocalRow<'a> {
 
 impl RowAccess for LocalRow<'_> {
     #[inline]
-    async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, Fault> {
+    async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError> {
         lists.clear();
         match self {
             Self::Whole(slice) => Ok(query.answer(slice, lists)),
@@ -96,7 +96,7 @@ pub(crate) struct SplitRow<'a> {
 
 impl SplitRow<'_> {
     /// Every slice adds its lists to what the others listed; the rest of the answers is merged.
-    fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, Fault> {
+    fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError> {
         self.traffic.rounds += 1;
         let mut merged: Option<Q::Answer> = None;
         for slice in &mut self.slices {
@@ -110,7 +110,7 @@ impl SplitRow<'_> {
                 None => answer,
             });
         }
-        merged.ok_or(Fault::Contradiction("no shard was asked"))
+        merged.ok_or(RowError::contradiction("no shard was asked"))
     }
 }
 

@@ -18,9 +18,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::engine::wire::{self, Stamp};
 use crate::error::RowError;
+use crate::fault::Problem;
 use crate::logits::access::RowAccess;
 use crate::logits::answer::{AnswerPart, Held, Lists};
-use crate::logits::fault::{Fault, Problem};
 use crate::logits::query::Query;
 use crate::numeric::float_mode::Standard;
 use crate::numeric::noise::Noise;
@@ -69,7 +69,8 @@ impl<'a> RemoteDraw<'a> {
         let mailbox = Arc::new(Mutex::new(Mailbox::default()));
         let stamp = Stamp { number: 0, noise };
         let held = Vec::new();
-        let row = RemoteRow { mailbox: Arc::clone(&mailbox), stamp, vocabulary: vocabulary as u32, shards, held };
+        let row =
+            RemoteRow { mailbox: Arc::clone(&mailbox), stamp, vocabulary: vocabulary as u32, shards, held };
         let mut remote = Self {
             draw: Box::pin(draw(row)),
             mailbox,
@@ -129,7 +130,7 @@ pub(crate) struct RemoteRow {
 }
 
 impl RowAccess for RemoteRow {
-    async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, Fault> {
+    async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError> {
         self.stamp.number += 1;
         wire::write_question(query, &self.stamp, &mut lock(&self.mailbox).question);
         let mailbox = &self.mailbox;
@@ -150,39 +151,40 @@ impl RemoteRow {
         query: &Q,
         mut replies: Vec<(usize, Vec<u8>)>,
         lists: &mut Lists,
-    ) -> Result<Q::Answer, Fault> {
+    ) -> Result<Q::Answer, RowError> {
         replies.sort_by_key(|&(shard, _)| shard);
         if let Some(&(shard, _)) = replies.iter().find(|&&(shard, _)| shard >= self.shards) {
-            return Err(Fault::reply(shard, Problem::Unknown));
+            return Err(RowError::reply(shard, Problem::Unknown));
         }
         if let Some(pair) = replies.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(Fault::reply(pair[0].0, Problem::Repeated));
+            return Err(RowError::reply(pair[0].0, Problem::Repeated));
         }
         let mut parts = Vec::with_capacity(self.shards);
         for shard in 0..self.shards {
             let reply = replies.get(shard).filter(|&&(sender, _)| sender == shard);
-            let (_, message) = reply.ok_or(Fault::reply(shard, Problem::Missing))?;
+            let (_, message) = reply.ok_or(RowError::reply(shard, Problem::Missing))?;
             let part = wire::read_header::<Q>(&self.stamp, message);
-            parts.push(part.map_err(|problem| Fault::reply(shard, problem))?);
+            parts.push(part.map_err(|problem| RowError::reply(shard, problem))?);
         }
         // Before anything is added up: what the shards hold bounds every sum.
         self.check_held(parts.iter().map(|&(held, _)| held).collect())?;
         let mut merged: Option<Q::Answer> = None;
         for (shard, (held, body)) in parts.iter().enumerate() {
             let answer = wire::read_body(query, held, body, lists);
-            let answer = answer.map_err(|problem| Fault::reply(shard, problem))?;
+            let answer = answer.map_err(|problem| RowError::reply(shard, problem))?;
             merged = Some(match merged {
                 Some(merged) => merged.merge(answer),
                 None => answer,
             });
         }
-        merged.ok_or(Fault::Contradiction("no shard was asked"))
+        merged.ok_or(RowError::contradiction("no shard was asked"))
     }
 
     /// All shards together hold every token of the vocabulary once, and each holds the same tokens throughout
     /// the draw.
-    fn check_held(&mut self, held: Vec<Held>) -> Result<(), Fault> {
-        let fault = |shard: usize, Held { start, length }| Fault::reply(shard, Problem::Tokens { start, length });
+    fn check_held(&mut self, held: Vec<Held>) -> Result<(), RowError> {
+        let fault =
+            |shard: usize, Held { start, length }| RowError::reply(shard, Problem::Tokens { start, length });
         if self.held.is_empty() {
             let mut shards: Vec<(usize, Held)> = held.iter().copied().enumerate().collect();
             shards.sort_by_key(|&(_, held)| (held.start, held.length));
@@ -192,7 +194,7 @@ impl RemoteRow {
                 next = end.filter(|_| own.start == next).ok_or_else(|| fault(shard, own))?;
             }
             if next < self.vocabulary {
-                return Err(Fault::Contradiction("no shard holds the last tokens of the vocabulary"));
+                return Err(RowError::contradiction("no shard holds the last tokens of the vocabulary"));
             }
             self.held = held;
         } else if let Some(shard) = (0..held.len()).find(|&shard| held[shard] != self.held[shard]) {

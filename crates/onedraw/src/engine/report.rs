@@ -6,7 +6,6 @@ use crate::engine::draw::Draw;
 use crate::error::RowError;
 use crate::logits::access::RowAccess;
 use crate::logits::answer::Finalist;
-use crate::logits::fault::Fault;
 use crate::logits::locate::{self, Weighed};
 use crate::logits::query::{ListBest, ListKept, ReadLogit};
 use crate::numeric::key::Key;
@@ -91,7 +90,7 @@ pub(crate) async fn rank<R: RowAccess>(draw: &mut Draw<'_, R>, key: Key) -> Resu
 /// The place of a token in the order.
 pub(crate) async fn key_of<R: RowAccess>(draw: &mut Draw<'_, R>, token: u32) -> Result<Key, RowError> {
     let logit = draw.row.ask(&ReadLogit { token }).await?;
-    let x = logit.x.ok_or(Fault::Contradiction("no shard holds the token asked about"))?;
+    let x = logit.x.ok_or(RowError::contradiction("no shard holds the token asked about"))?;
     Ok(Key::new(x, token))
 }
 

@@ -15,11 +15,11 @@
 //!
 //! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every
 //! token and every sum in it is one that the shard's tokens can have. What fails a check is a
-//! [`Fault`](crate::logits::fault::Fault) that names the shard.
+//! [`Fault`](crate::fault::Fault) that names the shard.
 
+use crate::fault::Problem;
 use crate::logits::answer::{Answer, AnswerPart, Held, Lists};
 use crate::logits::code::{Field, Reader, Sink};
-use crate::logits::fault::Problem;
 use crate::logits::query::{LONGEST_SUMS, Query, Question};
 use crate::numeric::key::Key;
 use crate::numeric::noise::Noise;
@@ -80,7 +80,10 @@ pub(crate) fn write_question<Q: Query>(query: &Q, stamp: &Stamp, to: &mut Vec<u8
 }
 
 /// The tokens that a shard holds and the body of its reply, if the reply answers this question.
-pub(crate) fn read_header<'m, Q: Query>(stamp: &Stamp, message: &'m [u8]) -> Result<(Held, &'m [u8]), Problem> {
+pub(crate) fn read_header<'m, Q: Query>(
+    stamp: &Stamp,
+    message: &'m [u8],
+) -> Result<(Held, &'m [u8]), Problem> {
     let mut from = Reader(message);
     let version = u8::read(&mut from).ok_or(Problem::Cut)?;
     if version != VERSION {

@@ -196,7 +196,7 @@ pub(crate) fn position<S: Lanes>(simd: S, logits: &[f32], wanted: f32) -> Option
 
 #[cfg(test)]
 mod tests {
-    use half::{bf16, f16};
+    use half::bf16;
 
     use super::*;
     use crate::kernels::passes::Passes;

@@ -8,9 +8,9 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::error::RowError;
 use crate::kernels::passes::Passes;
 use crate::logits::answer::Lists;
-use crate::logits::fault::Fault;
 use crate::logits::query::{CountBefore, FindLast, Query, SumMass, SumSpread};
 use crate::numeric::key::Key;
 use crate::numeric::mass::{Softmax, Spread};
@@ -18,7 +18,7 @@ use crate::numeric::mass::{Softmax, Spread};
 /// A row that can be asked.
 pub(crate) trait RowAccess {
     /// Asks one question. The lists that come with the answer replace what `lists` held.
-    async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, Fault>;
+    async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError>;
 }
 
 /// Runs a draw over a row that answers every question at once.
@@ -39,28 +39,28 @@ pub(crate) struct Asker<'a, R> {
 }
 
 impl<R: RowAccess> Asker<'_, R> {
-    pub(crate) async fn ask<Q: Query>(&mut self, query: &Q) -> Result<Q::Answer, Fault> {
+    pub(crate) async fn ask<Q: Query>(&mut self, query: &Q) -> Result<Q::Answer, RowError> {
         self.row.ask(query, self.lists).await
     }
 
     /// The mass up to and including `last`.
-    pub(crate) async fn mass(&mut self, last: Key, softmax: Softmax) -> Result<u64, Fault> {
+    pub(crate) async fn mass(&mut self, last: Key, softmax: Softmax) -> Result<u64, RowError> {
         Ok(self.ask(&SumMass { last, softmax }).await?.total)
     }
 
     /// How many tokens come before `key`; where there are `enough` or more, it may be `enough`.
-    pub(crate) async fn count_before(&mut self, key: Key, enough: u32) -> Result<u32, Fault> {
+    pub(crate) async fn count_before(&mut self, key: Key, enough: u32) -> Result<u32, RowError> {
         Ok(self.ask(&CountBefore { key, enough }).await?.tokens)
     }
 
     /// Count, mass and the entropy's sum up to and including `last`.
-    pub(crate) async fn spread(&mut self, last: Key, softmax: Softmax) -> Result<Spread, Fault> {
+    pub(crate) async fn spread(&mut self, last: Key, softmax: Softmax) -> Result<Spread, RowError> {
         self.ask(&SumSpread { last, softmax }).await
     }
 
     /// The last token that comes no later than `last`. There is one: no truncation removes every token.
-    pub(crate) async fn last(&mut self, last: Key) -> Result<Key, Fault> {
+    pub(crate) async fn last(&mut self, last: Key) -> Result<Key, RowError> {
         let found = self.ask(&FindLast { last }).await?;
-        found.key.ok_or(Fault::Contradiction("no token is left, though one was found before"))
+        found.key.ok_or(RowError::contradiction("no token is left, though one was found before"))
     }
 }

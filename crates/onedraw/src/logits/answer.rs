@@ -180,9 +180,7 @@ impl AnswerPart for Spread {
 
     /// `2^t·|t|` is below 1, so the entropy's sum is bounded as the mass is.
     fn fits(&self, held: &Held) -> bool {
-        self.count <= held.length
-            && self.total <= largest_mass(held)
-            && self.surprise <= largest_mass(held)
+        self.count <= held.length && self.total <= largest_mass(held) && self.surprise <= largest_mass(held)
     }
 }
 

@@ -10,9 +10,9 @@
 //!
 //! Both are exact: the sketch only says where to look.
 
+use crate::error::RowError;
 use crate::kernels::passes::vectorized;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::logits::measure::band::{BAND_CAPACITY, MAX_BAND, Stretch};
 use crate::logits::measure::centre::Centre;
 use crate::logits::measure::head;
@@ -26,14 +26,10 @@ use crate::numeric::mass::Softmax;
 /// was wrong.
 const BRACKET_WIDTHS: [f64; 2] = [1.0, 4.0];
 
-/// The digits of a key as (shift, width) for a radix select: first those of the logit, then those of the id,
-/// which has 20 bits; the 12 bits between them are 0.
-pub(crate) const KEY_DIGITS: [(u8, u8); 5] = [(53, 11), (42, 11), (32, 10), (10, 10), (0, 10)];
-
 /// The digits of a distance, which is the bits of a non-negative f32.
 const DISTANCE_DIGITS: [(u8, u8); 3] = [(21, 11), (10, 11), (0, 10)];
 
-const NO_SUCH_UNIT: Fault = Fault::Contradiction("the row has less mass than its total");
+const NO_SUCH_UNIT: RowError = RowError::contradiction("the row has less mass than its total");
 
 /// The tokens up to `last`, and their mass.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +44,7 @@ pub(crate) async fn by_mass<R: RowAccess>(
     row: &mut Asker<'_, R>,
     of: Weighed,
     unit: u64,
-) -> Result<Key, Fault> {
+) -> Result<Key, RowError> {
     let Softmax { x_max, scale } = of.softmax;
     let within = |distance: f64| {
         let lowest = (f64::from(x_max) - distance / f64::from(scale)) as f32;
@@ -71,7 +67,7 @@ pub(crate) async fn by_distance<R: RowAccess>(
     centre: Centre,
     of: Weighed,
     unit: u64,
-) -> Result<f32, Fault> {
+) -> Result<f32, RowError> {
     use std::f64::consts::{LN_2, LOG2_E};
     // Listed tokens are selected by distance: the upper half of a key becomes the distance, the lower half
     // keeps the logit.
@@ -89,7 +85,8 @@ pub(crate) async fn by_distance<R: RowAccess>(
             }
         }
     }
-    let query = |first, shift, width| SumByDistance { centre, last: of.last, first: first as u32, shift, width };
+    let query =
+        |first, shift, width| SumByDistance { centre, last: of.last, first: first as u32, shift, width };
     let bits = radix_select(row, &DISTANCE_DIGITS, unit, query).await?.ok_or(NO_SUCH_UNIT)?;
     Ok(f32::from_bits(bits as u32))
 }
@@ -100,39 +97,27 @@ pub(crate) async fn by_radix<R: RowAccess>(
     row: &mut Asker<'_, R>,
     measure: Measure,
     unit: u64,
-) -> Result<Option<Key>, Fault> {
+) -> Result<Option<Key>, RowError> {
     let query = |first, shift, width| SumByKey { first: Key::from_number(first), shift, width, measure };
-    Ok(radix_select(row, &KEY_DIGITS, unit, query).await?.map(Key::from_number))
+    Ok(radix_select(row, &SumByKey::DIGITS, unit, query).await?.map(Key::from_number))
 }
 
-/// A radix select: each pass sums the buckets of one digit and follows the bucket that holds unit number
+/// A radix select: each pass sums the intervals of one digit and follows the interval that holds unit number
 /// `unit`.
 async fn radix_select<R: RowAccess, Q: Query>(
     row: &mut Asker<'_, R>,
     digits: &[(u8, u8)],
     mut unit: u64,
     query: impl Fn(u64, u8, u8) -> Q,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>, RowError> {
     let mut first = 0;
     for &(shift, width) in digits {
         row.ask(&query(first, shift, width)).await?;
-        let Some((bucket, rest)) = bucket_of(&row.lists.sums, unit) else { return Ok(None) };
+        let Some((interval, rest)) = SumByKey::interval_of(&row.lists.sums, unit) else { return Ok(None) };
         unit = rest;
-        first += (bucket as u64) << shift;
+        first += (interval as u64) << shift;
     }
     Ok(Some(first))
-}
-
-/// The bucket that holds unit number `unit`, and the unit's number within it; `None` if the buckets hold
-/// less.
-pub fn bucket_of(sums: &[u64], mut unit: u64) -> Option<(usize, u64)> {
-    for (bucket, &sum) in sums.iter().enumerate() {
-        if unit < sum {
-            return Some((bucket, unit));
-        }
-        unit -= sum;
-    }
-    None
 }
 
 /// Where a sketch says that unit number `unit` lies, counted by the distance from `centre`, in powers of two
@@ -142,7 +127,7 @@ async fn brackets<R: RowAccess>(
     of: Weighed,
     centre: f64,
     unit: u64,
-) -> Result<[Bracket; 2], Fault> {
+) -> Result<[Bracket; 2], RowError> {
     let Weighed { last, softmax, total } = of;
     row.ask(&Sketch { softmax }).await?;
     let lowest = (f64::from(last.logit()) - f64::from(softmax.x_max)) * f64::from(softmax.scale);
@@ -158,7 +143,7 @@ async fn list_bracket<R: RowAccess>(
     bracket: Bracket,
     within: impl Fn(f64) -> Option<Stretch>,
     unit: u64,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Option<u64>, RowError> {
     let Some(outer) = within(bracket.farther).filter(|_| bracket.tokens <= MAX_BAND as f64) else {
         return Ok(None);
     };
@@ -181,9 +166,11 @@ fn select_listed<R>(
     logit: impl Fn(Key) -> f32 + Copy,
 ) -> Option<Key> {
     let passes = row.passes;
-    select(&mut row.lists.keys, unit, |keys| {
-        vectorized!(passes, simd => head::mass(simd, keys, softmax, logit))
-    })
+    select(
+        &mut row.lists.keys,
+        unit,
+        |keys| vectorized!(passes, simd => head::mass(simd, keys, softmax, logit)),
+    )
 }
 
 /// The key in which unit number `unit` of the listed mass lies; `None` if there is less.
@@ -239,7 +226,7 @@ mod tests {
     }
 
     impl RowAccess for Parts<'_> {
-        async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, Fault> {
+        async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError> {
             lists.clear();
             self.radix_passes += u32::from(Q::KIND == SumByKey::KIND);
             let answers = self.parts.iter_mut().map(|part| query.answer(part, lists));
@@ -313,8 +300,7 @@ mod tests {
         for distinct in [1, 2, 50, 1000] {
             let row = rows::ties(distinct as u64, 777, distinct);
             let mut keys: Vec<Key> = (0..).zip(&row).map(|(token, &x)| Key::new(x.min(4.0), token)).collect();
-            let mass =
-                |keys: &[Key]| vectorized!(Passes::default(), simd => head::mass(simd, keys, softmax, Key::logit));
+            let mass = |keys: &[Key]| vectorized!(Passes::default(), simd => head::mass(simd, keys, softmax, Key::logit));
             let total = mass(&keys);
             for step in 0..100 {
                 let unit = total / 100 * step;

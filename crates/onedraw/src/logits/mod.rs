@@ -10,7 +10,7 @@
 //! - `race`: who finishes first.
 //! - `slice`: all of this for one part of one row.
 //! - `query`: the questions that a draw asks, and how a slice finds the answers.  `answer`: the answers, and
-//!   how those of several parts become one.  `code`: both as bytes.  `fault`: answers that cannot be used.
+//!   how those of several parts become one.  `code`: both as bytes.
 //! - `access`: the interface of a row to a draw: one question at a time, each of which can fail.
 //! - `locate`: where a given unit of mass lies, which takes several questions.
 
@@ -19,7 +19,6 @@ pub mod answer;
 mod block;
 pub(crate) mod code;
 pub(crate) mod edited;
-pub mod fault;
 pub(crate) mod locate;
 pub(crate) mod measure;
 pub(crate) mod overlay;

@@ -9,6 +9,7 @@
 //! is, and how a slice finds it. To add a question, write its struct and its line in the table.
 
 use crate::kernels::bend::Bend;
+use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::answer::{
     Answer, AnswerPart, Count, Deviations, EmptiedBy, Last, Listed, Lists, Logit, Mass, Summit, Weighed,
     Winner,
@@ -18,6 +19,7 @@ use crate::logits::measure::{band, sketch, sums};
 use crate::logits::slice::{Edits, Slice};
 use crate::numeric::key::Key;
 use crate::numeric::mass::{MAX_VOCABULARY, Softmax, Spread, UNIT};
+use crate::numeric::math::power_of_two;
 use crate::numeric::temperature::Temperature;
 
 pub use crate::logits::measure::band::Stretch;
@@ -51,6 +53,11 @@ pub(crate) trait Query: Field + Sync {
     /// Whether its numbers can be used as they are: a question from elsewhere may hold anything.
     fn is_sound(&self) -> bool {
         true
+    }
+
+    /// How it weighs logits, if it does: none of them may be above this `x_max`.
+    fn softmax(&self) -> Option<Softmax> {
+        None
     }
 }
 
@@ -259,6 +266,47 @@ pub struct KeepOnly {
     pub ids: Vec<u32>,
 }
 
+// ---- What those who answer share with those who ask ----
+
+impl SumDeviations {
+    /// What a distance is multiplied by before it is rounded down: `2^(40 − exponent)`.
+    pub fn factor(&self) -> f64 {
+        power_of_two(DEVIATION_BITS - self.exponent)
+    }
+}
+
+impl Sketch {
+    /// Buckets for each power of two of weight.
+    pub const STEPS: usize = sketch::STEPS;
+    /// All buckets. The answer has twice as many sums: what was counted, then what was sampled.
+    pub const BUCKETS: usize = sketch::BUCKETS;
+}
+
+impl ListBand {
+    /// A list of more keys than this is of no use to the asker: it may end anywhere after one key more.
+    pub const MAX_KEYS: usize = band::MAX_BAND;
+}
+
+impl SumByKey {
+    /// The digits of a key as (shift, width) for a radix select: first those of the logit, then those of the
+    /// id, which has 20 bits; the 12 bits between them are 0.
+    pub const DIGITS: [(u8, u8); 5] = [(53, 11), (42, 11), (32, 10), (10, 10), (0, 10)];
+    /// The most intervals of a histogram, by key or by distance.
+    pub const MAX_INTERVALS: usize = 1 << MAX_WIDTH;
+
+    /// The interval that holds unit number `unit`, counted from 0, and the unit's number within it; `None` if
+    /// all intervals together hold less.
+    pub fn interval_of(sums: &[u64], mut unit: u64) -> Option<(usize, u64)> {
+        for (interval, &sum) in sums.iter().enumerate() {
+            if unit < sum {
+                return Some((interval, unit));
+            }
+            unit -= sum;
+        }
+        None
+    }
+}
+
 // ---- As bytes ----
 
 fields! {
@@ -392,6 +440,13 @@ macro_rules! questions {
                 from.is_empty().then_some(question)
             }
 
+            /// How it weighs logits, if it does.
+            pub(crate) fn softmax(&self) -> Option<Softmax> {
+                match self {
+                    $(Self::$query(query) => Query::softmax(query),)*
+                }
+            }
+
             /// What a slice answers.
             pub(crate) fn answer<E: Edits>(&self, slice: &mut Slice<'_, E>, lists: &mut Lists) -> Answer {
                 match self {
@@ -423,17 +478,34 @@ questions! {
     5 Weigh -> Weighed: |q, slice, _lists| {
         let (before, total) = sums::weigh(slice.row(), q.key, q.softmax, q.depth);
         Weighed { before, total }
+    }, {
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
     };
-    6 SumMass -> Mass: |q, slice, _lists| Mass { total: slice.mass(q.last, q.softmax) };
-    7 SumSpread -> Spread: |q, slice, _lists| sums::spread(slice.row(), q.last, q.softmax);
+    6 SumMass -> Mass: |q, slice, _lists| Mass { total: slice.mass(q.last, q.softmax) }, {
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
+    };
+    7 SumSpread -> Spread: |q, slice, _lists| sums::spread(slice.row(), q.last, q.softmax), {
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
+    };
     8 FindLast -> Last: |q, slice, _lists| Last { key: sums::last(slice.row(), q.last) };
     9 SumDeviations -> Deviations: |q, slice, _lists| {
-        let (count, sum, squares) = sums::deviations(slice.row(), q.last, q.x_max, q.exponent);
+        let (count, sum, squares) = sums::deviations(slice.row(), q.last, q.x_max, q.factor());
         Deviations { count, sum, squares }
     }, {
         /// The range of two f32 lies between 2^-149 and 2^129.
         fn is_sound(&self) -> bool {
             (-149..=129).contains(&self.exponent)
+        }
+
+        /// Distances are not weights, but they are taken from the largest logit too.
+        fn softmax(&self) -> Option<Softmax> {
+            Some(Softmax { x_max: self.x_max, scale: 1.0 })
         }
     };
     10 SumByDistance -> Listed: |q, slice, lists| {
@@ -448,6 +520,10 @@ questions! {
         fn is_sound(&self) -> bool {
             self.width <= MAX_WIDTH && self.shift < 32
         }
+
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.centre.temperature.softmax(self.centre.x_max))
+        }
     };
     11 Sketch -> Listed: |q, slice, lists| {
         sketch::count(slice.row(), q.softmax, lists.sums_of(q.sums()));
@@ -460,12 +536,20 @@ questions! {
         fn largest_sum(&self, length: u32) -> u64 {
             length.into()
         }
+
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
     };
     12 ListBand -> Mass: |q, slice, lists| {
         let bands = (q.inner, q.outer);
         Mass { total: band::band(slice.row(), bands, q.last, q.softmax, &mut lists.keys) }
     }, {
         const LISTS_KEYS: bool = true;
+
+        fn softmax(&self) -> Option<Softmax> {
+            Some(self.softmax)
+        }
     };
     13 ListBest -> Listed: |q, slice, lists| {
         lists.keys.extend_from_slice(slice.best(q.count as usize));
@@ -494,6 +578,13 @@ questions! {
 
         fn is_sound(&self) -> bool {
             (1..=MAX_WIDTH).contains(&self.width) && u32::from(self.shift) + u32::from(self.width) <= 64
+        }
+
+        fn softmax(&self) -> Option<Softmax> {
+            match self.measure {
+                Measure::Count => None,
+                Measure::Mass(softmax) => Some(softmax),
+            }
         }
     };
     16 ReadLogit -> Logit: |q, slice, _lists| Logit { x: slice.row().logit(q.token) };

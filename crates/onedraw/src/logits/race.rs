@@ -1,10 +1,30 @@
 //! The race: token i finishes at `E_i / w_i`, and the first to finish is the draw.
 //!
-//! In logarithms the score is `y_i − ln E_i` with `y = (x − x_max)/T`, and the highest wins. A block's
-//! smallest E is known from one word, so the arrival of the block's largest logit at that E bounds all its
-//! tokens. Blocks are opened from the earliest bound on until none can be as early as the best token: 6 to 30
-//! of 2,004, peaked or flat. Bounds are f32 and need no logarithm; only a token that could win is scored in
-//! f64.
+//! The naive race gives every token its noise and takes the best:
+//!
+//! ```text
+//! for each token i that may be drawn:
+//!     E_i   = M of its block, plus an exponential of its own unless the token has the block's minimum
+//!     score = y_i - ln E_i            with y_i = (x_i - x_max) / T; the logarithm of w_i / E_i
+//! the winner has the highest score; among equal scores, the lowest id
+//! ```
+//!
+//! What this code does differently, and why the winner is the same:
+//!
+//! 1. *It works with lower bounds of times, in f32, without logarithms.* `E = -ln(1 - u)` is at least
+//!    `u + u²/2 + u³/3`, and `1 / w = 2^((x_max - x)·log2(e)/T)`. The product bounds a token's time from
+//!    below, and a token whose bound is later than the best time so far cannot win. Bounds are compared with
+//!    [`MARGIN`] to spare, which is far more than all their roundings.
+//! 2. *One bound serves a whole block.* No E in a block is below its minimum M, and no weight is above that
+//!    of its largest logit. Of 2,004 blocks, 6 to 30 are opened, on peaked rows and flat ones alike.
+//! 3. *Blocks are opened in rounds*, those with bounds up to a limit first, then up to four times that. To
+//!    look for the earliest bound again and again would take longer than opening a few blocks too many. The
+//!    rounds end when no bound that is left is as early as the best token.
+//! 4. *In an opened block, only tokens that could still win are scored* exactly, in f64: the one with the
+//!    earliest bound first, so that few of the others need a logarithm.
+//!
+//! Times are kept as 64 times what they are: a block's minimum M is an exponential divided by 64, so 64·M is
+//! what its random word gives, without a division.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, mask32x16, u32x16};
@@ -22,11 +42,14 @@ use crate::numeric::noise::{BLOCK, Noise, Purpose, exponential};
 use crate::numeric::temperature::Temperature;
 
 /// A bound is compared with this much to spare, in logarithms, so that no rounding of a bound can prune a
-/// winner.
+/// winner: the bounds' own errors are below 2^-13.
 const MARGIN: f64 = 1.0 / 1024.0;
 
-/// The block noise of one draw, and the bounds of one race. Both lie in groups of 64 blocks of the
-/// vocabulary, each group as the words of its calls do (see `kernels/arrival.rs`).
+/// The Taylor coefficients of 2^d, rounded down: `1 + A·d + B·d² + C·d³` is at most 2^d for d ≥ 0.
+const POWER_OF_TWO_AT_LEAST: [f32; 3] = [0.693, 0.24, 0.055];
+
+/// The block noise of one draw, and the bounds of one race. Both are stored in groups of 64 blocks of the
+/// vocabulary. Within a group they are in the order of the random words (see `kernels/arrival.rs`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Race {
     /// A lower bound of 64 times every block's smallest E; empty until a race needs it.
@@ -56,7 +79,7 @@ impl Finalist {
 
 /// Who runs: the tokens of a slice, under some noise, before some place of the order.
 #[derive(Clone, Copy)]
-pub(crate) struct Field<'a> {
+pub(crate) struct Runners<'a> {
     pub edited: &'a EditedRow<'a>,
     pub noise: &'a Noise,
     pub x_max: f32,
@@ -73,42 +96,42 @@ struct Lead {
 }
 
 impl Race {
-    /// A new draw begins, over so many blocks: its noise is another.
+    /// Forgets the noise of the last draw. The next draw has this many blocks.
     pub(crate) fn forget(&mut self, blocks: usize) {
         self.minima.clear();
-        // Room for a race, also where most draws need none: a later step must not allocate. They may begin in
-        // the middle of a group.
+        // Capacity for a race even where most draws need none: a later step must not allocate. The blocks may
+        // begin in the middle of a group, so there may be one group more.
         let groups = blocks.div_ceil(BLOCK) + 1;
         self.minima.reserve(groups * BLOCK);
         self.arrivals.reserve((groups * BLOCK).saturating_sub(self.arrivals.len()));
         self.groups.reserve(groups.saturating_sub(self.groups.len()));
     }
 
-    /// The winner. Every race starts over: what a former race pruned may win this one.
-    pub(crate) fn run(&mut self, field: &Field<'_>) -> Option<Finalist> {
-        let blocks = field.edited.span.blocks();
+    /// The winner. Every race starts over: what an earlier race pruned may win this one.
+    pub(crate) fn run(&mut self, runners: &Runners<'_>) -> Option<Finalist> {
+        let blocks = runners.edited.span.blocks();
         if blocks == 0 {
             return None;
         }
-        let first_group = field.edited.span.first_block() / BLOCK;
+        let first_group = runners.edited.span.first_block() / BLOCK;
         if self.minima.is_empty() {
-            let groups = (field.edited.span.first_block() + blocks).div_ceil(BLOCK) - first_group;
+            let groups = (runners.edited.span.first_block() + blocks).div_ceil(BLOCK) - first_group;
             self.minima.resize(groups * BLOCK, 0.0);
-            field.edited.passes.minima(field.noise, first_group as u32, &mut self.minima);
+            runners.edited.passes.minima(runners.noise, first_group as u32, &mut self.minima);
             self.arrivals.resize(groups * BLOCK, 0.0);
             self.groups.resize(groups, 0.0);
         }
-        vectorized!(field.edited.passes, simd => {
-            self.line_up(simd, field, first_group);
-            self.finish(simd, field, first_group)
+        vectorized!(runners.edited.passes, simd => {
+            self.line_up(simd, runners, first_group);
+            self.finish(simd, runners, first_group)
         })
     }
 
-    /// The bounds.
+    /// Computes the bound of every block.
     #[inline(always)]
-    fn line_up<S: Lanes>(&mut self, simd: S, field: &Field<'_>, first_group: usize) {
-        let maxima = field.edited.maxima();
-        let first = field.edited.span.first_block();
+    fn line_up<S: Lanes>(&mut self, simd: S, runners: &Runners<'_>, first_group: usize) {
+        let maxima = runners.edited.maxima();
+        let first = runners.edited.span.first_block();
         let minima = self.minima.as_chunks::<BLOCK>().0;
         let arrivals = self.arrivals.as_chunks_mut::<BLOCK>().0;
         for (i, ((minima, arrivals), earliest)) in
@@ -125,17 +148,16 @@ impl Race {
                     &buffer
                 }
             };
-            let bounds = field.bounds(simd, group, maxima, minima);
+            let bounds = runners.bounds(simd, group, maxima, minima);
             *earliest = bounds.0.min(bounds.1).min(bounds.2.min(bounds.3)).reduce_min();
             store(bounds, arrivals);
         }
     }
 
-    /// Opens blocks, those of the earliest bounds first, until no bound is as early as the best token. They
-    /// come in rounds, each four times as late as the one before: to find the very earliest again and again
-    /// would take longer than to open a few too many.
+    /// Opens blocks in rounds, those with the earliest bounds first, until no bound is as early as the best
+    /// token.
     #[inline(always)]
-    fn finish<S: Lanes>(&mut self, simd: S, field: &Field<'_>, first_group: usize) -> Option<Finalist> {
+    fn finish<S: Lanes>(&mut self, simd: S, runners: &Runners<'_>, first_group: usize) -> Option<Finalist> {
         let mut lead = Lead::new();
         let mut opened = -1.0;
         let mut round = 2.0 * lowest(simd, &self.groups);
@@ -152,8 +174,8 @@ impl Race {
                     if arrivals[place] <= lead.limit {
                         let block = (first_group + group) * BLOCK + neighbour(place);
                         let minimum = self.minima[group * BLOCK + place];
-                        let block = block - field.edited.span.first_block();
-                        field.open(simd, block, minimum, arrivals[place], &mut lead);
+                        let block = block - runners.edited.span.first_block();
+                        runners.open(simd, block, minimum, arrivals[place], &mut lead);
                     }
                 }
             }
@@ -167,7 +189,7 @@ impl Race {
     }
 }
 
-impl Field<'_> {
+impl Runners<'_> {
     fn scale(&self) -> f32 {
         (self.temperature.inverse * std::f64::consts::LOG2_E) as f32
     }
@@ -191,7 +213,7 @@ impl Field<'_> {
         )
     }
 
-    /// As [`Field::bounds`] for every fourth block from `first` on.
+    /// As [`Runners::bounds`] for every fourth block from `first` on.
     #[inline(always)]
     fn bound<S: Lanes>(&self, simd: S, first: usize, maxima: f32x16<S>, minima: f32x16<S>) -> f32x16<S> {
         const STEPS: [u32; CALLS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -209,8 +231,18 @@ impl Field<'_> {
         runs.select(bound, never)
     }
 
-    /// Scores the tokens of a block that could beat the best. `minimum` is a lower bound of 64 times its
-    /// smallest E, `arrival` one of 64 times all its arrivals.
+    /// Opens a block: scores its tokens that could beat the best.
+    ///
+    /// ```text
+    /// compute lower bounds of the 64 exponentials that its tokens have of their own
+    /// 1. if even the largest logit is too late with each of these, and so is the token that has the
+    ///    block's minimum: return
+    /// 2. compute lower bounds of the 64 arrivals; if the earliest is too late: return
+    /// 3. score the earliest exactly, then every other whose bound is no later than the best
+    /// ```
+    ///
+    /// `minimum` is a lower bound of 64 times the block's smallest E, `arrival` one of 64 times all its
+    /// arrivals. Every test uses lower bounds, so no token that could win is left out.
     #[inline(always)]
     fn open<S: Lanes>(&self, simd: S, block: usize, minimum: f32, arrival: f32, lead: &mut Lead) {
         let mut buffer = [0.0; BLOCK];
@@ -219,14 +251,15 @@ impl Field<'_> {
         let first_lane = self.noise.block_lane(global) as usize;
         let (p, q, r, s) = words(simd, self.noise, Purpose::Token, global * CALLS as u32);
         let times = (exponential_from(p), exponential_from(q), exponential_from(r), exponential_from(s));
-        // The latest with which the block's largest logit could still win; arrival / minimum is what its unit
-        // of time is worth.
+        // With an exponential of its own above `late`, even the block's largest logit cannot win any more: it
+        // would arrive at (minimum + 64·late) · (arrival / minimum), which is the limit.
         let late = (lead.limit * (minimum / arrival) - minimum) / BLOCK as f32;
         let is_late = at_most(times, if minimum > 0.0 { late } else { f32::MAX }) == 0;
-        // The lane that has the block's minimum is delayed, after the largest logit, by at least a few terms
-        // of the series.
+        // The token that has the block's minimum arrives 2^delayed times as late as the largest logit would with
+        // that minimum.
         let delayed = (self.edited.maxima()[block] - lanes[first_lane]) * self.scale();
-        if is_late && arrival * (1.0 + delayed * (0.693 + delayed * (0.24 + delayed * 0.055))) > lead.limit {
+        let [a, b, c] = POWER_OF_TWO_AT_LEAST;
+        if is_late && arrival * (1.0 + delayed * (a + delayed * (b + delayed * c))) > lead.limit {
             return;
         }
         let first = 1u64 << (first_lane % 4 * CALLS + first_lane / 4);
@@ -283,7 +316,7 @@ impl Field<'_> {
         )
     }
 
-    /// As [`Field::arrivals`], for one vector of it.
+    /// As [`Runners::arrivals`], for one vector of it.
     #[inline(always)]
     fn arrival<S: Lanes>(
         &self,

@@ -7,9 +7,9 @@
 use crate::kernels::lanes::Lanes;
 use crate::kernels::passes::{Passes, vectorized};
 use crate::kernels::skyline::maximum;
-use crate::numeric::noise::BLOCK;
 use crate::logits::overlay::Overlay;
 use crate::logits::span::Span;
+use crate::numeric::noise::BLOCK;
 
 /// What makes a row unusable: its lowest logit that is NaN or +inf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,7 @@ impl Skyline {
         let (whole, first) = span.whole_blocks();
         let blocks = first..first + whole.len() / BLOCK;
         let is_sound = passes.maxima(whole, &mut self.maxima[blocks.clone()]);
-        let scan_again = |maxima: &mut [f32], block: usize| {
-            vectorized!(passes, simd => scan_block(simd, span, overlay, block, &mut maxima[block]))
-        };
+        let scan_again = |maxima: &mut [f32], block: usize| vectorized!(passes, simd => scan_block(simd, span, overlay, block, &mut maxima[block]));
         if is_sound && overlay.is_clean() {
             // The pass above read the whole blocks; what is left are blocks of which the span holds only a
             // part.

@@ -7,7 +7,7 @@ use crate::logits::answer::{BadLogit, Held, Summit};
 use crate::logits::edited::{EditedMemory, EditedRow};
 use crate::logits::measure::head::{self, Head};
 use crate::logits::measure::{sums, visit};
-use crate::logits::race::{Field, Finalist, Race};
+use crate::logits::race::{Finalist, Race, Runners};
 use crate::logits::span::Span;
 use crate::numeric::key::Key;
 use crate::numeric::mass::Softmax;
@@ -109,6 +109,11 @@ impl<'a, E: Edits> Slice<'a, E> {
         &self.edited
     }
 
+    /// The largest logit alive; −inf if none is.
+    pub(crate) fn x_max(&self) -> f32 {
+        self.edited.passes.highest(self.edited.maxima())
+    }
+
     pub(crate) fn summit(&self) -> Summit {
         let top = if self.bad.is_none() { self.edited.first() } else { None };
         Summit { top, bad: self.bad }
@@ -206,11 +211,11 @@ impl<'a, E: Edits> Slice<'a, E> {
         before: Option<Key>,
     ) -> Option<Finalist> {
         let Self { edited, noise, race, head, .. } = self;
-        let field = Field { edited, noise, x_max, temperature, before };
-        let runners = before.and_then(|before| head.up_to(before.previous()));
-        match runners {
-            Some(runners) if runners.len() <= MAX_LISTED_RUNNERS => field.run_listed(runners),
-            _ => race.run(&field),
+        let runners = Runners { edited, noise, x_max, temperature, before };
+        let listed = before.and_then(|before| head.up_to(before.previous()));
+        match listed {
+            Some(listed) if listed.len() <= MAX_LISTED_RUNNERS => runners.run_listed(listed),
+            _ => race.run(&runners),
         }
     }
 

@@ -47,12 +47,12 @@ impl Key {
 
     /// The key as a number, for the radix select.
     #[inline(always)]
-    pub(crate) fn number(self) -> u64 {
+    pub fn number(self) -> u64 {
         self.0
     }
 
     /// The key with this number.
-    pub(crate) const fn from_number(number: u64) -> Self {
+    pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 }

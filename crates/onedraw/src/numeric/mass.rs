@@ -107,7 +107,7 @@ impl Interval {
         // Such sums are within 2^-15 of the exact ones; the rest of this margin is spare.
         const ERROR: f64 = 1.0 / 16_384.0;
         let least = (least * (1.0 - ERROR)) as u64;
-        Self { least: least.saturating_sub(tokens), most: (most * (1.0 + ERROR)) as u64 + 1 }
+        Self { least: least.saturating_sub(tokens), most: ((most * (1.0 + ERROR)) as u64).saturating_add(1) }
     }
 }
 

@@ -6,14 +6,14 @@
 use fearless_simd::f32x16;
 use fearless_simd::prelude::*;
 
-use crate::logits::edited::EditedRow;
-use crate::logits::measure::visit;
 use crate::kernels::lanes::Lanes;
 use crate::kernels::passes::vectorized;
 use crate::kernels::weight::Masses;
+use crate::logits::edited::EditedRow;
+use crate::logits::measure::visit;
+use crate::numeric::key::Key;
 use crate::numeric::mass::Softmax;
 use crate::numeric::noise::BLOCK;
-use crate::numeric::key::Key;
 
 /// Tokens of a slice, in order: all of those up to `last`.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, i32x16};
 
-use crate::logits::edited::EditedRow;
 use crate::kernels::passes::vectorized;
+use crate::logits::edited::EditedRow;
 use crate::numeric::mass::{Softmax, relative};
 use crate::numeric::noise::BLOCK;
 

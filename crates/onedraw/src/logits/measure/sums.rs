@@ -1,7 +1,7 @@
 //! Counts and masses.
 
 use crate::kernels::block::at_least;
-use crate::kernels::deviation::{DEVIATION_BITS, Deviations};
+use crate::kernels::deviation::Deviations;
 use crate::kernels::lanes::Lanes;
 use crate::kernels::logit::Logit;
 use crate::kernels::passes::vectorized;
@@ -13,7 +13,6 @@ use crate::logits::measure::centre::Centre;
 use crate::logits::measure::open;
 use crate::numeric::key::Key;
 use crate::numeric::mass::{Interval, Softmax, Spread};
-use crate::numeric::math::power_of_two;
 use crate::numeric::noise::BLOCK;
 
 /// What a sum by key adds up.
@@ -54,12 +53,7 @@ fn masses<S: Lanes>(
 
 /// The masses of all: what is masked weighs nothing.
 #[inline(always)]
-fn all_masses<S: Lanes>(
-    row: &EditedRow<'_>,
-    simd: S,
-    masses: Masses<S>,
-    with_entropy: bool,
-) -> Masses<S> {
+fn all_masses<S: Lanes>(row: &EditedRow<'_>, simd: S, masses: Masses<S>, with_entropy: bool) -> Masses<S> {
     let maxima = row.maxima();
     let (run, first) = match row.span.whole_blocks() {
         (Row::F32(logits), first) if row.is_clean() => (logits.as_chunks().0, first),
@@ -174,13 +168,12 @@ pub(crate) fn last(row: &EditedRow<'_>, last: Key) -> Option<Key> {
     latest
 }
 
-/// Count, sum and sum of squares of the distances from `x_max` of the tokens up to and including `last`, in
-/// units of 2^(exponent − 40).
-pub(crate) fn deviations(row: &EditedRow<'_>, last: Key, x_max: f32, exponent: i32) -> (u32, u64, u128) {
+/// Count, sum and sum of squares of `floor((x_max − x) · factor)` over the tokens up to and including `last`.
+pub(crate) fn deviations(row: &EditedRow<'_>, last: Key, x_max: f32, factor: f64) -> (u32, u64, u128) {
     let mut count = 0;
     let mut buffer = [0.0; BLOCK];
     let (sum, squares) = vectorized!(row.passes, simd => {
-        let mut deviations = Deviations::new(simd, x_max, power_of_two(DEVIATION_BITS - exponent));
+        let mut deviations = Deviations::new(simd, x_max, factor);
         open(row, simd, last, #[inline(always)] |_, lanes, listed| {
             count += listed.count_ones();
             // The best logit is at distance 0 and adds nothing.

@@ -1,8 +1,8 @@
 //! Allowed tokens: a list of ids, a grammar's bit mask, or both.
 
-use crate::stages::edit::context::Context;
 use crate::logits::edited::EditedRow;
 use crate::params::SamplingParams;
+use crate::stages::edit::context::Context;
 
 /// Masks every token that is not in the list or not in the mask.
 #[derive(Clone, Debug, PartialEq)]

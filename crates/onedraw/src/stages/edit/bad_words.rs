@@ -1,9 +1,9 @@
 //! Bad words: token sequences that must not appear. The last id is banned while the output ends with the
 //! others.
 
-use crate::stages::edit::context::Context;
 use crate::logits::edited::EditedRow;
 use crate::params::SamplingParams;
+use crate::stages::edit::context::Context;
 
 /// Checked `bad_words_ids`.
 #[derive(Clone, Debug, PartialEq)]

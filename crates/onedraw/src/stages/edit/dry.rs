@@ -7,11 +7,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::stages::edit::context::Context;
-use crate::stages::edit::agreement::Agreement;
 use crate::logits::edited::EditedRow;
 use crate::numeric::math::saturated;
 use crate::params::SamplingParams;
+use crate::stages::edit::agreement::Agreement;
+use crate::stages::edit::context::Context;
 
 /// Checked parameters of DRY.
 #[derive(Clone, Debug, PartialEq)]

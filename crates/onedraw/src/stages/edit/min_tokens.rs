@@ -1,8 +1,8 @@
 //! Minimum length: EOS and stop ids are masked until enough tokens are written.
 
-use crate::stages::edit::context::Context;
 use crate::logits::edited::EditedRow;
 use crate::params::SamplingParams;
+use crate::stages::edit::context::Context;
 
 /// Checked `min_tokens`, with what would end the text.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 //! already (Paulus, Xiong, Socher, A deep reinforced model for abstractive summarization, 2017; the rules are
 //! Hugging Face's).
 
-use crate::stages::edit::context::Context;
-use crate::stages::edit::agreement::Agreement;
 use crate::logits::edited::EditedRow;
 use crate::params::SamplingParams;
+use crate::stages::edit::agreement::Agreement;
+use crate::stages::edit::context::Context;
 
 /// A checked `no_repeat_ngram_size`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,12 +18,7 @@ impl NoRepeatNgram {
         (params.no_repeat_ngram_size > 0).then_some(Self { size: params.no_repeat_ngram_size as usize })
     }
 
-    pub(crate) fn apply(
-        &self,
-        row: &mut EditedRow<'_>,
-        context: &Context<'_>,
-        agreement: &mut Agreement,
-    ) {
+    pub(crate) fn apply(&self, row: &mut EditedRow<'_>, context: &Context<'_>, agreement: &mut Agreement) {
         let tokens = context.history.tokens();
         agreement.make_room(context.history.room());
         agreement.find(tokens);

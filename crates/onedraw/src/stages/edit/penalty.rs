@@ -6,11 +6,11 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16};
 
-use crate::stages::edit::context::Context;
-use crate::logits::edited::EditedRow;
-use crate::state::history::Seen;
 use crate::kernels::passes::vectorized;
+use crate::logits::edited::EditedRow;
 use crate::params::{PenaltyScope, SamplingParams};
+use crate::stages::edit::context::Context;
+use crate::state::history::Seen;
 
 /// Checked penalties, of which at least one does something.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,8 +9,8 @@
 //! bar + ln Z`, because weights are not monotone to the last bit. Every token whose logit equals the best one
 //! stays, so that a bar above every probability does not empty the row.
 
+use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::logits::query::Weigh;
 use crate::numeric::key::{Key, lowest_where};
 use crate::numeric::mass::{Spread, relative};
@@ -58,7 +58,7 @@ impl Cutoff {
         temperature: Temperature,
         key: Key,
         is_first: bool,
-    ) -> Result<Membership, Fault> {
+    ) -> Result<Membership, RowError> {
         if key.logit() == x_max {
             return Ok(Membership::Kept);
         }
@@ -96,7 +96,7 @@ impl Cutoff {
         x_max: f32,
         temperature: Temperature,
         previous: Key,
-    ) -> Result<Key, Fault> {
+    ) -> Result<Key, RowError> {
         let softmax = temperature.softmax(x_max);
         let spread = match self {
             Cutoff::Eta(_) => row.spread(previous, softmax).await?,

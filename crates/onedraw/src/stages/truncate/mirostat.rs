@@ -5,8 +5,8 @@
 //! Zipf's law to the best hundred and keeps the k tokens that this law says. After a draw, `mu −= eta ·
 //! (surprise − tau)`, the surprise being that of the drawn token in the distribution it was drawn from.
 
+use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::logits::query::ListBest;
 use crate::numeric::key::Key;
 use crate::numeric::mass::MAX_VOCABULARY;
@@ -52,13 +52,14 @@ impl Mirostat {
         temperature: Temperature,
         vocabulary: usize,
         previous: Key,
-    ) -> Result<TopK, Fault> {
+    ) -> Result<TopK, RowError> {
         row.ask(&ListBest { count: FITTED }).await?;
         let keys = &mut row.lists.keys;
         keys.retain(|&key| key <= previous);
         keys.sort_unstable();
         keys.truncate(FITTED as usize);
-        let first = keys.first().ok_or(Fault::Contradiction("no token is left, though one was found before"))?;
+        let first =
+            keys.first().ok_or(RowError::contradiction("no token is left, though one was found before"))?;
         let x_max = first.logit();
         let zipf = exponent(keys.iter().map(|key| temperature.scaled(key.logit(), x_max)));
         Ok(TopK::of(kept(zipf, mu, vocabulary)))

@@ -17,8 +17,8 @@ pub mod xtc;
 
 pub(crate) use membership::Membership;
 
+use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::numeric::key::Key;
 use crate::numeric::temperature::Temperature;
 use crate::params::SamplingParams;
@@ -95,7 +95,7 @@ impl Prefix {
         temperature: Temperature,
         key: Key,
         is_first: bool,
-    ) -> Result<Membership, Fault> {
+    ) -> Result<Membership, RowError> {
         match self {
             Prefix::MinP(min_p) => Ok((key <= min_p.cut(x_max, temperature)).into()),
             Prefix::TopK(top_k) => Ok(top_k.keeps(row, key).await?.into()),
@@ -132,7 +132,7 @@ impl Prefix {
         x_max: f32,
         temperature: Temperature,
         previous: Key,
-    ) -> Result<Key, Fault> {
+    ) -> Result<Key, RowError> {
         let cut = match self {
             Prefix::MinP(min_p) => min_p.cut(x_max, temperature),
             Prefix::TopK(top_k) => top_k.cut(row).await?,

@@ -1,8 +1,8 @@
 //! Top-k: keeps exactly the first k tokens of the order (Fan, Lewis, Dauphin, Hierarchical neural story
 //! generation, 2018).
 
+use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::logits::locate;
 use crate::logits::query::{ListBest, Measure};
 use crate::numeric::key::Key;
@@ -50,12 +50,12 @@ impl TopK {
         &self,
         row: &mut Asker<'_, R>,
         key: Key,
-    ) -> Result<bool, Fault> {
+    ) -> Result<bool, RowError> {
         Ok(row.count_before(key, self.k).await? < self.k)
     }
 
     /// The k-th token, or [`Key::END`] if there are fewer.
-    pub(crate) async fn cut<R: RowAccess>(&self, row: &mut Asker<'_, R>) -> Result<Key, Fault> {
+    pub(crate) async fn cut<R: RowAccess>(&self, row: &mut Asker<'_, R>) -> Result<Key, RowError> {
         if !self.is_listed() {
             let found = locate::by_radix(row, Measure::Count, u64::from(self.k) - 1).await?;
             return Ok(found.unwrap_or(Key::END));

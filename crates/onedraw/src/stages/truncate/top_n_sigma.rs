@@ -5,9 +5,9 @@
 //! integers: with 2^e at least the range of what is left, `q = floor((x_max − x) / 2^e · 2^40)`, and Σq and
 //! Σq² do not depend on the order of the additions.
 
+use crate::error::RowError;
 use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::logits::query::SumDeviations;
 use crate::numeric::key::{Key, lowest_where};
 use crate::numeric::math::power_of_two;
@@ -35,7 +35,7 @@ impl TopNSigma {
         row: &mut Asker<'_, R>,
         x_max: f32,
         previous: Key,
-    ) -> Result<Key, Fault> {
+    ) -> Result<Key, RowError> {
         let last = row.last(previous).await?;
         let range = f64::from(x_max) - f64::from(last.logit());
         if range <= 0.0 {
@@ -44,7 +44,7 @@ impl TopNSigma {
         let exponent = ceiling_exponent(range);
         let deviations = row.ask(&SumDeviations { last: previous, x_max, exponent }).await?;
         let sigma = deviation(deviations.count, deviations.sum, deviations.squares, exponent)
-            .ok_or(Fault::Contradiction("sums of distances that no tokens have"))?;
+            .ok_or(RowError::contradiction("sums of distances that no tokens have"))?;
         let limit = self.n * sigma;
         let lowest = lowest_where(x_max, |x| f64::from(x_max) - f64::from(x) <= limit);
         Ok(Key::last_of(lowest.unwrap_or(x_max)))

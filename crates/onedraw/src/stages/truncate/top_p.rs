@@ -9,8 +9,8 @@
 //!    ([`Membership::NeedsMass`]).
 //! 3. A caller who wants the kept set asks for its last token ([`TopP::cut`]).
 
+use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::logits::locate::{self, Weighed};
 use crate::logits::query::Weigh;
 use crate::numeric::key::Key;
@@ -42,7 +42,7 @@ impl TopP {
         softmax: Softmax,
         key: Key,
         is_first: bool,
-    ) -> Result<Membership, Fault> {
+    ) -> Result<Membership, RowError> {
         if !is_first {
             return Ok(Membership::NeedsMass(self.share));
         }
@@ -69,7 +69,7 @@ impl TopP {
         row: &mut Asker<'_, R>,
         softmax: Softmax,
         previous: Key,
-    ) -> Result<Key, Fault> {
+    ) -> Result<Key, RowError> {
         // Nothing is kept after the first `units` of mass; the last of these units lies in the crossing
         // token.
         let total = row.mass(previous, softmax).await?;

@@ -6,8 +6,8 @@
 //! tokens at distance d* stay. Distances are rounded to f32 once, which makes them keys of 31 bits that can
 //! be selected exactly (`logits/locate.rs`).
 
+use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::logits::locate::{self, Weighed};
 use crate::logits::query::Centre;
 use crate::numeric::key::Key;
@@ -46,7 +46,7 @@ impl Typical {
         x_max: f32,
         temperature: Temperature,
         previous: Key,
-    ) -> Result<Window, Fault> {
+    ) -> Result<Window, RowError> {
         let softmax = temperature.softmax(x_max);
         let spread = row.spread(previous, softmax).await?;
         let centre = Centre { x_max, temperature, mean: -spread.mean() };

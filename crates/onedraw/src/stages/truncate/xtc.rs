@@ -5,8 +5,8 @@
 //! decided by a coin for each position, which has its own stream of noise, so that the draw is independent of
 //! it.
 
+use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::fault::Fault;
 use crate::numeric::key::{Key, lowest_where};
 use crate::numeric::mass::relative;
 use crate::numeric::math::ln;
@@ -47,7 +47,7 @@ impl Xtc {
         summit: Key,
         temperature: Temperature,
         previous: Key,
-    ) -> Result<Option<Key>, Fault> {
+    ) -> Result<Option<Key>, RowError> {
         let x_max = summit.logit();
         let mass = row.mass(previous, temperature.softmax(x_max)).await?;
         let bar = self.threshold + ln(relative(mass));

@@ -56,12 +56,6 @@ pub enum Problem {
     Failed(String),
 }
 
-impl Fault {
-    pub(crate) fn reply(shard: usize, problem: Problem) -> Self {
-        Self::Reply { shard, problem }
-    }
-}
-
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
