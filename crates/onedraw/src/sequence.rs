@@ -171,6 +171,13 @@ impl Sequence {
         Noise { seed: self.seed, position, sequence: self.sequence, round: self.path.state().round }
     }
 
+    /// What the messages of a draw over shards call it: its noise. A greedy draw uses none, so its seed does not
+    /// count, and every process may have its own.
+    fn draw_name(&self, position: u32) -> Noise {
+        let noise = self.noise(position);
+        if self.plan.is_greedy() { Noise { seed: 0, ..noise } } else { noise }
+    }
+
     fn moment(&self, vocabulary: usize, position: u32) -> Moment<'_> {
         Moment { noise: self.noise(position), history: &self.history, vocabulary, mu: self.path.state().mu }
     }
@@ -462,7 +469,7 @@ impl Sequence {
         check_mask(mask, vocabulary)?;
         let segments = self.plan.segments(mask.is_some())?;
         let setting = self.setting(mask, self.position(), segments, passes);
-        Ok(Shard::new(local::load(part, start, setting, memory), setting.noise))
+        Ok(Shard::new(local::load(part, start, setting, memory), self.draw_name(self.position())))
     }
 
     /// Begins to draw the next token of a row that others hold.
@@ -476,7 +483,8 @@ impl Sequence {
         self.check_vocabulary(vocabulary)?;
         let segments = self.plan.segments(has_mask)?;
         let position = self.position();
-        Ok(RemoteDraw::start(vocabulary, shards, self.noise(position), move |mut row| async move {
+        let name = self.draw_name(position);
+        Ok(RemoteDraw::start(vocabulary, shards, name, move |mut row| async move {
             let mut memory = DrawMemory::with(passes);
             self.drawn(&mut row, segments, vocabulary, position, &mut memory, Choice::Race).await
         }))

@@ -35,7 +35,7 @@ const FAILURE: u8 = 255;
 pub(crate) struct Stamp {
     /// Counts the questions of a draw.
     pub number: u32,
-    /// The draw's noise, which no other draw shares.
+    /// The noise of the draw, which no other draw shares; of a greedy one, without the seed.
     pub noise: Noise,
 }
 
