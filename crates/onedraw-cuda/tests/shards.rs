@@ -1,4 +1,5 @@
-//! Rows split over ranks, some on the device and some on the CPU: what is drawn is what the CPU draws from the whole row. Without a driver the tests are skipped, and say so.
+//! Rows split over shards, some on the device and some on the CPU: what is drawn is what the CPU draws from
+//! the whole row. Without a driver the tests are skipped, and say so.
 #![allow(unsafe_code)]
 
 mod beside;
@@ -7,42 +8,36 @@ use std::ops::Range;
 
 use beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
 use beside::{MaskPair, Rows, device, rounds};
-use onedraw::question::{Answer, Answers, Question, Reply};
-use onedraw::{Row, RowError, Sampled, Sampler, SamplingParams, Shards};
+use onedraw::custom::{Custom, Keep, View};
+use onedraw::fault::Problem;
+use onedraw::{Fault, Order, Row, RowError, Sampled, Sampler, SamplingParams, ShardMemory, Shards, Stage};
 use onedraw_cuda::{Copied, CudaError, Device, Shard};
 use onedraw_testkit::rows::SplitMix64;
 
-/// A rank on either side.
+/// A shard on either side.
 enum Either<'a> {
-    Cpu(onedraw::Rank<'a>),
-    Device(onedraw_cuda::Rank<'a>),
+    Cpu(onedraw::Shard<'a>),
+    Device(onedraw_cuda::ShardRow<'a>),
 }
 
-/// All ranks, asked in turn.
-struct Ranks<'a>(Vec<Either<'a>>);
-
-impl Answers for Ranks<'_> {
-    fn ask(&mut self, question: &Question, reply: &mut Reply) {
-        *reply = Reply::default();
-        for rank in &mut self.0 {
-            let mut own = Reply::default();
-            match rank {
-                Either::Cpu(rank) => rank.ask(question, &mut own),
-                Either::Device(rank) => rank.ask(question, &mut own),
-            }
-            reply.absorb(&own);
+impl Either<'_> {
+    fn reply(&mut self, question: &[u8]) -> Vec<u8> {
+        match self {
+            Either::Cpu(shard) => shard.reply(question),
+            Either::Device(shard) => shard.reply(question),
         }
     }
 }
 
-/// A rank that may answer from either side.
+/// A shard that may answer from either side.
 struct Member {
     range: Range<usize>,
     shard: Shard,
     sampler: Sampler,
+    memory: ShardMemory,
 }
 
-/// One sequence over ranks, and the same one over whole rows.
+/// One sequence over shards, and the same one over whole rows.
 struct Split {
     device: Device,
     members: Vec<Member>,
@@ -52,20 +47,20 @@ struct Split {
 }
 
 impl Split {
-    /// Ranks without tokens are left out.
+    /// Shards without tokens are left out.
     fn new(device: &Device, params: &SamplingParams, vocabulary: usize, shards: &Shards) -> Self {
         let sampler = || Sampler::new(params.clone()).expect("valid parameters");
         let member = |range| {
             let shard = Shard::new(device, params, vocabulary);
             let shard = shard.unwrap_or_else(|error| panic!("{error}: {params:?}"));
-            Member { range, shard, sampler: sampler() }
+            Member { range, shard, sampler: sampler(), memory: ShardMemory::default() }
         };
-        let ranges = (0..shards.ranks()).map(|rank| shards.range(rank, vocabulary));
+        let ranges = (0..shards.count()).map(|shard| shards.range(shard, vocabulary));
         let members = ranges.filter(|range| !range.is_empty()).map(member).collect();
         Self { device: device.clone(), members, asker: sampler(), whole: sampler(), vocabulary }
     }
 
-    /// Draws over the ranks, those for which `on_device` holds on the device, and from the whole row.
+    /// Draws over the shards, those for which `on_device` holds on the device, and from the whole row.
     fn step(
         &mut self,
         row: Row<'_>,
@@ -96,34 +91,30 @@ impl Split {
         let part = |range: &Range<usize>| row.part(range.clone());
         let copy = |member: &Member| Copied::new(&self.device, part(&member.range)).expect("memory");
         let copies: Vec<_> = self.members.iter().map(copy).collect();
-        let ranks = self.members.iter_mut().zip(&copies).map(|(member, copy)| {
+        let shards = self.members.iter_mut().zip(&copies).map(|(member, copy)| {
             let Range { start, end } = member.range;
             if on_device() {
                 let matrix = copy.matrix(1, end - start, end - start).expect("a matrix");
                 let mask = mask.map(|mask| mask.mask(&self.device));
-                Either::Device(member.shard.rank(&matrix, start, mask).expect("a rank"))
+                Either::Device(member.shard.row(&matrix, start, mask).expect("a shard"))
             } else {
                 let words = mask.map(|mask| &mask.words[..]);
-                let rank = member.sampler.rank(part(&member.range), start, words);
-                Either::Cpu(rank.expect("a rank"))
+                let shard = member.sampler.shard(part(&member.range), start, words, &mut member.memory);
+                Either::Cpu(shard.expect("a shard"))
             }
         });
-        let mut ranks = Ranks(ranks.collect());
-        let drawn = self.asker.sample_over(&mut ranks, self.vocabulary, mask.is_some());
-        for rank in &ranks.0 {
-            if let Either::Device(rank) = rank {
-                assert_eq!(rank.error(), None);
-            }
-        }
-        drawn
+        let mut shards: Vec<_> = shards.collect();
+        self.asker.sample_over(self.vocabulary, shards.len(), mask.is_some(), |question| {
+            shards.iter_mut().map(|shard| shard.reply(question)).enumerate().collect()
+        })
     }
 }
 
 /// Several steps of a sequence, so that counts, windows and ends move along.
-fn random_sequence(device: &Device, random: &mut SplitMix64, ranks: usize, share: f64, what: &str) {
+fn random_sequence(device: &Device, random: &mut SplitMix64, count: usize, share: f64, what: &str) {
     let vocabulary = one_of(random, &cases::VOCABULARIES);
     let params = any_params(random, vocabulary);
-    let points: Vec<usize> = (1..ranks).map(|_| random.below(vocabulary + 1)).collect();
+    let points: Vec<usize> = (1..count).map(|_| random.below(vocabulary + 1)).collect();
     let mut split = Split::new(device, &params, vocabulary, &Shards::at(points));
     for step in 0..4 {
         let (dtype, shape) = (any_dtype(random), one_of(random, &cases::SHAPES));
@@ -141,30 +132,30 @@ fn random_sequence(device: &Device, random: &mut SplitMix64, ranks: usize, share
 }
 
 #[test]
-fn ranks_on_the_device_draw_as_the_whole_row() {
+fn shards_on_the_device_draw_as_the_whole_row() {
     let Some(device) = device() else { return };
     for round in 0..rounds() {
-        for ranks in [1, 2, 3, 7, 16] {
-            let random = &mut SplitMix64::new(100 * round + ranks as u64);
-            random_sequence(&device, random, ranks, 1.0, &format!("round {round}, {ranks} ranks"));
+        for count in [1, 2, 3, 7, 16] {
+            let random = &mut SplitMix64::new(100 * round + count as u64);
+            random_sequence(&device, random, count, 1.0, &format!("round {round}, {count} shards"));
         }
     }
 }
 
 #[test]
-fn ranks_on_both_sides_draw_as_the_whole_row() {
+fn shards_on_both_sides_draw_as_the_whole_row() {
     let Some(device) = device() else { return };
     for round in 0..rounds() {
-        for ranks in [2, 3, 7, 16] {
-            let random = &mut SplitMix64::new(1_000_000 + 100 * round + ranks as u64);
-            random_sequence(&device, random, ranks, 0.6, &format!("round {round}, {ranks} mixed ranks"));
+        for count in [2, 3, 7, 16] {
+            let random = &mut SplitMix64::new(1_000_000 + 100 * round + count as u64);
+            random_sequence(&device, random, count, 0.6, &format!("round {round}, {count} mixed shards"));
         }
     }
 }
 
 /// Each truncation alone, where its questions are the hard ones: many tokens, and ties.
 #[test]
-fn every_truncation_asks_over_ranks() {
+fn every_truncation_asks_over_shards() {
     let Some(device) = device() else { return };
     let random = &mut SplitMix64::new(7);
     let vocabulary = 50_257;
@@ -206,8 +197,9 @@ fn sequences_of_one_request_differ_by_their_number() {
     let wholes = Sampler::sequences(params).expect("valid parameters");
     assert_eq!(shards.len(), 3);
     for ((mut shard, mut asker), mut whole) in shards.into_iter().zip(askers).zip(wholes) {
-        let mut rank = shard.rank(&matrix, 0, None).expect("a rank");
-        assert_eq!(asker.sample_over(&mut rank, 1000, false), whole.sample(&row[..]));
+        let mut shard = shard.row(&matrix, 0, None).expect("a shard");
+        let drawn = asker.sample_over(1000, 1, false, |question| vec![(0, shard.reply(question))]);
+        assert_eq!(drawn, whole.sample(&row[..]));
     }
 }
 
@@ -224,25 +216,30 @@ fn what_cannot_be_asked_is_an_error() {
     let mut shard = Shard::new(&device, &seeded, 100).expect("a shard");
     let copy = Copied::new(&device, Row::from(&[0.5_f32; 60][..])).expect("memory");
     let matrix = copy.matrix(1, 60, 60).expect("a matrix");
-    let given = shard.rank(&matrix, 41, None).err();
+    let given = shard.row(&matrix, 41, None).err();
     assert_eq!(given, Some(CudaError::TooMany { what: "logits", given: 101, capacity: 100 }));
     let rows = copy.matrix(2, 30, 30).expect("a matrix");
-    assert_eq!(shard.rank(&rows, 0, None).err(), Some(CudaError::Rows { rows: 2, turns: 1 }));
+    assert_eq!(shard.row(&rows, 0, None).err(), Some(CudaError::Rows { rows: 2, turns: 1 }));
     let mask = MaskPair::new(&device, vec![u32::MAX; 3]);
-    let short = shard.rank(&matrix, 40, Some(mask.mask(&device))).err();
+    let short = shard.row(&matrix, 40, Some(mask.mask(&device))).err();
     assert_eq!(short, Some(RowError::MaskTooShort { words: 3, needed: 4 }.into()));
     assert!(matches!(shard.accept(100), Err(CudaError::Row(RowError::OutsideVocabulary { .. }))));
 
-    let mut rank = shard.rank(&matrix, 40, None).expect("a rank");
-    let mut reply = Reply::default();
-    rank.ask(&Question::Logit { token: 40 }, &mut reply);
-    assert_eq!(reply.answer, Answer::Logit(Some(0.5)));
-    rank.ask(&Question::Logit { token: 39 }, &mut reply);
-    assert_eq!(reply.answer, Answer::Logit(None));
-    rank.ask(&Question::KeepOnly { ids: vec![50] }, &mut reply);
-    assert_eq!((reply.answer, rank.error()), (Answer::Nothing, Some(&unsupported("a custom stage"))));
-    rank.ask(&Question::Summit, &mut reply);
-    assert_eq!(reply, Reply::default(), "an error stays");
+    // A draw that asks for more than the device can ends with what the device says.
+    let keep = Custom::truncation("keep", |_: &View<'_>| Ok(Keep::Only(vec![50]))).expect("a good name");
+    let order = Some(Order::of([Stage::Custom(keep)]));
+    let asker = Sampler::new(SamplingParams { order, ..seeded.clone() }).expect("valid parameters");
+    let mut shard = Shard::new(&device, &seeded, 60).expect("a shard");
+    let mut row = shard.row(&matrix, 0, None).expect("a shard");
+    let drawn = asker.clone().sample_over(60, 1, false, |question| vec![(0, row.reply(question))]);
+    let problem = Problem::Failed(unsupported("a custom stage").to_string());
+    assert_eq!(drawn, Err(RowError::Shard(Fault::Reply { shard: 0, problem })));
+    // And so does one at another position.
+    let mut asker = Sampler::new(seeded).expect("valid parameters");
+    asker.accept(3);
+    let drawn = asker.sample_over(60, 1, false, |question| vec![(0, row.reply(question))]);
+    let problem = Problem::Failed("the question is about another draw: position 1, here 0".to_owned());
+    assert_eq!(drawn, Err(RowError::Shard(Fault::Reply { shard: 0, problem })));
 }
 
 fn unsupported(what: &str) -> CudaError {

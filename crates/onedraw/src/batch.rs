@@ -18,19 +18,10 @@ use crate::logprobs::{Distribution, Report, TokenLogprob};
 use crate::params::SamplingParams;
 use crate::sampled::{Runner, Sampled};
 use crate::sequence::{Saved, Sequence};
+use crate::slots::Slots;
 use crate::state::path::Rewind;
 
-/// Names a sequence of a [`Batch`]. Not used again after the sequence is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SequenceId {
-    slot: u32,
-    generation: u32,
-}
-
-impl SequenceId {
-    /// Names no sequence of any batch.
-    pub const NOBODY: Self = Self { slot: u32::MAX, generation: u32::MAX };
-}
+pub use crate::slots::SequenceId;
 
 /// One sequence's turn: its row of logits, and a grammar's mask if there is one.
 #[derive(Clone, Copy, Debug)]
@@ -50,10 +41,9 @@ impl<'a> Step<'a> {
     }
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    sequence: Option<Sequence>,
+#[derive(Debug)]
+struct Member {
+    sequence: Sequence,
     /// The last call to `sample` that this sequence took part in.
     last_call: u64,
 }
@@ -74,8 +64,7 @@ struct Slot {
 /// ```
 #[derive(Debug)]
 pub struct Batch {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    members: Slots<Member>,
     calls: u64,
     kernel: Kernel,
     shards: Shards,
@@ -94,8 +83,7 @@ impl Batch {
     /// No sequences yet; draws on the calling thread.
     pub fn new() -> Self {
         let mut batch = Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            members: Slots::new(),
             calls: 0,
             kernel: Kernel::Auto,
             shards: Shards::WHOLE,
@@ -155,30 +143,17 @@ impl Batch {
     }
 
     fn insert(&mut self, sequence: Sequence) -> SequenceId {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        let place = &mut self.slots[slot as usize];
-        place.sequence = Some(sequence);
-        SequenceId { slot, generation: place.generation }
+        self.members.insert(Member { sequence, last_call: 0 })
     }
 
     /// Removes a sequence; whether it was there.
     pub fn remove(&mut self, id: SequenceId) -> bool {
-        if self.sequence(id).is_err() {
-            return false;
-        }
-        let slot = &mut self.slots[id.slot as usize];
-        slot.sequence = None;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(id.slot);
-        true
+        self.members.remove(id).is_some()
     }
 
     /// The number of sequences.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.members.len()
     }
 
     /// Whether there are none.
@@ -187,8 +162,7 @@ impl Batch {
     }
 
     pub(crate) fn sequence(&self, id: SequenceId) -> Result<&Sequence, RowError> {
-        let slot = self.slots.get(id.slot as usize).filter(|slot| slot.generation == id.generation);
-        slot.and_then(|slot| slot.sequence.as_ref()).ok_or(RowError::UnknownSequence)
+        self.members.get(id).map(|member| &member.sequence).ok_or(RowError::UnknownSequence)
     }
 
     /// Whether every id of a sequence's parameters and history is a token of such a row.
@@ -220,8 +194,7 @@ impl Batch {
 
     /// Changes a sequence, if it is there, and says whether it is.
     fn change(&mut self, id: SequenceId, change: impl FnOnce(&mut Sequence)) -> bool {
-        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.generation == id.generation);
-        slot.and_then(|slot| slot.sequence.as_mut()).map(change).is_some()
+        self.members.get_mut(id).map(|member| change(&mut member.sequence)).is_some()
     }
 
     /// As [`Sampler::save`](crate::Sampler::save); `None` if the sequence is not there.
@@ -280,17 +253,14 @@ impl Batch {
         self.draw_into(steps, 0, results);
         self.calls += 1;
         for (step, result) in steps.iter().zip(results) {
-            let slot = self.slots.get_mut(step.sequence.slot as usize);
-            let Some(slot) = slot.filter(|_| !matches!(result, Err(RowError::UnknownSequence))) else {
-                continue;
-            };
-            if slot.last_call == self.calls {
+            let Some(member) = self.members.get_mut(step.sequence) else { continue };
+            if member.last_call == self.calls {
                 *result = Err(RowError::RepeatedSequence);
                 continue;
             }
-            slot.last_call = self.calls;
-            if let (Ok(sampled), Some(sequence)) = (result, &mut slot.sequence) {
-                sequence.accept(sampled.token, sampled.mirostat_mu);
+            member.last_call = self.calls;
+            if let Ok(sampled) = result {
+                member.sequence.accept(sampled.token, sampled.mirostat_mu);
             }
         }
     }

@@ -78,6 +78,7 @@ pub mod reference;
 mod sampled;
 pub mod sampler;
 mod sequence;
+pub mod slots;
 pub mod stages;
 mod state;
 

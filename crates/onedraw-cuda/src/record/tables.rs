@@ -1,25 +1,29 @@
-//! What a sequence keeps on the device beside its record: bitmaps, counts, the last tokens, lists. One allocation, filled on the host.
+//! What a sequence keeps on the device beside its record: bitmaps, counts, the last tokens of its text,
+//! lists. All of it is one allocation, filled on the host.
 
 use onedraw::SamplingParams;
+use onedraw::history::History;
 use onedraw::noise::BLOCK;
+use onedraw::stages::edit::Edit;
 
-use super::{EditKind, Sequence, TABULATED};
-use crate::launch;
+use super::chain::Record;
+use super::layout::{EditKind, Sequence, pitch};
+use super::shared::EDIT_LIST_CAPACITY;
 
-/// Sections begin at multiples of so many words: 16 bytes.
+/// Sections begin at multiples of so many words: 16 bytes, the most that a kernel reads at once.
 const ALIGNMENT: usize = 4;
 
 /// The words of the allocation, and where in it the record's addresses point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tables {
     pub words: Vec<u32>,
-    /// Tokens that the ring holds.
+    /// The number of last tokens that `history` holds.
     ring: u32,
     allowed: Option<usize>,
     touched: Option<usize>,
-    list: Option<usize>,
-    /// Tokens that an edit may change.
-    listed: u32,
+    edit_list: Option<usize>,
+    /// The number of tokens that an edit may change.
+    edit_list_length: u32,
     counts: Option<usize>,
     history: Option<usize>,
     end_ids: Option<usize>,
@@ -29,54 +33,59 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// For parameters whose ids are tokens of the vocabulary, and their record.
-    pub(crate) fn new(params: &SamplingParams, record: &Sequence, vocabulary: usize) -> Self {
-        let mut tables = Self { ring: ring(params, record), ..Self::default() };
-        let text = || params.prompt_token_ids.iter().chain(&params.output_token_ids).copied();
-        if let Some(ids) = &params.allowed_token_ids {
+    /// The tables of a record. The ids of its parameters must all be tokens of the vocabulary.
+    pub(crate) fn new(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
+        let window = record.sequence.window;
+        let mut tables = Self { ring: ring(record), ..Self::default() };
+        let history = History::new(&params.prompt_token_ids, &params.output_token_ids, window);
+        if let Some(ids) = record.edits().find_map(allowed) {
             tables.allowed = tables.push(bitmap(ids.iter().copied(), vocabulary));
         }
-        let mut touched = touched(params, record);
-        if !touched.is_empty() || record.has(EditKind::Penalties) {
+        let has_penalties = record.sequence.has(EditKind::Penalties);
+        let mut touched: Vec<u32> = record.edits().flat_map(Edit::touched).collect();
+        if has_penalties {
+            touched.extend(history.seen().iter().map(|seen| seen.token));
+        }
+        if !touched.is_empty() || has_penalties {
             tables.touched = tables.push(bitmap(touched.iter().copied(), vocabulary));
             touched.sort_unstable();
             touched.dedup();
-            tables.listed = touched.len() as u32;
-            touched.resize(TABULATED, 0);
-            tables.list = tables.push(touched);
+            tables.edit_list_length = touched.len() as u32;
+            touched.resize(EDIT_LIST_CAPACITY, 0);
+            tables.edit_list = tables.push(touched);
         }
-        if record.has(EditKind::Penalties) {
-            tables.counts = tables.push(counts(params, record, vocabulary));
+        if has_penalties {
+            tables.counts = tables.push(counts(&history, vocabulary));
         }
         if tables.ring > 0 {
-            let mut history = vec![0; tables.ring as usize];
-            for (i, token) in text().enumerate() {
-                history[i % tables.ring as usize] = token;
+            let mut last = vec![0; tables.ring as usize];
+            for (i, &token) in history.tokens().iter().enumerate() {
+                last[i % tables.ring as usize] = token;
             }
-            tables.history = tables.push(history);
+            tables.history = tables.push(last);
         }
-        if record.has(EditKind::MinTokens) {
-            tables.end_ids = tables.push(ends(params).collect());
-        }
-        if record.has(EditKind::LogitBias) {
-            tables.bias_ids = tables.push(params.logit_bias.keys().copied().collect());
-            // As f32, in which edits compute.
-            let values = params.logit_bias.values().map(|&bias| (bias as f32).to_bits());
-            tables.bias_values = tables.push(values.collect());
-        }
-        if record.has(EditKind::BadWords) {
-            let mut words = vec![0];
-            words.extend(params.bad_words_ids.iter().scan(0, |end, word| {
-                *end += word.len() as u32;
-                Some(*end)
-            }));
-            words.extend(params.bad_words_ids.iter().flatten());
-            tables.bad_words = tables.push(words);
+        // Where a stage stands twice, both read the tables of the first.
+        for edit in record.edits() {
+            match edit {
+                Edit::MinTokens(edit) if tables.end_ids.is_none() => {
+                    tables.end_ids = tables.push(edit.ends().to_vec());
+                }
+                Edit::LogitBias(edit) if tables.bias_ids.is_none() => {
+                    let (ids, values): (Vec<u32>, Vec<u32>) =
+                        edit.biases().iter().map(|&(id, bias)| (id, bias.to_bits())).unzip();
+                    tables.bias_ids = tables.push(ids);
+                    tables.bias_values = tables.push(values);
+                }
+                Edit::BadWords(edit) if tables.bad_words.is_none() => {
+                    tables.bad_words = tables.push(word_lists(edit.words()));
+                }
+                _ => {}
+            }
         }
         tables
     }
 
-    /// Appends a section; where it begins.
+    /// Appends a section; returns where it begins.
     fn push(&mut self, section: Vec<u32>) -> Option<usize> {
         let start = self.words.len();
         self.words.extend(section);
@@ -84,15 +93,15 @@ impl Tables {
         Some(start)
     }
 
-    /// The record with the addresses of tables that begin at `base`.
+    /// The record with the addresses of its tables, the first of which lies at `base`.
     pub(crate) fn point(&self, record: &Sequence, base: u64) -> Sequence {
         let address = |start: Option<usize>| start.map_or(0, |start| base + 4 * start as u64);
         Sequence {
             ring: self.ring,
             allowed: address(self.allowed),
             touched: address(self.touched),
-            list: address(self.list),
-            listed: self.listed,
+            edit_list: address(self.edit_list),
+            edit_list_length: self.edit_list_length,
             counts: address(self.counts),
             history: address(self.history),
             end_ids: address(self.end_ids),
@@ -104,69 +113,67 @@ impl Tables {
     }
 }
 
-/// The last tokens that somebody asks for: those of the window, and those that a bad word is compared with.
-fn ring(params: &SamplingParams, record: &Sequence) -> u32 {
-    let longest = params.bad_words_ids.iter().map(Vec::len).max().unwrap_or(0);
-    record.window.max(longest.saturating_sub(1) as u32)
+/// The list of allowed ids, if the edit has one.
+fn allowed(edit: &Edit) -> Option<&[u32]> {
+    match edit {
+        Edit::Allowed(allowed) => allowed.ids(),
+        _ => None,
+    }
 }
 
-/// 32 tokens a word, lowest bit first. Kernels read the words of four blocks together.
+/// How many last tokens an edit needs: those of the window, and those that a bad word is compared with.
+fn ring(record: &Record) -> u32 {
+    let beginnings = record.edits().flat_map(|edit| match edit {
+        Edit::BadWords(bad_words) => bad_words.words(),
+        _ => &[],
+    });
+    let longest = beginnings.map(|(beginning, _)| beginning.len()).max().unwrap_or(0);
+    record.sequence.window.max(longest as u32)
+}
+
+/// Where each word ends, counted from 0 and in tokens, then the tokens of all words.
+fn word_lists(words: &[(Vec<u32>, u32)]) -> Vec<u32> {
+    let mut list = vec![0];
+    list.extend(words.iter().scan(0, |end, (beginning, _)| {
+        *end += beginning.len() as u32 + 1;
+        Some(*end)
+    }));
+    list.extend(words.iter().flat_map(|(beginning, last)| beginning.iter().chain([last])));
+    list
+}
+
+/// 32 tokens per word, lowest bit first. Kernels read the words of a whole vector of blocks together.
 fn bitmap(ids: impl Iterator<Item = u32>, vocabulary: usize) -> Vec<u32> {
-    let mut words = vec![0; launch::pitch(vocabulary) * BLOCK / 32];
+    let mut words = vec![0; pitch(vocabulary) * BLOCK / 32];
     for id in ids {
         words[id as usize / 32] |= 1 << (id % 32);
     }
     words
 }
 
-/// Prompt and output as far as the window reaches: each token, and whether it is of the prompt.
-fn seen(params: &SamplingParams, record: &Sequence) -> impl Iterator<Item = (u32, bool)> {
-    let length = params.prompt_token_ids.len() + params.output_token_ids.len();
-    let forgotten = if record.window == 0 { 0 } else { length.saturating_sub(record.window as usize) };
-    let prompt = params.prompt_token_ids.iter().map(|&token| (token, true));
-    prompt.chain(params.output_token_ids.iter().map(|&token| (token, false))).skip(forgotten)
-}
-
-/// Two words a token: how often the window has it in the prompt, and in the output.
-fn counts(params: &SamplingParams, record: &Sequence, vocabulary: usize) -> Vec<u32> {
-    // Four at a time: a guess that is no token may stand beside the last ones.
+/// Two words per token: how often the window has it in the prompt, and in the output.
+fn counts(history: &History, vocabulary: usize) -> Vec<u32> {
+    // Padded to a multiple of four tokens: kernels look at four at a time, and may read the counts of the ids
+    // after the last token.
     let mut counts = vec![0; 2 * vocabulary.next_multiple_of(4)];
-    for (token, is_prompt) in seen(params, record) {
-        counts[2 * token as usize + usize::from(!is_prompt)] += 1;
+    for seen in history.seen() {
+        counts[2 * seen.token as usize] = seen.in_prompt;
+        counts[2 * seen.token as usize + 1] = seen.in_output;
     }
     counts
-}
-
-/// EOS and stop ids.
-fn ends(params: &SamplingParams) -> impl Iterator<Item = u32> {
-    params.eos_token_id.iter().chain(&params.stop_token_ids).copied()
-}
-
-/// The tokens that an edit of listed tokens may change.
-fn touched(params: &SamplingParams, record: &Sequence) -> Vec<u32> {
-    let mut touched: Vec<u32> = params.logit_bias.keys().copied().collect();
-    touched.extend(params.bad_words_ids.iter().filter_map(|word| word.last()));
-    if record.has(EditKind::MinTokens) {
-        touched.extend(ends(params));
-    }
-    if record.has(EditKind::Penalties) {
-        touched.extend(seen(params, record).map(|(token, _)| token));
-    }
-    touched
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::chain::Record;
 
     const BASE: u64 = 1 << 32;
 
     /// The record with its addresses, and the words behind one of them.
     fn made(params: &SamplingParams, vocabulary: usize) -> (Sequence, Tables) {
-        let record = Record::new(params).expect("parameters that the device takes").sequence;
+        let record = Record::new(params).expect("parameters that the device takes");
         let tables = Tables::new(params, &record, vocabulary);
-        (tables.point(&record, BASE), tables)
+        (tables.point(&record.sequence, BASE), tables)
     }
 
     fn at(tables: &Tables, address: u64, count: usize) -> &[u32] {
@@ -200,7 +207,11 @@ mod tests {
         assert_eq!(at(&tables, record.allowed, 4), [1, 1 << 1, 1, 0]);
         let touched = [1 << 4 | 1 << 9 | 1 << 2 | 1 << 3 | 1 << 5, 1 << 8, 1, 0];
         assert_eq!(at(&tables, record.touched, 4), touched, "the last ids of words, ends and biases");
-        assert_eq!(at(&tables, record.list, record.listed as usize), [2, 3, 4, 5, 9, 40, 64], "each once");
+        assert_eq!(
+            at(&tables, record.edit_list, record.edit_list_length as usize),
+            [2, 3, 4, 5, 9, 40, 64],
+            "each once"
+        );
         assert_eq!(at(&tables, record.end_ids, 2), [40, 3]);
         assert_eq!(at(&tables, record.bias_ids, 2), [5, 64]);
         assert_eq!(at(&tables, record.bias_values, 2), [(-2f32).to_bits(), 0.1f32.to_bits()]);
@@ -237,6 +248,6 @@ mod tests {
     fn penalties_touch_tokens_to_come() {
         let (record, _) = made(&SamplingParams { repetition_penalty: 2.0, ..Default::default() }, 8);
         assert_ne!((record.touched, record.counts), (0, 0));
-        assert_eq!(record.listed, 0);
+        assert_eq!(record.edit_list_length, 0);
     }
 }

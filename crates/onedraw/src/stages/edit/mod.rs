@@ -89,6 +89,17 @@ impl Edit {
         }
     }
 
+    /// The tokens whose logits it may change, whatever the text is. The penalties, DRY and n-grams also change
+    /// tokens of the text.
+    pub fn touched(&self) -> Vec<u32> {
+        match self {
+            Edit::BadWords(edit) => edit.words().iter().map(|&(_, last)| last).collect(),
+            Edit::MinTokens(edit) => edit.ends().to_vec(),
+            Edit::LogitBias(edit) => edit.biases().iter().map(|&(id, _)| id).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Masks the tokens that are not on the edit's list of all that stay, if it has one.
     pub(crate) fn mask(&self, row: &mut EditedRow<'_>, context: &Context<'_>) {
         if let Edit::Allowed(edit) = self {
