@@ -1,4 +1,35 @@
-// The last token that a stage keeps, found by going over the row: for chains that a race cannot ask after. Part of draw.cuh.
+// The last token that each truncation keeps, searched over the row: for chains that are not plain, for
+// reports of what is left, and for laws. Part of draw.cuh.
+//
+// The naive loop (crates/onedraw/src/reference/truncations.rs), with the kept tokens in a sorted list:
+//
+//     TOP_K    keep the first k
+//     TOP_P    keep token i if the mass before it is below p of the total
+//     EPSILON, ETA, TOP_A    keep y >= bar, the bar from the total (and the entropy)
+//     TOP_N_SIGMA            keep x_max - x <= n * sigma
+//     TYPICAL  keep the tokens nearest to the entropy whose mass reaches p
+//
+// What this code does differently:
+//
+// 1. Nothing is sorted. Every truncation is the last key that it keeps (`last`), so the next one looks at the
+//    tokens up to it. Typical removes tokens at the top too, which `above` says, and x_max is taken anew.
+// 2. Where a unit of a count or of a mass lies is found by a radix select (`select`): the row is summed into
+//    2,048 bins by distance from the best logit, the bin that the unit falls into is listed, sorted and
+//    walked through. If a bin has too many tokens for the list, as on a row of ties, the key is found by
+//    halving, with a sum over the row for each half.
+// 3. Bars, sigma's limit and typical's window are functions of a logit that hold for a run of logits: the
+//    lowest such f32 is found by halving over all floats (`lowest_where`), as crates/onedraw/src/order.rs
+//    does.
+// 4. Typical's distances are f32 numbers of 31 bits: selected in three passes of 11, 10 and 10 bits.
+//
+// Why this is exact:
+//
+// - Bins are sums of integers by atomics: the order does not matter. The bin of a token depends on the
+//   rounded difference x_max - x, which is monotone in x: bins are runs of the order, and a unit's place
+//   within its bin is its place less what the bins before hold.
+// - Sums of weights, surprises and of sigma's q and q^2 are integers, in 128 bits where they need it. What
+//   follows from them is computed in f64 by one thread's or all threads' same operations, in the order of the
+//   CPU's: cutoff.rs, top_n_sigma.rs, typical.rs.
 #pragma once
 
 #include "draw.cuh"
@@ -6,7 +37,7 @@
 template <typename T, Rows ROWS>
 template <typename Measure>
 __device__ __forceinline__ uint32_t Draw<T, ROWS>::crossed(uint64_t unit, Key last, Measure measure) {
-    constexpr uint32_t BINS = LISTED, OF_THREAD = BINS / DRAW_THREADS;
+    constexpr uint32_t BINS = LIST_CAPACITY, OF_THREAD = BINS / DRAW_THREADS;
     unsigned long long* const sums = reinterpret_cast<unsigned long long*>(keys);
     const uint32_t reached = collect(logit_of(last)), lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     __syncthreads();
@@ -26,7 +57,7 @@ __device__ __forceinline__ uint32_t Draw<T, ROWS>::crossed(uint64_t unit, Key la
     uint64_t upto = own;
 #pragma unroll
     for (int offset = 1; offset < 32; offset <<= 1) {
-        const uint64_t other = __shfl_up_sync(ALL, upto, offset);
+        const uint64_t other = __shfl_up_sync(ALL_LANES, upto, offset);
         if (lane >= offset) upto += other;
     }
     if (lane == 31) parts[warp].mass = upto;
@@ -47,17 +78,17 @@ template <typename T, Rows ROWS>
 __device__ __noinline__ Key Draw<T, ROWS>::select(float scale, uint64_t unit, Key last) {
     const Softmax softmax = {x_max, scale};
     const float top = x_max;
-    // How far below the best, 128 steps to an octave, from 2^-8 to 2^8.
+    // The bin of a logit: how far it is below the best, in 128 steps for each octave from 2^-8 to 2^8.
     const auto slot = [top](float x) {
         constexpr uint32_t LOWEST = (127 - 8) << 7;
         const uint32_t bits = __float_as_uint(top - x) >> 16;
-        return bits <= LOWEST ? 0 : min(bits - LOWEST, LISTED - 1);
+        return bits <= LOWEST ? 0 : min(bits - LOWEST, LIST_CAPACITY - 1);
     };
     const uint32_t bin = crossed(unit, last, [&](float x, uint32_t& bin) {
         bin = slot(x);
         return scale == 0.0f ? 1 : weight(softmax, x);
     });
-    if (bin == LISTED) return key_end();
+    if (bin == LIST_CAPACITY) return key_end();
     const uint64_t rest = found_number;
     const uint32_t reached = collect(logit_of(last));
     __syncthreads();
@@ -69,7 +100,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::select(float scale, uint64_t unit, Ke
     });
     __syncthreads();
     const uint32_t listed = count;
-    if (listed <= LISTED) {
+    if (listed <= LIST_CAPACITY) {
         sort(listed);
         if (threadIdx.x == 0) {
             uint64_t upto = 0;
@@ -81,7 +112,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::select(float scale, uint64_t unit, Ke
         __syncthreads();
         return found_key;
     }
-    // Too many of nearly one logit: by halving.
+    // Too many tokens of nearly one logit: halve the keys.
     Key low = key_of(top, 0), high = last;
 #pragma unroll 1
     while (low < high) {
@@ -115,6 +146,7 @@ __device__ __forceinline__ float Draw<T, ROWS>::lowest_where(float from, Holds h
 
 constexpr double LN_2 = 0.693147180559945309417232121458176568;
 
+// `bar` is ln(bar) + ln(Z / 2^43), 0 at most, as `Cutoff::bar` computes it.
 template <typename T, Rows ROWS>
 __device__ __noinline__ Key Draw<T, ROWS>::cut_cutoff(const Stage& stage, Key last) {
     const Softmax softmax = {x_max, stage.scale};
@@ -141,7 +173,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_cutoff(const Stage& stage, Key la
 template <typename T, Rows ROWS>
 __device__ __noinline__ Key Draw<T, ROWS>::cut_sigma(const Stage& stage, Key last) {
     const double top = double(x_max);
-    // The last token of all.
+    // The last token up to `last`: its distance is the range.
     uint64_t latest = 0;
     over(collect(logit_of(last)), [&](float x, uint32_t token) {
         const Key key = key_of(x, token);
@@ -149,7 +181,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_sigma(const Stage& stage, Key las
     });
 #pragma unroll
     for (int offset = 16; offset > 0; offset >>= 1) {
-        const uint64_t other = __shfl_xor_sync(ALL, latest, offset);
+        const uint64_t other = __shfl_xor_sync(ALL_LANES, latest, offset);
         latest = other > latest ? other : latest;
     }
     __syncthreads();
@@ -161,7 +193,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_sigma(const Stage& stage, Key las
     const uint64_t bits = __double_as_longlong(range);
     const int exponent = int(bits >> 52) - 1023 + int(bits << 12 != 0);
     const double scale = power_of_two(40 - exponent);
-    // q is 2^40 at most: its square is summed in two halves of 40 bits each, which 2^20 tokens cannot overflow.
+    // q is 2^40 at most. Its square is summed in two parts of 40 bits, which 2^20 tokens cannot overflow.
     uint64_t tokens = 0, whole = 0, squares_low = 0, squares_high = 0;
     over(collect(logit_of(last)), [&](float x, uint32_t token) {
         if (key_of(x, token) > last || !passes(x)) return;
@@ -195,7 +227,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
     const double mean = -(LN_2 * (double(all.count) / double(all.mass)));
     const auto scaled = [=](float x) { return (double(x) - double(top)) * factor; };
     const auto distance = [=](float x) { return float(fabs(scaled(x) - mean)); };
-    // The distance of the token in which the last unit of the share lies, nearest first: 31 bits, in three digits.
+    // The distance of the token in which the last unit of the share lies, nearest tokens first.
     const unsigned __int128 product = (unsigned __int128)stage.share * all.mass + ((1ull << 53) - 1);
     uint64_t unit = uint64_t(product >> 53);
     unit = unit > 0 ? unit - 1 : 0;
@@ -206,10 +238,10 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
         const uint32_t shift = digit == 0 ? 21 : digit == 1 ? 10 : 0, bins = digit == 2 ? 1024 : 2048;
         const uint32_t bin = crossed(unit, last, [&](float x, uint32_t& bin) {
             const uint32_t beyond = __float_as_uint(distance(x)) - chosen;
-            bin = __float_as_uint(distance(x)) >= chosen && beyond >> shift < bins ? beyond >> shift : LISTED;
+            bin = __float_as_uint(distance(x)) >= chosen && beyond >> shift < bins ? beyond >> shift : LIST_CAPACITY;
             return weight(softmax, x);
         });
-        is_found = bin < LISTED;
+        is_found = bin < LIST_CAPACITY;
         if (is_found) {
             chosen += bin << shift;
             unit = found_number;
@@ -221,7 +253,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
     const float least_likely = lowest_where(top, [=](float x) { return scaled(x) > mean || distance(x) <= farthest; });
     const Key end = least_likely <= top ? last_of(least_likely) : last;
     if (too_likely <= top) {
-        // The first token goes: another is the best now.
+        // The first tokens go: another one is the best now.
         float best_left = negative_infinity();
         over(collect(negative_infinity()), [&](float x, uint32_t) {
             if (x < too_likely) best_left = fmaxf(best_left, x);
@@ -240,8 +272,8 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
 template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::cut() {
 #pragma unroll 1
-    for (uint32_t i = 0; i < row.stages; i++) {
-        const Stage& stage = row.stage[i];
+    for (uint32_t i = 0; i < sequence.stages; i++) {
+        const Stage& stage = sequence.stage[i];
         Key end = 0;
         switch (stage.kind) {
             case MIN_P: end = last_of(lowest_of(stage.number)); break;

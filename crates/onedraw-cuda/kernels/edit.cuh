@@ -1,10 +1,36 @@
-// Masks and edits of single logits: the row is never written.
+// Masks and edits of single logits (crates/onedraw/src/edit/: allowed, bad_words, min_tokens, bias, penalty).
 //
-// A sequence lists the tokens that an edit may change, for which edits are computed beside the first pass; where that list is too short, a bit a token says it. Each edit is one rounded operation in the order of the chain.
+// The naive loop:
+//
+//     for each edit of the chain, in order:
+//         for each token: logit[token] = edit(token, logit[token])
+//
+// What this code does differently:
+//
+// 1. The row is never written. `Place::edited` takes one token through all edits, one after the other, when
+//    somebody needs its logit.
+// 2. Only tokens whose logits an edit may change are looked at: a sequence keeps them as a bitmap (`touched`)
+//    and as a list (`edit_list`). These are the ids of biases, the last ids of bad words, EOS and stop ids,
+//    the tokens of the penalties' window, and the tokens of a draft.
+// 3. Allowed ids and a grammar's mask are not edits here: they are applied to all tokens as bits, before the
+//    edits.
+// 4. Rows of a draft see the sequence's text with the draft's tokens after it; counts are corrected for these
+//    tokens on the way (`Place::count`), and not stored.
+//
+// Why this is exact:
+//
+// - An edit of a token depends on the text and on this token's logit, never on other tokens (1). Each
+//   operation is one rounded f32 operation in the chain's order, saturated as on the CPU.
+// - Every other token is left as it is by every edit (2), which crates/onedraw/src/reference/edits.rs shows
+//   edit by edit.
+// - A mask makes -inf, and -inf stays -inf under every edit, so it does not matter when it is applied (3).
+// - The counts are integers: taking a draft's tokens into account one by one gives what counting the longer
+//   text would (4).
 #pragma once
 
 #include "record.cuh"
 
+// Into the finite range, as math.rs has it: only masks make -inf.
 __device__ __forceinline__ float saturated(float x) { return fminf(fmaxf(x, -3.402823466e+38f), 3.402823466e+38f); }
 
 __device__ __forceinline__ bool has_bit(const uint32_t* bits, uint32_t token) { return bits[token / 32] >> (token % 32) & 1; }
@@ -22,16 +48,17 @@ struct Place {
         return i < known ? sequence->history[i % sequence->ring] : path[i - known];
     }
 
-    // How often the window of the text has a token: x in the prompt, y in the output. It takes a while: who can asks before it is needed.
+    // How often the window of the sequence's text has a token: x in the prompt, y in the output. A read of
+    // device memory: callers issue it before they need it.
     __device__ __forceinline__ uint2 counted(uint32_t token) const { return sequence->counts != nullptr ? sequence->counts[token] : make_uint2(0, 0); }
 
-    // The same of the window that ends with the draft.
+    // The same for the window that ends with the draft, from what `counted` said.
     __device__ uint2 count(uint32_t token, uint2 seen) const {
         const uint32_t known = sequence->prompt + sequence->position, window = sequence->window;
 #pragma unroll 1
         for (uint32_t i = 0; i < depth; i++) {
             seen.y += path[i] == token;
-            // The token that leaves the window for this one.
+            // The token that leaves the window as this one enters it.
             if (window > 0 && known + i >= window && text(known + i - window) == token) {
                 if (known + i - window < sequence->prompt) seen.x--;
                 else seen.y--;
@@ -40,7 +67,7 @@ struct Place {
         return seen;
     }
 
-    // Whether a bad word ends with this token.
+    // Whether a bad word ends with this token: the output ends with the word's other tokens.
     __device__ bool ends_bad_word(uint32_t token) const {
         const uint32_t words = sequence->words, output = sequence->position + depth, end = sequence->prompt + output;
         const uint32_t *begins = sequence->bad_words, *tokens = begins + words + 1;
@@ -56,6 +83,7 @@ struct Place {
         return false;
     }
 
+    // Whether it is an EOS or stop id.
     __device__ bool is_end(uint32_t token) const {
 #pragma unroll 1
         for (uint32_t i = 0; i < sequence->ends; i++) {
@@ -64,6 +92,7 @@ struct Place {
         return false;
     }
 
+    // The logit with the token's bias, found by halving the sorted ids.
     __device__ float biased(uint32_t token, float x) const {
         uint32_t low = 0, high = sequence->biases;
 #pragma unroll 1
@@ -75,6 +104,7 @@ struct Place {
         return low < sequence->biases && sequence->bias_ids[low] == token ? saturated(x + sequence->bias_values[low]) : x;
     }
 
+    // The logit after the three penalties, of a token that the window has so often.
     __device__ float penalised(uint32_t token, float x, uint2 counted) const {
         const uint2 seen = count(token, counted);
         if (seen.x + seen.y == 0) return x;
@@ -84,12 +114,12 @@ struct Place {
         return often == 0 ? x : saturated(saturated(x - float(often) * sequence->frequency) - sequence->presence);
     }
 
-    // Whether the list and the mask leave a token.
+    // Whether the list of allowed ids and the mask leave a token.
     __device__ __forceinline__ bool allows(uint32_t token) const {
         return (sequence->allowed == nullptr || has_bit(sequence->allowed, token)) && (mask == nullptr || has_bit(mask, token));
     }
 
-    // A logit after the first `edits` edits, of a token that is `counted`.
+    // A logit after the first `edits` edits; `counted` is what `counted(token)` says.
     __device__ __forceinline__ float edited(uint32_t token, float x, uint32_t edits, uint2 counted) const {
 #pragma unroll 1
         for (uint32_t i = 0; i < edits && x > negative_infinity(); i++) {
@@ -104,7 +134,8 @@ struct Place {
         return x;
     }
 
-    // Of four tokens that follow each other, the first a multiple of four: which ones an edit may change, a bit each, by the word that has theirs.
+    // Which of four consecutive tokens, the first a multiple of four, an edit may change: one bit each.
+    // `word` is the word of the bitmap that has their bits.
     __device__ __forceinline__ uint32_t touched(uint32_t word, uint32_t token) const {
         uint32_t found = word >> (token % 32) & 15;
 #pragma unroll 1
@@ -115,11 +146,12 @@ struct Place {
     }
 };
 
-// The masks and the bits of a row, in registers.
+// The bitmaps of a row, in registers.
 struct Adjustment {
     const uint32_t *mask, *allowed, *touched;
 
-    // Four tokens as the masks leave them. Those past the vocabulary are -inf already.
+    // Removes what the masks remove from four consecutive tokens. Tokens past the vocabulary are -inf
+    // already.
     __device__ __forceinline__ void apply_masks(float4& x, uint32_t token) const {
         if (mask != nullptr || allowed != nullptr) {
             const uint32_t bits = (mask != nullptr ? mask[token / 32] : ~0u) & (allowed != nullptr ? allowed[token / 32] : ~0u);
@@ -132,21 +164,24 @@ struct Adjustment {
         }
     }
 
-    // The word with the bits of tokens that an edit may change: to be read before it is needed.
+    // The word of the bitmap that has the bits of some tokens. A read of device memory: callers issue it
+    // before they need it.
     __device__ __forceinline__ uint32_t word(uint32_t token) const { return touched != nullptr ? touched[token / 32] : 0; }
 
-    // One token that an edit may change, as the masks and the edits leave it. Everything by value: an address would put it into local memory.
+    // One token that an edit may change, as masks and edits leave it. Everything is passed by value: a
+    // reference would put the place into local memory.
     __device__ __noinline__ static float edited(Place place, uint32_t token, float x, uint2 counted) {
         return place.allows(token) ? place.edited(token, x, place.sequence->edits, counted) : negative_infinity();
     }
 
-    // One token, whichever.
+    // Any one token, as masks and edits leave it.
     __device__ __noinline__ static float adjusted(Place place, const uint32_t* touched, uint32_t token, float x) {
         const bool is_touched = touched != nullptr && (place.touched(touched[token / 32], token & ~3u) >> token % 4 & 1);
         return is_touched ? edited(place, token, x, place.counted(token)) : place.allows(token) ? x : negative_infinity();
     }
 
-    // Four of them, with the word of their bits. One place in the code, whichever token it is.
+    // Four consecutive tokens, as masks and edits leave them; `word` has their bits. The loop has one call of
+    // `edited` for all four, which keeps the code short.
     __device__ __forceinline__ void apply(float4& x, uint32_t token, const Place& place, uint32_t word) const {
         apply_masks(x, token);
         if (touched == nullptr) return;

@@ -1,28 +1,45 @@
-// A sequence moves on: the drawn token enters its text and its counts.
+// A sequence moves on: the drawn token enters its text, its counts and the list of tokens that edits may
+// change.
+//
+// The naive way, as crates/onedraw/src/history.rs has it: append the token to the text; count it; if the
+// window is full, take the token that leaves it out of the counts.
+//
+// What this code does differently:
+//
+// 1. The text is kept only as far as somebody asks for it: the last `ring` tokens, token number i at place i
+//    % ring.
+// 2. The counts of all tokens are one array, and a token that comes for the first time is entered into the
+//    bitmap and the list of touched tokens. A token that leaves the window stays there: its count is 0, so
+//    penalties leave its logit as it is.
+// 3. Counts are changed by atomics whose result nobody reads, so the thread does not wait for device memory.
+//
+// All of it is integer work on one sequence, by one thread, so there is nothing to be inexact.
 #pragma once
 
 #include "record.cuh"
 
-// Whether an edit may change a token already.
+// What the caller knows of the drawn token: whether its bit in `touched` is set already.
 enum Touched { IS_TOUCHED, IS_NEW, NOBODY_KNOWS };
 
-// By one thread; nobody else reads the sequence meanwhile. `sequence` may be a copy that is nearer; only what changes is written, to the one on the device.
+// Appends a token. Called by one thread; nobody else reads the sequence meanwhile. `sequence` may be a copy
+// in shared memory: only what changes is written, to the one on the device.
 __device__ void append(const Sequence& sequence, Sequence* on_device, uint32_t token, Touched touched = NOBODY_KNOWS) {
     const uint32_t position = sequence.position, index = sequence.prompt + position;
     if (sequence.counts != nullptr) {
-        // Nobody waits for what is only added.
+        // An atomic without a result is not waited for.
         atomicAdd(&sequence.counts[token].y, 1);
         const uint32_t bit = 1u << token % 32;
         bool is_new = touched == IS_NEW;
         if (is_new) atomicOr(&sequence.touched[token / 32], bit);
         else if (touched == NOBODY_KNOWS) is_new = !(atomicOr(&sequence.touched[token / 32], bit) & bit);
         if (is_new) {
-            if (sequence.listed < TABULATED) sequence.list[sequence.listed] = token;
-            on_device->listed = sequence.listed + 1;
+            if (sequence.edit_list_length < EDIT_LIST_CAPACITY) sequence.edit_list[sequence.edit_list_length] = token;
+            on_device->edit_list_length = sequence.edit_list_length + 1;
         }
         const uint32_t window = sequence.window;
         if (window > 0 && index >= window) {
-            // The ring may be no longer than the window: read before it is written.
+            // The ring may be as short as the window, and then the new token takes this one's place: read it
+            // first.
             const uint32_t leaves = sequence.history[(index - window) % sequence.ring];
             atomicSub(index - window < sequence.prompt ? &sequence.counts[leaves].x : &sequence.counts[leaves].y, 1);
         }

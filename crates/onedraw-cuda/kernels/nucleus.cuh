@@ -1,11 +1,47 @@
-// Whether a token is in the nucleus of TOP_P: asked after the draw, first of what the first pass knows of blocks, then of the tokens. Part of draw.cuh.
+// Whether a token is in the nucleus of TOP_P: asked after the draw. Part of draw.cuh.
+//
+// The naive loop (crates/onedraw/src/truncate/top_p.rs):
+//
+//     total  = sum of weight(token) over all tokens that TOP_P sees
+//     before = sum of weight(token) over the tokens before this one
+//     return before * 2^53 < share * total
+//
+// What this code does differently: both masses are bounded first, and exact sums are taken only where the
+// bounds leave the answer open. In `is_in_nucleus`, from the cheapest to the dearest:
+//
+// 1. `total_mass` and `mass_before`: by the estimated masses of the blocks (from the first pass) and by their
+//    largest logits, without reading a token. A block whose largest logit is above the token's has at least
+//    this logit's weight before the token, and at most all of its mass.
+// 2. `mass_opened`: the tokens before this one are read, and summed as f32 powers.
+// 3. `total_opened`: blocks with more than 2^-12 of the total are summed exactly, the others stay estimates;
+//    and the mass before the token is summed exactly.
+// 4. The total is summed exactly.
+//
+// Before the draw, `reach_of_nucleus` finds a distance below the best logit beyond which nothing can be in
+// the nucleus, so that few tokens need to be listed or raced.
+//
+// Why this is exact:
+//
+// - The bounds hold. Every estimate is within SUM_ERROR of the sum that it stands for (limits.cuh). Weights
+//   are floors, so the integer sum is smaller than the real one by at most 1 for each token: `around` and
+//   `mass_before` subtract the vocabulary. Each conversion to an integer is rounded down for a lower bound
+//   and up for an upper one.
+// - before / total < p follows from (most before) / (least total) < p, and its opposite from (least before) /
+//   (most total) >= p. All comparisons are of integers in 128 bits.
+// - A nucleus ends where the mass before a token reaches p of the total. The best tokens of the blocks within
+//   some distance are tokens of the row, so if they alone weigh p of the total or more, every token farther
+//   away has at least that mass before it, and is not in the nucleus. `reach_of_nucleus` takes lower bounds
+//   of these weights and an upper bound of the total.
 #pragma once
 
 #include "draw.cuh"
 
-// By depth what the best tokens of blocks weigh, for `reach_of_nucleus`: in units of 2^-17 of the best token's weight, rounded down. No more than 2^14 blocks fill 32 bits.
-// Light ones are hardly ever needed, and would all wait for a few words.
-constexpr uint32_t HEAVY = 64;
+// Weights for `reach_of_nucleus` are in units of 2^-17 of the best token's weight, rounded down: fewer than
+// 2^14 blocks of up to 2^17 units fill no more than 31 bits. A token of fewer than HEAVY_UNITS is light: it
+// is added only where the heavy ones do not reach p. Hundreds of light tokens fall into few words of the
+// histogram, whose atomics wait for each other; without them, and with one more change, 8 rows took 9.7 us
+// instead of 10.4 (bench/results/2026-11-16-cuda.md, top-p).
+constexpr uint32_t HEAVY_UNITS = 64;
 
 template <typename T, Rows ROWS>
 __device__ __forceinline__ void Draw<T, ROWS>::add_best(uint32_t quad, float scale, bool heavy) {
@@ -13,7 +49,7 @@ __device__ __forceinline__ void Draw<T, ROWS>::add_best(uint32_t quad, float sca
     const float top = x_max;
     const auto add = [&](float x) {
         const uint32_t amount = uint32_t(power_of((x - top) * scale) * (0x1p17f * (1.0f - SUM_ERROR)));
-        if (amount > 0 && (amount >= HEAVY) == heavy) atomicAdd(&depths[depth(x)], amount);
+        if (amount > 0 && (amount >= HEAVY_UNITS) == heavy) atomicAdd(&depth_histogram[depth(x)], amount);
     };
     add(tallest.x);
     add(tallest.y);
@@ -23,13 +59,13 @@ __device__ __forceinline__ void Draw<T, ROWS>::add_best(uint32_t quad, float sca
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ Bounds Draw<T, ROWS>::total_mass(float scale) {
-    // A power of two.
-    const uint32_t shift = __ffs(group) - 1, quads = room / 4, blocks = pitch;
+    // `group` is a power of two.
+    const uint32_t shift = __ffs(group) - 1, quads = padded_blocks / 4, blocks = pitch;
     const float top = x_max;
     const bool has_edits = ROWS != BARE && adjustment.touched != nullptr;
     float* const known = reinterpret_cast<float*>(work());
     if (has_edits) {
-        // The memory has been used since.
+        // The references were overwritten by the list of lost blocks: read them again.
         __syncthreads();
         fetch(known, references, (pitch + group - 1) / group);
         __pipeline_commit();
@@ -45,9 +81,10 @@ __device__ __noinline__ Bounds Draw<T, ROWS>::total_mass(float scale) {
         add_best(quad, scale, true);
         if (block < blocks) {
             sum = reinterpret_cast<const float4*>(masses())[quad];
-            // A group is two blocks, or a multiple of four.
+            // A group is two blocks, or a multiple of four: a vector of four blocks has one reference or two.
             const float first = (known[block >> shift] - top) * scale, second = (known[(block + 2) >> shift] - top) * scale;
-            // Where an edit took the best, the rest of its group may have been too small beside it.
+            // The reference may be an unedited logit that an edit has lowered since. If it is far above the
+            // best logit now, the other tokens of the group were too small beside it to be summed precisely.
             is_lost |= fmaxf(first, second) > 16.0f;
             const float one = power_of(first), other = power_of(second);
             sum = make_float4(one * sum.x, one * sum.y, other * sum.z, other * sum.w);
@@ -76,24 +113,27 @@ __device__ __noinline__ float Draw<T, ROWS>::reach_of_nucleus() {
     if (reached < DEPTHS - 1) return depth_ends(reached);
     __syncthreads();
 #pragma unroll 1
-    for (uint32_t quad = threadIdx.x; quad < room / 4; quad += DRAW_THREADS) add_best(quad, nucleus()->scale, false);
+    for (uint32_t quad = threadIdx.x; quad < padded_blocks / 4; quad += DRAW_THREADS) add_best(quad, nucleus()->scale, false);
     __syncthreads();
     return depth_ends(depth_with(enough));
 }
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ Bounds Draw<T, ROWS>::mass_before(Key key, float scale) {
-    // So much does not fit the sums below: many tokens are nearly as good as the best.
+    // 2^57 is 2^14 times the best token's weight: in units of 2^-17 of it, the sums below would overflow.
+    // Many tokens are nearly as good as the best then, and the next bounds decide.
     if (total.most >> 57 != 0) return {0, total.most};
-    const uint32_t quads = room / 4;
+    const uint32_t quads = padded_blocks / 4;
     const float x = logit_of(key), top = x_max;
-    // In units of 2^-17 of the best token's weight, rounded down here and up there.
+    // In units of 2^-17 of the best token's weight, rounded down for the lower bound and up for the upper.
     constexpr float UNITS = 0x1p17f;
     uint32_t least = 0, most = 0;
 #pragma unroll 1
     for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
         const float4 tallest = reinterpret_cast<const float4*>(highest())[quad], mass = reinterpret_cast<const float4*>(masses())[quad];
-        // The largest logit of a block comes before it for certain, the rest perhaps; where they are equal the ids decide.
+        // The largest logit of a block comes before the token for certain if it is larger; the rest of the
+        // block perhaps. Where the two are equal, ids decide, which are not looked at: only the upper bound
+        // counts it.
         const auto add = [&](float highest_here, float mass_here) {
             const uint32_t low = uint32_t(power_of((highest_here - top) * scale) * (UNITS * (1.0f - SUM_ERROR))), high = uint32_t(mass_here * (UNITS * (1.0f + SUM_ERROR))) + 1;
             least += highest_here > x ? low : 0;
@@ -105,7 +145,7 @@ __device__ __noinline__ Bounds Draw<T, ROWS>::mass_before(Key key, float scale) 
         add(tallest.w, mass.w);
     }
     const uint2 sums = tallied(make_uint2(least, most));
-    // A weight is rounded down.
+    // A unit is 2^26 of a mass. Each weight is rounded down by less than 1.
     const uint64_t floors = vocabulary, low = uint64_t(sums.x) << 26;
     return {low > floors ? low - floors : 0, uint64_t(sums.y) << 26};
 }
@@ -125,7 +165,7 @@ template <typename T, Rows ROWS>
 __device__ __noinline__ Bounds Draw<T, ROWS>::total_opened(float scale) {
     const Softmax softmax = {x_max, scale};
     const float least = float(total.least) * (1.0f / float(UNIT)) * 0x1p-12f;
-    const uint32_t quads = room / 4;
+    const uint32_t quads = padded_blocks / 4;
     float rest = 0.0f;
 #pragma unroll 1
     for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {

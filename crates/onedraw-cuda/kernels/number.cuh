@@ -1,18 +1,29 @@
-// The arithmetic of crates/onedraw/src/{math,mass,noise,order}.rs, operation by operation: every result has the same bits as there.
+// The library's arithmetic (crates/onedraw/src: math.rs, noise.rs, mass.rs, order.rs), operation by
+// operation.
 //
-// Built with --fmad=false, so a product and a sum are two roundings unless __fmaf_rn stands there. Division and f64 are IEEE anyway; nothing is flushed to zero.
+// The naive way would be CUDA's own logf, expf and so on. What is done instead:
+//
+// 1. Every function that a result depends on repeats the operations of its Rust twin, in their order and with
+//    their constants. IEEE 754 fixes the result of each addition, product, division and fused multiply-add,
+//    so the bits are the same. For this the kernels are built with --fmad=false (a product and a sum are two
+//    roundings unless __fmaf_rn stands there), without fast-math, and nothing is flushed to zero.
+// 2. `rough_*` and `power_of` use approximate instructions. Nothing that is reported or drawn depends on
+//    their bits: they only decide what is computed exactly, with the margins that MARGIN and SUM_ERROR
+//    (draw.cuh) leave for their errors.
+// 3. Sums over tokens are sums of integers, and choices are maxima of totally ordered numbers. Neither
+//    depends on the order in which threads come, so a result does not depend on the shape of the grid.
 #pragma once
 
-#include "instruction.cuh"
+#include "shared.cuh"
 
-// Tokens in a block.
-constexpr uint32_t BLOCK = 64;
-// The weight of the best token.
+// The weight of the best token (mass.rs: UNIT).
 constexpr uint64_t UNIT = 1ull << 43;
+// The mask of instructions that all 32 lanes of a warp execute together.
+constexpr uint32_t ALL_LANES = 0xffffffffu;
 
 // ---- math.rs ----
 
-// The natural logarithm of a normal number above 0, without a branch.
+// The natural logarithm of a normal number above 0, without a branch: callers have no other. (math.rs: ln.)
 __device__ __forceinline__ double ln(double x) {
     constexpr double LN2_HIGH = 0x1.62e42fee00000p-1;
     constexpr double LN2_LOW = 0x1.a39ef35793c76p-33;
@@ -42,7 +53,7 @@ __device__ __forceinline__ double ln(double x) {
 // 2^n for n in -1022 to 1023.
 __device__ __forceinline__ double power_of_two(int n) { return __longlong_as_double(int64_t(n + 1023) << 52); }
 
-// The exponential; NaN is not asked for.
+// The exponential of a number. (math.rs: exp; callers have no NaN.)
 __device__ __noinline__ double exponential_of(double x) {
     constexpr double LN2_HIGH = 0x1.62e42fee00000p-1;
     constexpr double LN2_LOW = 0x1.a39ef35793c76p-33;
@@ -71,25 +82,26 @@ __device__ __noinline__ double exponential_of(double x) {
     return power * power_of_two(whole + 64) * power_of_two(-64);
 }
 
-// A number of 128 bits, rounded once to f64: to the nearest, ties to even.
+// A number of 128 bits, rounded once to f64, to the nearest and ties to even, as Rust's `as f64` does it.
 __device__ __forceinline__ double nearest(unsigned __int128 number) {
     const uint64_t high = uint64_t(number >> 64), low = uint64_t(number);
     if (high == 0) return double(low);
     const int shift = 64 - __clzll(high);
-    // 64 bits, the last of them set where anything below it was: 53 bits rounded from these are right.
+    // The upper 64 bits; the last of them is also set if any bit below them is. These round to 53 bits as all
+    // bits would.
     const uint64_t top = uint64_t(number >> shift), rest = uint64_t(number << (128 - shift) >> 64);
     return double(top | (rest != 0)) * power_of_two(shift);
 }
 
 // ---- noise.rs ----
 
+// The noise of one draw.
 struct Noise {
     uint64_t seed;
     uint32_t position, sequence, round;
 };
 
-enum Purpose : uint32_t { BLOCK_MINIMUM = 0, BLOCK_LANE = 1, TOKEN = 2, ACCEPT = 5, RESIDUAL = 6 };
-
+// Philox4x32 with ten rounds.
 __device__ __forceinline__ uint4 philox(uint2 key, uint4 c) {
 #pragma unroll
     for (int i = 0; i < 10; i++) {
@@ -102,11 +114,13 @@ __device__ __forceinline__ uint4 philox(uint2 key, uint4 c) {
     return c;
 }
 
+// Four random words of one purpose.
 __device__ __forceinline__ uint4 words(const Noise& noise, Purpose purpose, uint32_t index) {
     const uint2 key = make_uint2(uint32_t(noise.seed), uint32_t(noise.seed >> 32));
     return philox(key, make_uint4(index, noise.position, noise.sequence, uint32_t(purpose) | noise.round << 8));
 }
 
+// One of four words, without a branch and without an array in local memory.
 __device__ __forceinline__ uint32_t word(uint4 words, uint32_t place) {
     const uint32_t low = place & 1 ? words.y : words.x, high = place & 1 ? words.w : words.z;
     return place & 2 ? high : low;
@@ -117,13 +131,16 @@ __device__ __forceinline__ double exponential(uint32_t bits) {
     return -ln(1.0 - (double(bits) + 0.5) / 4294967296.0);
 }
 
-// The natural logarithm in f32 of a normal number, without a branch.
+// ln(x) in f32, about.
 __device__ __forceinline__ float rough_ln(float x) { return log2_about(x) * 0.693147181f; }
 
-// 2^t in f32.
+// 2^t in f32, about.
 __device__ __forceinline__ float power_of(float t) { return exp2_about(t); }
 
-// An exponential in f32, within 2^-14 of it: from whichever end the bits are near.
+// `exponential` in f32, within a factor of 1 +- 2^-14. -ln(1 - u) loses its digits where u is small: below
+// 2^-6 three terms of the series u + u^2/2 + u^3/3 are taken, whose rest is below 2^-20 of it. Above, 1 - u
+// is computed from the inverted bits, (~bits + 1/2) / 2^32, so that it is precise near 0; there the logarithm
+// is at least 2^-6 and its error below 2^-21.
 __device__ __forceinline__ float rough_exponential(uint32_t bits) {
     const float u = (float(bits) + 0.5f) * 0x1p-32f, rest = (float(~bits) + 0.5f) * 0x1p-32f;
     const float series = u * (1.0f + u * (0.5f + u * 0.333333f)), logarithm = -rough_ln(rest);
@@ -132,16 +149,17 @@ __device__ __forceinline__ float rough_exponential(uint32_t bits) {
 
 // ---- mass.rs ----
 
-// How logits become weights: t = (x - x_max) * scale.
+// How logits become weights: 2^t, t = (x - x_max) * scale, scale = log2(e) / T.
 struct Softmax {
     float x_max, scale;
 };
 
-// Of a t that is not above 0.
+// 2^t * 2^43 for a t that is not above 0. (mass.rs: exp2_scaled.)
 __device__ __forceinline__ float exp2_scaled(float t) {
     constexpr float ROUND = 12582912.0f;
     t = t > -64.0f ? t : -64.0f;
-    // The integer is in the last bits of the sum.
+    // The nearest integer to t is in the last bits of this sum. mass.rs takes it as `n as i32`; shifting the
+    // sum's bits left by 23 leaves the same exponent.
     const float rounded = t + ROUND;
     const float f = t - (rounded - ROUND);
     float q = __uint_as_float(0x392385a5u);
@@ -154,12 +172,13 @@ __device__ __forceinline__ float exp2_scaled(float t) {
     return power * __uint_as_float((__float_as_uint(rounded) << 23) + ((43u + 127u) << 23));
 }
 
+// A token's weight: floor(2^t * 2^43).
 __device__ __forceinline__ uint64_t weight(Softmax softmax, float x) {
     const float t = (x - softmax.x_max) * softmax.scale;
     return __float2ull_rz(exp2_scaled(t < 0.0f ? t : 0.0f));
 }
 
-// The same of a logit that is not above the best.
+// The weight of a logit that is known not to be above `x_max`.
 __device__ __forceinline__ uint64_t weight_below(Softmax softmax, float x) { return __float2ull_rz(exp2_scaled((x - softmax.x_max) * softmax.scale)); }
 
 // A token's share of the entropy: floor(2^t * 2^43 * |t|).
@@ -174,9 +193,12 @@ __device__ __forceinline__ double relative(uint64_t mass) { return double(mass) 
 
 // ---- order.rs ----
 
-// A token's place in the order: logit descending, then id ascending. A smaller key comes earlier.
+// A token's place in the order (logit descending, then id ascending) as one number: the logit in the upper 32
+// bits, coded so that larger logits are smaller numbers, and the id below. A smaller key comes earlier. -0
+// has the key of +0.
 typedef uint64_t Key;
 
+// The upper half of a key: the "place" of a logit.
 __device__ __forceinline__ uint32_t descending(float logit) {
     const uint32_t bits = __float_as_uint(logit + 0.0f);
     return ~(bits >> 31 ? ~bits : bits | 0x80000000u);
@@ -191,15 +213,15 @@ __device__ __forceinline__ float logit_of_place(uint32_t place) {
 
 __device__ __forceinline__ float logit_of(Key key) { return logit_of_place(uint32_t(key >> 32)); }
 
-// The last place a token of this logit can have.
+// The last key that a token of this logit can have.
 __device__ __forceinline__ Key last_of(float logit) { return key_of(logit, 0xffffffffu); }
 
-// After every token that is alive and before every masked one.
+// The last key of a token that is alive: after all of these, and before the keys of -inf.
 __device__ __forceinline__ Key key_end() { return key_of(-3.402823466e+38f, 0xffffffffu); }
 
 __device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xff800000u); }
 
-// ---- logits of any type ----
+// ---- logits of any type, widened exactly ----
 
 __device__ __forceinline__ float widened(float x) { return x; }
 __device__ __forceinline__ float widened(__half x) { return __half2float(x); }
@@ -212,7 +234,7 @@ __device__ __forceinline__ float4 widened_four(uint2 raw, __half) {
 __device__ __forceinline__ float4 widened_four(uint2 raw, __nv_bfloat16) {
     return make_float4(__uint_as_float(raw.x << 16), __uint_as_float(raw.x & 0xffff0000u), __uint_as_float(raw.y << 16), __uint_as_float(raw.y & 0xffff0000u));
 }
-// Four logits that follow each other, from an address that is a multiple of their size.
+// Four consecutive logits, from an address that is a multiple of their size together.
 __device__ __forceinline__ float4 four(const float* at) { return __ldg(reinterpret_cast<const float4*>(at)); }
 template <typename Half>
 __device__ __forceinline__ float4 four(const Half* at) {

@@ -1,10 +1,25 @@
-// The kernels by name. Those of a step have a `Step` as their argument:
-// - skyline_<type>_<steps>; _summed_<steps> where a row has a mask or a sequence TOP_P; with _edited before it where a sequence has edits; _any for rows that are not aligned.
-// - draw_<type>; _bare where no row has masks, edits or other stages than MIN_P, TOP_K and TOP_P, and nothing is reported of what is left; _edited with masks and edits.
-// - weigh_<type> and tell_<type> where raw logprobs are asked for; weigh_<type>_any for rows that are not aligned.
-// - report_<type> where logprobs of what is left are asked for, judge for drafts, append.
-// ask_<type> has an `Ask`.
+// The kernels by name. Those of a step take a `Step`; the host launches them in this order:
+//
+// 1. `skyline_<type>_<form>`, the first pass. Forms: `<steps>`, by how often each thread reads;
+//    `summed_<steps>` where a row has a mask or a sequence has TOP_P; both with `edited_` before it where a
+//    sequence has edits; `any` for rows that are not aligned to 16 bytes, with everything.
+// 2. `draw_<type>`, the second pass: `_bare` where no row has masks, edits or other stages than MIN_P, TOP_K
+//    and TOP_P, and nothing is reported of what is left; `_edited` with masks and edits; no suffix for
+//    everything.
+// 3. `weigh_<type>` and `tell_<type>` where raw logprobs are asked for; `weigh_<type>_any` for rows that are
+//    not aligned.
+// 4. `report_<type>` where logprobs of what is left are asked for.
+// 5. `judge` for drafts that are judged by laws, and `append` for tokens that were chosen elsewhere.
+//
+// `ask_<type>` takes an `Ask` and answers a question about a part of a row.
+//
+// The second number of `__launch_bounds__` is how many thread blocks should fit a multiprocessor at once: the
+// compiler limits registers so that they do. A read of memory hides behind the other thread blocks, so the
+// first pass wants many; kernels/compile fails if registers are spilled for it (the exception is said there).
+// `draw_<type>` has a fixed number of registers instead, which leaves room for a thread block of `weigh`
+// beside it.
 #include "draw.cuh"
+#include "layout.cuh"
 #include "question.cuh"
 #include "skyline.cuh"
 

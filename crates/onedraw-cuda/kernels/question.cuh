@@ -1,67 +1,42 @@
-// What one part of a row says to the questions of a draw over a split vocabulary (crates/onedraw/src/question.rs).
+// What one part of a row answers to the questions of a draw over a split vocabulary
+// (crates/onedraw/src/question.rs). The draw itself runs on the host.
 //
-// Every token of the part is looked at once, whatever is asked. Blocks of threads write what they found side by side, and the host
-// puts it together: sums of integers and maxima, which do not care about order.
+// The naive loop:
+//
+//     for each token of the part: x = the logit as masks and edits leave it; add it to the answer
+//
+// This code is that loop, with the tokens spread over all threads: every token is looked at once, whatever is
+// asked. It differs in two things:
+//
+// 1. Every thread block writes its own answer, and the host merges them.
+// 2. A question that the CPU answers from the peaks of blocks, by an interval or a sample, is answered
+//    exactly here (WEIGH, SKETCH): reading a part takes a few microseconds, less than asking again.
+//
+// Why this is exact: answers are sums of integers, maxima, and lists whose order the asker does not rely on,
+// so neither the threads nor the thread blocks matter (1). An exact mass is an interval of one number, and a
+// full count is a sample of everything; the draw may ask fewer questions after it, and the token is the same,
+// because it does not depend on how wide intervals are (2).
 #pragma once
 
 #include "edit.cuh"
 
-constexpr uint32_t ASK_THREADS = 256;
-// Sums of a histogram, at most.
-constexpr uint32_t BINS = 2048;
-// Words that a block of threads writes.
-constexpr uint32_t ANSWERED = 4;
-
-// In order of the words that each is answered with; the host adds these up over blocks, or takes the largest.
-enum Asking : uint32_t {
-    // Largest: the first key alive, inverted; the lowest bad id, twice and one more if it is NaN, inverted.
-    SUMMIT = 0,
-    // Largest: how many edits it takes until a token is gone; 0 if it never was there.
-    EMPTIED = 1,
-    // Largest pair: the score in an order of integers, and the id inverted above the bits of the logit.
-    RACE = 2,
-    // Sum: tokens before `last`.
-    COUNT_BEFORE = 3,
-    // Sums: the mass before `last`, and all of it.
-    WEIGH = 4,
-    // Sum: the mass up to `last`.
-    TOTAL = 5,
-    // Sums: mass, surprise and number of the tokens up to `last`.
-    SPREAD = 6,
-    // Largest: the last key up to `last`.
-    LAST = 7,
-    // Sums up to `last`: tokens, distances, and the squares of these in halves of 40 bits, the upper one first.
-    DEVIATIONS = 8,
-    // Bins: masses by distance from a centre, up to `last`.
-    DISTANCES = 9,
-    // Bins: tokens by weight.
-    SKETCH = 10,
-    // Sum: the mass of the inner stretch up to `last`. Keys: the rest of the outer one.
-    BAND = 11,
-    // Keys: those up to `last`.
-    KEPT = 12,
-    // Bins: tokens by key, and masses by key.
-    COUNTS = 13,
-    MASSES = 14,
-    // Largest: the logit's bits, of the only token of the part.
-    LOGIT = 15,
-};
-
-// Laid out as src/rank/asking.rs has it.
+// The argument of the kernels `ask_*`. The host calls it `AskArguments`; here it keeps its name, because
+// symbols of the kept image contain it.
 struct Ask {
-    // The part, and the sequence whose edits lie over it; their tables are those of the whole vocabulary.
+    // The part's logits, and the sequence whose edits apply to them; its tables are those of the whole
+    // vocabulary.
     const void* logits;
     const Sequence* sequence;
     // A grammar's mask of the whole vocabulary; null: none.
     const uint32_t* mask;
-    // ANSWERED words a block of threads.
+    // ANSWER_WORDS words for each thread block.
     uint64_t* answers;
-    // Zeros that are added to, `bin_count` of them.
+    // `bin_count` sums, 0 before: thread blocks add to them.
     unsigned long long* bins;
-    // Keys that were found, 0 before; those that have room are written.
-    uint32_t* listed;
+    // Keys that were found, 0 before; the first `key_capacity` of them are written to `keys`.
+    uint32_t* key_count;
     Key* keys;
-    // The tokens up to this one are gone; 0: none.
+    // Tokens up to this key were removed by an earlier stage; 0: none.
     Key head;
     // The lowest key of the bins, or the lowest distance.
     Key first;
@@ -71,24 +46,23 @@ struct Ask {
     double mean;
     float x_max, scale;
     float inner_highest, inner_lowest, outer_highest;
-    Asking kind;
-    // The first id and the number of tokens.
+    QuestionKind kind;
+    // The first id of the part, and its number of tokens.
     uint32_t start, length;
-    uint32_t room;
+    uint32_t key_capacity;
     uint32_t shift, bin_count;
-    // Whether masks and edits are forgotten.
+    // Whether masks and edits are ignored.
     uint32_t is_raw;
 };
 
-static_assert(sizeof(Ask) == 144, "src/rank/asking.rs");
-
-// The order of f64 as that of integers; +0 and -0 are one.
+// A score as an integer in the same order; +0 and -0 are one.
 __device__ __forceinline__ uint64_t order_of_score(double score) {
     const uint64_t bits = __double_as_longlong(score + 0.0);
     return bits >> 63 ? ~bits : bits | 1ull << 63;
 }
 
-// -ln of a token's exponential: what noise adds to its logit.
+// -ln of a token's exponential: what noise adds to its score. (Named before "gain" was the word for it; the
+// name is a symbol of the kept image.)
 __device__ __noinline__ double luck_of(Noise noise, uint32_t token) {
     const uint32_t block = token / BLOCK;
     uint32_t bits[3];
@@ -101,7 +75,8 @@ __device__ __noinline__ double luck_of(Noise noise, uint32_t token) {
     return -ln(bits[BLOCK_LANE] >> 26 == token % BLOCK ? minimum : minimum + exponential(bits[TOKEN]));
 }
 
-// How many edits it takes until a token is gone: 0 if it never was there, one more than there are if it stays.
+// How many edits it takes until a token is gone: 0 if it never was there, one more than there are edits if it
+// stays.
 __device__ __noinline__ uint32_t edits_survived(Place place, uint32_t token, float x) {
     const uint32_t edits = place.sequence->edits;
     const uint2 counted = place.counted(token);
@@ -111,11 +86,11 @@ __device__ __noinline__ uint32_t edits_survived(Place place, uint32_t token, flo
     return count;
 }
 
-// The words of one thread, of a warp, of a block.
-struct Words {
+// The answer of one thread, of a warp, of a thread block.
+struct PartialAnswer {
     uint64_t a, b, c, d;
 
-    __device__ __forceinline__ void merge(Asking kind, const Words& other) {
+    __device__ __forceinline__ void merge(QuestionKind kind, const PartialAnswer& other) {
         if (kind == RACE) {
             const bool is_better = other.a > a || (other.a == a && other.b > b);
             a = is_better ? other.a : a;
@@ -134,23 +109,23 @@ struct Words {
 
 template <typename T>
 __device__ __forceinline__ void answer(const Ask& ask) {
-    __shared__ unsigned long long bins[BINS];
-    __shared__ Words parts[ASK_THREADS / 32];
+    __shared__ unsigned long long bins[MAX_BINS];
+    __shared__ PartialAnswer parts[ASK_THREADS / 32];
     const Sequence& sequence = *ask.sequence;
     const Place place = {ask.sequence, ask.mask, nullptr, 0};
     const uint32_t* const touched = sequence.touched;
     const bool is_bare = ask.is_raw || (ask.mask == nullptr && sequence.allowed == nullptr && touched == nullptr);
     const Noise noise = {sequence.seed, sequence.position, sequence.sequence, sequence.round};
     const Softmax softmax = {ask.x_max, ask.scale};
-    const Asking kind = ask.kind;
+    const QuestionKind kind = ask.kind;
     const Key head = ask.head, last = ask.last;
     const double top = double(ask.x_max);
     for (uint32_t i = threadIdx.x; i < ask.bin_count; i += ASK_THREADS) bins[i] = 0;
     __syncthreads();
-    Words own = {0, 0, 0, 0};
+    PartialAnswer own = {0, 0, 0, 0};
     const auto list = [&](Key key) {
-        const uint32_t place = atomicAdd(ask.listed, 1);
-        if (place < ask.room) ask.keys[place] = key;
+        const uint32_t place = atomicAdd(ask.key_count, 1);
+        if (place < ask.key_capacity) ask.keys[place] = key;
     };
     const auto count = [&](uint64_t bin, uint64_t amount) {
         if (bin < ask.bin_count && amount > 0) atomicAdd(&bins[bin], amount);
@@ -165,7 +140,7 @@ __device__ __forceinline__ void answer(const Ask& ask) {
             continue;
         }
         if (kind == SUMMIT && !(raw < __uint_as_float(0x7f800000u))) {
-            // NaN or +inf, masked or not.
+            // NaN and +inf are errors even where the token is masked.
             const uint64_t bad = ~(uint64_t(token) << 1 | (raw != raw));
             own.b = bad > own.b ? bad : own.b;
         }
@@ -179,7 +154,7 @@ __device__ __forceinline__ void answer(const Ask& ask) {
             case RACE:
                 if (key < last) {
                     const double score = (double(x) - top) * ask.factor + luck_of(noise, token);
-                    const Words other = {order_of_score(score), uint64_t(~token) << 32 | __float_as_uint(x), 0, 0};
+                    const PartialAnswer other = {order_of_score(score), uint64_t(~token) << 32 | __float_as_uint(x), 0, 0};
                     own.merge(RACE, other);
                 }
                 break;
@@ -218,7 +193,7 @@ __device__ __forceinline__ void answer(const Ask& ask) {
                 break;
             case SKETCH: {
                 const float depth = (softmax.x_max - x) * softmax.scale + 0.5f;
-                if (depth < float(BINS)) count(uint32_t(fmaxf(depth, 0.0f)), 1);
+                if (depth < float(MAX_BINS)) count(uint32_t(fmaxf(depth, 0.0f)), 1);
                 break;
             }
             case BAND:
@@ -239,8 +214,8 @@ __device__ __forceinline__ void answer(const Ask& ask) {
     }
 #pragma unroll 1
     for (int offset = 16; offset > 0; offset >>= 1) {
-        const Words other = {__shfl_xor_sync(0xffffffffu, own.a, offset), __shfl_xor_sync(0xffffffffu, own.b, offset),
-                             __shfl_xor_sync(0xffffffffu, own.c, offset), __shfl_xor_sync(0xffffffffu, own.d, offset)};
+        const PartialAnswer other = {__shfl_xor_sync(ALL_LANES, own.a, offset), __shfl_xor_sync(ALL_LANES, own.b, offset),
+                                     __shfl_xor_sync(ALL_LANES, own.c, offset), __shfl_xor_sync(ALL_LANES, own.d, offset)};
         own.merge(kind, other);
     }
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = own;
@@ -248,7 +223,7 @@ __device__ __forceinline__ void answer(const Ask& ask) {
     if (threadIdx.x == 0) {
 #pragma unroll 1
         for (uint32_t i = 1; i < ASK_THREADS / 32; i++) own.merge(kind, parts[i]);
-        uint64_t* const to = ask.answers + ANSWERED * blockIdx.x;
+        uint64_t* const to = ask.answers + ANSWER_WORDS * blockIdx.x;
         to[0] = own.a;
         to[1] = own.b;
         to[2] = own.c;

@@ -1,8 +1,48 @@
-// The race: which token finishes first. Part of draw.cuh.
+// The race: which token has the largest score. Part of draw.cuh.
+//
+// The naive loop (crates/onedraw/src/reference.rs: Left::draw), over the tokens alive that pass and come
+// before a key:
+//
+//     for each token:
+//         score = (logit - x_max) / T - ln(E)                   in f64; E is the token's exponential
+//         if score > best, or score == best and the id is lower: best = score, winner = token
+//
+// with E = M for one lane of every block of 64 tokens and E = M + another exponential for the others
+// (noise.rs), M being the block's smallest exponential.
+//
+// What this code does differently:
+//
+// 1. Every block gets a bound, (highest logit - x_max) / T + gain, gain = -ln M. Only blocks whose bound
+//    could win are opened.
+// 2. Each warp opens the block with the best bound among its own, so that 16 good blocks come first and the
+//    lead is nearly final after them. The rest follows in rounds of OPENED_PER_ROUND blocks at most, shared
+//    by all warps. Where more could win, the bar is raised for the round so that about half as many reach it:
+//    bounds fall off like exponentials, so that n blocks within reach become n / e^r when the bar is raised
+//    by r.
+// 3. Scores are computed in f32, four tokens per lane of a half warp, without branches. A token is kept as a
+//    candidate if it could be the winner by what is known at that time.
+// 4. f64 scores are computed only of candidates whose f32 scores are within two margins of the best; if there
+//    is one such candidate, it has won.
+//
+// Why this is exact. Write s for a token's f64 score and f for its f32 score; |s - f| < MARGIN wherever it
+// matters (limits.cuh).
+//
+// - No token of a block has a larger score than the block's bound in exact numbers: its logit is not larger
+//   than the highest, its E is not smaller than M. The bound in f32 is within MARGIN of that.
+// - `lead` is f - MARGIN of some token, so it is below that token's s, and below the winner's. A block or
+//   token whose f32 number is below lead - MARGIN has s < lead: it cannot win. Only such blocks and tokens
+//   are skipped (1, 2, 3). A block's bound is set to -inf when it is opened, so every block is either opened
+//   once or skipped for this reason: the loop ends only when no bound reaches the bar without being raised.
+// - If f + 2 * MARGIN < the best f, then s < f + MARGIN < best f - MARGIN < the s of that candidate (4). Ties
+//   of s are decided among f64 scores alone, by the lower id.
+// - The CPU prunes in time rather than in logarithms (crates/onedraw/src/race.rs); both skip only what cannot
+//   win, so both find the winner of the definition.
 #pragma once
 
 #include "draw.cuh"
 
+// The definition: noise.rs (Noise::token) and the score, in f64. The three words are made in one loop, not
+// unrolled: it is code that few rows run.
 template <typename T, Rows ROWS>
 __device__ __noinline__ Finalist Draw<T, ROWS>::scored(Key key) const {
     const uint32_t token = uint32_t(key), block = token / BLOCK;
@@ -15,24 +55,25 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::scored(Key key) const {
     }
     const double minimum = exponential(bits[BLOCK_MINIMUM]) / 64.0, others = exponential(bits[TOKEN]);
     const double time = bits[BLOCK_LANE] >> 26 == token % BLOCK ? minimum : minimum + others;
-    return {(double(x) - double(x_max)) * row.inverse - ln(time), token, x};
+    return {(double(x) - double(x_max)) * sequence.inverse - ln(time), token, x};
 }
 
 template <typename T, Rows ROWS>
 __device__ __forceinline__ void Draw<T, ROWS>::open(uint32_t block) {
     const uint32_t lane = threadIdx.x & 31, tokens = vocabulary, token = block * BLOCK + 4 * (lane & 15);
     const T* const row_logits = logits;
-    const bool is_there = block < room;
+    const bool is_there = block < padded_blocks;
     float4 x = four_at(row_logits, is_there ? token : tokens, tokens);
     const bool has_edits = ROWS != BARE && !is_bare && is_there && token < tokens;
     const uint4 bits = words(noise(), TOKEN, token / 4);
-    const float luck = is_there ? lucks()[block] : 0.0f, top = x_max, factor = float(row.inverse), bottom = lowest, ceiling = above;
-    const uint32_t first = __float_as_uint(luck) & LANE_BITS, id_before = uint32_t(before), place_before = uint32_t(before >> 32);
-    if (has_edits) settle(x, token);
-    const float minimum = power_of(luck * -1.44269504f);
-    // Without a branch: all four are under way together.
+    const float gain = is_there ? gains()[block] : 0.0f, top = x_max, factor = float(sequence.inverse), bottom = lowest, ceiling = above;
+    const uint32_t first = __float_as_uint(gain) & LANE_BITS, id_before = uint32_t(before), place_before = uint32_t(before >> 32);
+    if (has_edits) apply_edits(x, token);
+    const float minimum = power_of(gain * -1.44269504f);
+    // Without a branch: the scores of all four tokens are under way together.
     const auto score = [&](float x, uint32_t i, uint32_t bits) {
-        // By places, not by logits: -0 has one of its own, right after that of +0, where no token stands.
+        // Compared as places in the order, not as logits: the place after all tokens of the logit 0 is that
+        // of -0, which no token has, and which as a logit would be equal to 0.
         const uint32_t own_place = descending(x);
         const bool runs = (x > negative_infinity()) & (x >= bottom) & (x < ceiling) & ((own_place < place_before) | ((own_place == place_before) & (token + i < id_before)));
         const float later = minimum + rough_exponential(bits), time = 4 * (lane & 15) + i == first ? minimum : later;
@@ -49,7 +90,7 @@ __device__ __forceinline__ void Draw<T, ROWS>::open(uint32_t block) {
     const auto keep = [&](float s, float x, uint32_t i) {
         if (s > negative_infinity() && s >= bar) {
             const uint32_t place = atomicAdd(&count, 1);
-            if (place < CANDIDATES) {
+            if (place < CANDIDATE_CAPACITY) {
                 candidates[place] = key_of(x, token + i);
                 rough_scores[place] = s;
             }
@@ -63,8 +104,8 @@ __device__ __forceinline__ void Draw<T, ROWS>::open(uint32_t block) {
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ Finalist Draw<T, ROWS>::race(Key end) {
-    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = room, quads = all / 4;
-    const float reach = fmaxf(logit_of(end), lowest), top = x_max, factor = float(row.inverse);
+    const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5, all = padded_blocks, quads = all / 4;
+    const float reach = fmaxf(logit_of(end), lowest), top = x_max, factor = float(sequence.inverse);
     float* const bounds = reinterpret_cast<float*>(work());
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -76,24 +117,26 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::race(Key end) {
     uint32_t block = all;
 #pragma unroll 1
     for (uint32_t quad = threadIdx.x; quad < quads; quad += DRAW_THREADS) {
-        const float4 tallest = reinterpret_cast<const float4*>(highest())[quad], gains = reinterpret_cast<const float4*>(lucks())[quad];
+        const float4 tallest = reinterpret_cast<const float4*>(highest())[quad], four_gains = reinterpret_cast<const float4*>(gains())[quad];
         const auto bound_of = [&](float x, float gain, uint32_t i) {
             const float sum = (x - top) * factor + gain, bound = (x >= reach) & (x > negative_infinity()) ? sum : negative_infinity();
             block = bound > high ? 4 * quad + i : block;
             high = fmaxf(high, bound);
             return bound;
         };
-        const float x = bound_of(tallest.x, gains.x, 0), y = bound_of(tallest.y, gains.y, 1), z = bound_of(tallest.z, gains.z, 2), w = bound_of(tallest.w, gains.w, 3);
+        const float x = bound_of(tallest.x, four_gains.x, 0), y = bound_of(tallest.y, four_gains.y, 1), z = bound_of(tallest.z, four_gains.z, 2), w = bound_of(tallest.w, four_gains.w, 3);
         reinterpret_cast<float4*>(bounds)[quad] = make_float4(x, y, z, w);
     }
     // The best bound of each warp, with its block.
     const float best_bound = largest_of_warp(high);
-    const uint32_t holders = __ballot_sync(ALL, high == best_bound);
-    block = __shfl_sync(ALL, block, __ffs(holders) - 1);
-    // These are opened first: then the lead is nearly the final one. After them whatever could still win, so many at a time.
-    constexpr uint32_t MANY = 128;
+    const uint32_t holders = __ballot_sync(ALL_LANES, high == best_bound);
+    block = __shfl_sync(ALL_LANES, block, __ffs(holders) - 1);
+    // Blocks that are opened in one round, at most: four for each half warp. Flat rows with min-p, where many
+    // blocks could win, took 21.3 us for one row without rounds and 11.2 with them
+    // (bench/results/2026-11-16-cuda.md).
+    constexpr uint32_t OPENED_PER_ROUND = 128;
     uint32_t* const opened = reinterpret_cast<uint32_t*>(keys);
-    // Another lane wrote the bound that is taken back here.
+    // The bound that is taken back here may have been written by another lane.
     __syncwarp();
     if (lane == 0) {
         opened[warp] = block;
@@ -102,14 +145,14 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::race(Key end) {
     __syncthreads();
     uint32_t left = WARPS;
     bool is_more = true;
-    // How much more a block must promise for now.
+    // How much the bar is raised for the next round.
     float raised = 0.0f;
 #pragma unroll 1
     while (true) {
 #pragma unroll 1
         for (uint32_t i = 2 * warp; i < left; i += 2 * WARPS) {
             block = i + (lane >> 4) < left ? opened[i + (lane >> 4)] : all;
-            if (__any_sync(ALL, block < all)) open(block);
+            if (__any_sync(ALL_LANES, block < all)) open(block);
         }
         __syncthreads();
         if (!is_more) break;
@@ -123,7 +166,7 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::race(Key end) {
             const auto add = [&](float bound, uint32_t i) {
                 if (!(bound >= low && bound > negative_infinity())) return;
                 const uint32_t place = atomicAdd(&others, 1);
-                if (place >= MANY) return;
+                if (place >= OPENED_PER_ROUND) return;
                 opened[place] = 4 * quad + i;
                 bounds[4 * quad + i] = negative_infinity();
             };
@@ -134,10 +177,11 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::race(Key end) {
         }
         __syncthreads();
         const uint32_t reached = others;
-        left = min(reached, MANY);
-        is_more = reached > MANY || raised > 0.0f;
-        // Bounds are as rare as they are high, by the exponential: the best of these come next, and after them most of the others cannot win any more.
-        raised = reached > MANY ? raised + rough_ln(float(reached) * (2.0f / MANY)) : 0.0f;
+        left = min(reached, OPENED_PER_ROUND);
+        is_more = reached > OPENED_PER_ROUND || raised > 0.0f;
+        // Raised by ln(reached / (OPENED_PER_ROUND / 2)), about half a round's blocks are expected to reach
+        // the bar.
+        raised = reached > OPENED_PER_ROUND ? raised + rough_ln(float(reached) * (2.0f / OPENED_PER_ROUND)) : 0.0f;
     }
     return decided();
 }
@@ -147,15 +191,15 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::decided() {
     const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const uint32_t found = count;
     if (found <= 32) {
-        // Most were ahead for a moment only: hardly ever does f32 leave two to tell apart.
+        // Most candidates were ahead only for a moment: f32 hardly ever leaves two to tell apart.
         const float own_score = lane < found ? rough_scores[lane] : negative_infinity();
         const float highest_score = largest_of_warp(own_score);
-        const uint32_t close = __ballot_sync(ALL, lane < found && own_score + 2 * MARGIN >= highest_score);
+        const uint32_t close = __ballot_sync(ALL_LANES, lane < found && own_score + 2 * MARGIN >= highest_score);
         if (__popc(close) == 1) {
             const Key winner = candidates[__ffs(close) - 1];
             return {0.0, uint32_t(winner), logit_of(winner)};
         }
-        // One warp: what all of them did would take as many times as long.
+        // One warp does it: 16 warps that all did the same would take turns and be slower.
         if (warp == 0) {
             const Finalist winner = best_of_warp(close >> lane & 1 ? scored(candidates[lane]) : nobody());
             if (lane == 0) finalists[0] = winner;
@@ -163,8 +207,8 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::decided() {
         __syncthreads();
         return finalists[0];
     }
-    if (found <= CANDIDATES) return best(threadIdx.x < found ? scored(candidates[threadIdx.x]) : nobody());
-    // Too many that are too near: all that run are scored.
+    if (found <= CANDIDATE_CAPACITY) return best(threadIdx.x < found ? scored(candidates[threadIdx.x]) : nobody());
+    // More candidates than fit: all tokens of the race are scored in f64.
     Finalist own = nobody();
     over(collect(fmaxf(logit_of(before), lowest)), [&](float x, uint32_t token) {
         if (!(x > negative_infinity()) || !passes(x) || key_of(x, token) >= before) return;

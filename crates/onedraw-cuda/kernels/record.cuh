@@ -1,133 +1,136 @@
-// What the host and the kernels say to each other, laid out as src/record.rs has it.
+// The structs that the host fills and the kernels read, and those that come back. Their layout is asserted
+// against shared.def on both sides (layout.cuh, src/record/). Addresses are device memory.
 #pragma once
 
 #include "number.cuh"
 
-// The truncations of a chain, in their order. Each keeps a run of the order of tokens.
-enum StageKind : uint32_t { MIN_P = 1, TOP_K = 2, TOP_P = 3, TYPICAL = 4, EPSILON = 5, ETA = 6, TOP_A = 7, TOP_N_SIGMA = 8 };
-
+// A truncation of the chain.
 struct Stage {
+    // A `StageKind`.
     uint32_t kind;
-    // Of TOP_K: k.
+    // TOP_K: k.
     uint32_t k;
-    // Of MIN_P: T * ln(min_p). Of EPSILON, ETA and TOP_A: the logarithm of the number. Of TOP_N_SIGMA: n.
+    // MIN_P: T * ln(min_p). EPSILON, ETA and TOP_A: the logarithm of the parameter. TOP_N_SIGMA: n.
     double number;
-    // Of TOP_P and TYPICAL: max(1, round(p * 2^53)).
+    // TOP_P and TYPICAL: max(1, round(p * 2^53)).
     uint64_t share;
-    // 1 / T with the temperature in force, rounded once.
+    // 1 / T with the temperature in force at this stage, rounded once.
     double inverse;
     // log2(e) / T, rounded once to f32.
     float scale;
     uint32_t reserved;
 };
 
-constexpr uint32_t STAGES = 8;
-
-// What changes single logits, in the order of the chain. Allowed tokens are a mask, and commute with all of these.
-enum EditKind : uint32_t { BAD_WORDS = 1, MIN_TOKENS = 2, LOGIT_BIAS = 3, PENALTIES = 4, ALLOWED = 5 };
-
-constexpr uint32_t EDITS = 12;
-// Tokens that an edit may change, as many as a sequence lists.
-constexpr uint32_t TABULATED = 1536;
-// Of these, as many as a draw has a table for. Before compute capability 9.0 a block of threads may have no more than 99 KB of shared memory, and the largest logits of
-// 262,144 tokens take 64 of them: there is none, and every edited row is drawn without one.
+// Tokens that the table of edited tokens in a draw's shared memory holds. Before compute capability 9.0 a
+// thread block may have no more than 99 KB of shared memory, and the numbers of the blocks of 262,144 tokens
+// take 64 KB of them: there is no table, and every edited row is drawn without one.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-constexpr uint32_t LINKED = 0;
+constexpr uint32_t EDIT_TABLE_CAPACITY = 0;
 #else
-constexpr uint32_t LINKED = TABULATED;
+constexpr uint32_t EDIT_TABLE_CAPACITY = EDIT_LIST_CAPACITY;
 #endif
 
-enum LogprobsMode : uint32_t { RAW_LOGPROBS = 0, RAW_LOGITS = 1, PROCESSED_LOGPROBS = 2, PROCESSED_LOGITS = 3 };
-
-// One sequence: its parameters, and where it stands. A draw moves it on by itself.
+// One sequence: its parameters, and where its text stands. A draw moves it on by itself.
 struct Sequence {
-    // 32 tokens a word, lowest bit first, and four blocks of tokens at least: the tokens that the list allows, null: all; those that an edit may change, null: none.
+    // Bitmaps, 32 tokens per word, lowest bit first, padded to whole vectors of blocks: the tokens that
+    // `allowed_token_ids` lists (null: all are allowed), and the tokens whose logits an edit may change
+    // (null: none).
     const uint32_t* allowed;
     uint32_t* touched;
-    // The tokens that an edit may change as a list: `listed` of them, of which the first TABULATED are here.
-    uint32_t* list;
-    uint32_t listed, reserved;
-    // The scale that the sums of blocks are taken at: that of TOP_P, where it is the first stage of a plain row; 0: none.
+    // The tokens of `touched` as a list. `edit_list_length` counts all of them; the first EDIT_LIST_CAPACITY
+    // are in the list.
+    uint32_t* edit_list;
+    uint32_t edit_list_length, reserved;
+    // The scale of the sums of blocks that the first pass takes: that of TOP_P, where it is the first stage
+    // of a plain row. 0: no sums are taken.
     float sum_scale;
     // Entries to report, the drawn token among them; 0: none.
     uint32_t logprobs;
+    // A `LogprobsMode`.
     uint32_t logprobs_mode;
     // The number of output tokens.
     uint32_t position;
     uint64_t seed;
+    // Which of the `n` sequences of the parameters this is, and how often its text was taken back: both are
+    // counted by the noise.
     uint32_t sequence, round;
     // 1 / T of the race, and log2(e) / T as f32.
     double inverse;
     float scale;
-    // Whether the first token of what is left is taken.
+    // Whether the first token of what is left is taken, instead of a draw.
     uint32_t is_greedy;
     uint32_t stages;
-    // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and nothing is reported of what they leave.
+    // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and nothing is reported of what they
+    // leave. How these stand to each other is worked out on the host, once per sequence.
     uint32_t is_plain;
-    // Of such: the places of MIN_P and TOP_P, STAGES where there is none; the first so many of the order that TOP_P sees, and that are left at last.
-    uint32_t minimum, nucleus, k_before, k;
-    Stage stage[STAGES];
+    // Of a plain chain: the places of MIN_P and TOP_P in `stage`, MAX_STAGES where there is none; how many
+    // tokens of the order TOP_P sees at most, and how many are left at last (0xffffffff: all, UNLIMITED).
+    uint32_t min_p_place, top_p_place, k_before, k;
+    Stage stage[MAX_STAGES];
 
+    // The edits of the chain, each an `EditKind`.
     uint32_t edits;
-    uint32_t edit[EDITS];
+    uint32_t edit[MAX_EDITS];
     float repetition, frequency, presence;
-    // Whether frequency and presence count the prompt too.
+    // Whether frequency and presence penalties count the prompt too.
     uint32_t counts_prompt;
-    // The last tokens that penalties see; 0: all.
+    // Penalties see the last so many tokens; 0: all.
     uint32_t window;
-    // Tokens of the prompt.
+    // The number of tokens of the prompt.
     uint32_t prompt;
-    // Tokens that the ring holds: token number i of the text lies at i % ring. 0: nobody asks.
+    // Tokens that `history` holds: token number i of the text lies at i % ring. 0: no edit needs the last
+    // tokens.
     uint32_t ring;
-    uint32_t min_tokens, ends, biases, words;
-    // For each token, how often the window has it: x in the prompt, y in the output. Null without penalties.
+    uint32_t min_tokens;
+    // Lengths of the lists below: EOS and stop ids, biases, bad words.
+    uint32_t ends, biases, words;
+    // For each token how often the window has it: x in the prompt, y in the output. Null without penalties.
     uint2* counts;
     uint32_t* history;
     const uint32_t* end_ids;
     // Sorted.
     const uint32_t* bias_ids;
     const float* bias_values;
-    // The places where words begin and where the last ends, words + 1 of them, then the tokens.
+    // First `words` + 1 numbers: where each word begins, and where the last ends; then the tokens of all
+    // words.
     const uint32_t* bad_words;
 };
-
-static_assert(sizeof(Stage) == 40 && sizeof(Sequence) == 568, "src/record.rs");
 
 // One row of a step.
 struct Task {
     // A grammar's mask; null: none.
     const uint32_t* mask;
-    // Tokens of a draft that stand between the sequence's text and this row.
+    // The `depth` tokens of a draft that stand between the sequence's text and this row.
     const uint32_t* path;
+    // The place of the sequence in the array of sequences.
     uint32_t slot, depth;
-    // The sequence's, here too: to find it there would take a read more. Of `is_raw`: whether raw logprobs are asked for.
-    const uint32_t *touched, *allowed, *list;
+    // Copies of the sequence's fields: to read them there would be a second read after this one.
+    const uint32_t *touched, *allowed, *edit_list;
     float sum_scale;
+    // Whether logprobs of the unmodified row are asked for.
     uint32_t is_raw;
 };
 
-// The last one is between functions alone.
-enum Status : uint32_t { DRAWN = 0, NAN_LOGIT = 1, INFINITE_LOGIT = 2, NOTHING_LEFT = 3, UNFIT = 4 };
-
-struct Result {
-    // Of a bad logit its id; where nothing is left the edit that took the last token, or 0xffffffff.
+struct Outcome {
+    // DRAWN: the token. A bad logit: its id. NOTHING_LEFT: the edit that removed the last token, or NO_EDIT.
     uint32_t token;
+    // A `Status`.
     uint32_t status;
 };
 
 // What is left of a row once its token is drawn, and the sums that its logprobs need.
 struct Report {
-    // The drawn token, the last one kept.
+    // The drawn token, and the last token that the chain keeps.
     Key drawn, last;
     uint64_t mass;
     double inverse, probability;
-    // Logits at or above are out, and so are those below `lowest`.
+    // Logits at or above `above` are removed, and so are those below `lowest`.
     float above, lowest;
     float x_max, scale;
     uint32_t rank;
-    // Entries, the drawn token first.
-    uint32_t listed;
-    // Parts that have been summed.
+    // Entries that are written, the drawn token's first.
+    uint32_t entry_count;
+    // Thread blocks that have added their sums.
     uint32_t arrived;
     uint32_t reserved;
 };
@@ -138,77 +141,88 @@ struct Entry {
     double value;
 };
 
-// A draft that is judged. Row 0 of its rows stands after the text, row i + 1 after node i.
+// A draft that is judged by laws (distributions). Row 0 of its rows stands after the text, row i + 1 after
+// node i.
 struct Trial {
-    // Of the nodes: each one's token, and the row that it is a guess of.
+    // For each node its token, and the row that it is a guess of.
     const uint32_t *tokens, *parents;
-    // For each row the law that its guesses were drawn from, as a number a token, which the judge may change; null: they were given.
+    // For each row the law that its guesses were drawn from, one probability per token, which the judge may
+    // change; null: the guesses were given, not drawn.
     double* const* drawn;
-    // Memory for a number a row.
+    // Memory for one number per row.
     double* shares;
     uint32_t slot;
-    // Its first row in the step.
+    // The draft's first row in the step.
     uint32_t first;
     uint32_t nodes;
     // Whether the draft is a chain that is judged as a whole.
     uint32_t is_block;
-    // Of such a chain: how many guesses hold.
+    // Written for such a chain: how many guesses hold.
     uint32_t length;
     uint32_t reserved;
 };
 
-static_assert(sizeof(Trial) == 56, "src/record.rs");
-
-// All that a step reads and writes, the one argument of its kernels. Row i of the logits belongs to tasks[i].
+// All that a step reads and writes: the one argument of its kernels. The host calls it `StepArguments`; here
+// it keeps its name, because symbols of the kept image contain it. Row i of the logits belongs to tasks[i].
 struct Step {
     Sequence* sequences;
     const Task* tasks;
     const void* logits;
-    // In logits.
+    // From one row to the next, in logits.
     int64_t stride;
     uint32_t rows, vocabulary;
-    // Blocks a row, rounded up to a multiple of four.
+    // The blocks of a row, rounded up to a multiple of BLOCKS_PER_VECTOR: where rows begin in the arrays
+    // below.
     uint32_t pitch;
-    // Entries a row.
+    // Entries of a row: where rows begin in `entries`.
     uint32_t width;
     // Whether drawn tokens are appended to their sequences.
     uint32_t advances;
-    // Blocks that a warp of the first pass takes together.
+    // Blocks that a warp of the first pass takes together: they share a reference. A power of two.
     uint32_t group;
-    // The first blocks of threads of each row in the first pass throw the dice instead of reading.
-    uint32_t dice;
-    // Whether any row has TOP_P.
+    // Thread blocks of the first pass, for each row, that make noise instead of reading: the first ones.
+    uint32_t noise_makers;
+    // Whether any row has TOP_P, so that the first pass takes sums.
     uint32_t is_summed;
-    // The largest logit of each block as masks leave it; -inf if nothing is alive.
+    // The largest logit of each block as masks leave it; -inf if no token is alive.
     float* peaks;
-    // For TOP_P: the mass of each block, in units of what a logit weighs that is the group's reference; a row of references begins at every pitch.
+    // For TOP_P: an estimate of the mass of each block, in units of what a logit weighs that is the reference
+    // of its group; and the references, one per group. Rows begin at multiples of `pitch` in both.
     float* sums;
     float* references;
-    // What noise may add to each block: -ln of its smallest exponential, in f32. The last six bits are the lane that has the exponential.
-    float* lucks;
-    // The largest logit of each block before any mask, for raw logprobs.
-    float* raw_tops;
-    // For each row the largest of either, as `summit_of` has it; 0 between steps. A row begins at every SUMMIT_PITCH.
+    // What noise adds at most to a score in each block: -ln of the block's smallest exponential, in f32. The
+    // last six bits are replaced by the lane that has this exponential.
+    float* gains;
+    // The largest logit of each block before any mask, for raw logprobs of rows with masks.
+    float* raw_peaks;
+    // For each row the largest of its peaks and of its raw peaks, as `summit_of` codes it; 0 between steps.
+    // Rows begin at multiples of SUMMIT_PITCH.
     uint32_t *summits, *raw_summits;
-    // For each row that reports raw logprobs, its mass as it came; 0 between steps.
-    uint64_t* weights;
-    // For each row the lowest bad id, or 0xffffffff.
-    uint32_t* bad;
-    Result* results;
+    // For each row that reports raw logprobs, the mass of the unmodified row; 0 between steps.
+    uint64_t* raw_masses;
+    // For each row the lowest id of a NaN or +inf; 0xffffffff between steps and for sound rows.
+    uint32_t* bad_tokens;
+    Outcome* results;
     Report* reports;
     Entry* entries;
-    // What the rows' tokens are drawn from, a probability a token, for verification; null: tokens are drawn.
+    // For verification: memory for the distribution of each row, one probability per token. Null: tokens are
+    // drawn.
     double* laws;
     Trial* trials;
-    // Whether `results` says which tokens are taken: they are only reported.
+    // Whether `results` already says which tokens are taken: they are only reported.
     uint32_t is_chosen;
-    // Parts that raw rows are summed in, beside the draw; 0: no row is.
-    uint32_t parts;
-    // For each row, the tokens that its sequence lists and those of its draft: x the logit as it came, y what edits make of it. A row begins at every TABULATED.
+    // Thread blocks that sum each unmodified row beside the draw; 0: no row needs it.
+    uint32_t weigh_parts;
+    // For each row, for the tokens of its sequence's list and then those of its draft: x the unmodified
+    // logit, y what edits make of it. Rows begin at multiples of EDIT_LIST_CAPACITY.
     float2* edited;
-    // Blocks of threads of each row in the first pass that find these, after those with the dice; 0: no row has edits.
+    // Thread blocks of the first pass, for each row, that compute these: they come after the noise makers. 0:
+    // no row has edits.
     uint32_t editors;
     uint32_t reserved;
 };
 
-static_assert(sizeof(Task) == 56 && sizeof(Step) == 200, "src/record.rs");
+// Marks of nothing, each in its own place. No id, place or count is as large.
+constexpr uint32_t NO_TOKEN = 0xffffffffu, NO_EDIT = 0xffffffffu, NOT_LISTED = 0xffffffffu, NO_LINK = 0xffffffffu;
+// Of k: no stage limits how many tokens are left.
+constexpr uint32_t UNLIMITED = 0xffffffffu;

@@ -1,9 +1,35 @@
-// Edits of single tokens: the first pass reads rows as they came or as masks leave them, and what it found of the blocks that an edit may change is made good here. Part of draw.cuh.
+// Edits of single tokens: the first pass found the peaks of unedited logits, and here the peaks of blocks
+// with edited tokens are made right. Part of draw.cuh.
+//
+// The naive loop:
+//
+//     for each block that has an edited token:
+//         highest[block] = max over the block's tokens of the edited logit
+//
+// What this code does differently:
+//
+// 1. An edited token first raises its block's peak to its new logit, by an atomic maximum (`change`).
+// 2. Only if the token's unedited logit was at least the peak as it stood, the block is noted as "lost" and
+//    read again (`repair`): its peak may have been this token's old logit. Reading every block with an edited
+//    token took 3.7 us (bench/results/2026-11-16-cuda.md, "Penalties with logprobs").
+// 3. Edited logits are kept in a table in shared memory, whose entries are chained by blocks (`link`), so
+//    that neither this nor the race computes an edit again. Where they are too many, a bit per block says
+//    that it has any, and edits are computed again when they are needed (`change_touched`).
+// 4. Masses of edited blocks are computed anew, all of them (`repair_masses`).
+//
+// Why this is exact. Let p be the peak that the first pass found. If a token that is not edited has the logit
+// p, the peak is max(p, edited logits), which 1 makes it. Otherwise only edited tokens had p. Such a token
+// either saw p when it raised the peak, and the block is read again; or it saw a larger number, which is
+// another token's edited logit and larger than every unedited logit of the block, so that the maximum of
+// edited logits, which 1 makes it, is the peak. Reading a block again gives its true maximum in any case, so
+// noting too many is harmless. Masses are estimates (nucleus.cuh).
 #pragma once
 
 #include "draw.cuh"
 
-// Raises a number in shared memory to another, as bits: those below 0 have the other order. What it was.
+// Raises a float in shared memory by an integer atomic, and returns what it was. Bits of positive floats are
+// in order as signed integers, and above those of negative ones; bits of negative floats are in reverse order
+// as unsigned integers, and above those of positive ones.
 __device__ __forceinline__ float raise(float* number, float to) {
     if (__float_as_int(to) >= 0) return __int_as_float(atomicMax(reinterpret_cast<int*>(number), __float_as_int(to)));
     return __uint_as_float(atomicMin(reinterpret_cast<uint32_t*>(number), __float_as_uint(to)));
@@ -11,31 +37,32 @@ __device__ __forceinline__ float raise(float* number, float to) {
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::link(uint32_t first, uint32_t second, uint32_t third) {
-    const uint32_t list[EDITED_EACH] = {first, second, third};
-    const uint32_t listed = row.listed, all = listed + place.depth;
+    const uint32_t list[EDITS_PER_THREAD] = {first, second, third};
+    const uint32_t listed = sequence.edit_list_length, all = listed + place.depth;
 #pragma unroll
-    for (uint32_t i = 0; i < EDITED_EACH; i++) {
+    for (uint32_t i = 0; i < EDITS_PER_THREAD; i++) {
         const uint32_t entry = threadIdx.x + i * DRAW_THREADS;
         if (entry >= all) break;
         const uint32_t token = entry < listed ? list[i] : place.path[entry - listed];
-        // Nobody looks at the rows after a guess that is no token.
-        links[entry] = token < vocabulary ? token | atomicExch(&heads[token / BLOCK % HEADS], entry) << LINK_SHIFT : ALL;
+        // A draft may guess an id that is no token. Such a guess is never accepted, so nobody reads the rows
+        // after it.
+        links[entry] = token < vocabulary ? token | atomicExch(&heads[token / BLOCK % EDIT_TABLE_HEADS], entry) << LINK_SHIFT : NO_LINK;
     }
 }
 
 template <typename T, Rows ROWS>
 __device__ __forceinline__ void Draw<T, ROWS>::change(uint32_t token, float x, float edited) {
     const uint32_t block = token / BLOCK, bit = 1u << block % 32;
-    // A block that was raised above its best has no need of it.
+    // A block that another token raised above this one's old logit does not need it any more.
     if (x >= raise(highest() + block, edited) && !(atomicOr(lost() + block / 32, bit) & bit)) work()[atomicAdd(&others, 1)] = block;
 }
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::change_listed() {
-    const uint32_t all = row.listed + place.depth;
+    const uint32_t all = sequence.edit_list_length + place.depth;
 #pragma unroll 1
     for (uint32_t entry = threadIdx.x; entry < all; entry += DRAW_THREADS) {
-        const uint32_t token = links[entry] & TOKEN_BITS;
+        const uint32_t token = links[entry] & LINK_TOKEN_MASK;
         const float2 own = entries()[entry];
         edited_logits[entry] = own.y;
         if (token < vocabulary) change(token, own.x, own.y);
@@ -45,8 +72,10 @@ __device__ __noinline__ void Draw<T, ROWS>::change_listed() {
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::change_touched() {
-    // The bits of four blocks are eight words, which a thread has; the tokens are listed, as many at a time as fit.
-    constexpr uint32_t AT_MOST = LISTED;
+    // A thread looks after four blocks at a time, whose bits are eight words, and lists their tokens, as many
+    // as fit the list; then all threads compute edits of the listed tokens; and so on until all bits have
+    // been listed.
+    constexpr uint32_t AT_MOST = LIST_CAPACITY;
     const uint32_t depth = place.depth, there = pitch;
     const uint32_t* const bits = adjustment.touched;
     const uint32_t* const path = place.path;
@@ -59,7 +88,7 @@ __device__ __noinline__ void Draw<T, ROWS>::change_touched() {
         left = __popc(low.x) + __popc(low.y) + __popc(low.z) + __popc(low.w) + __popc(high.x) + __popc(high.y) + __popc(high.z) + __popc(high.w);
     };
     begin();
-    // The place of a thread's next token, among the 256 of its blocks.
+    // The place of the thread's next token among the 256 of its four blocks.
     uint32_t next = 0;
     bool is_more = true;
 #pragma unroll 1
@@ -85,13 +114,13 @@ __device__ __noinline__ void Draw<T, ROWS>::change_touched() {
             begin();
         }
         is_more = __syncthreads_or(left > 0 || 4 * quad < there);
-        // A draft's tokens without bits come last, each once.
+        // After the last bits come the tokens of the draft that have none, each once.
         const uint32_t tokens = min(count, AT_MOST), drafted = is_more ? 0 : depth;
 #pragma unroll 1
         for (uint32_t i = threadIdx.x; i < tokens + drafted; i += DRAW_THREADS) {
             const uint32_t token = i < tokens ? listed[i] : path[i - tokens];
             if (i >= tokens) {
-                // Nobody looks at the rows after a guess that is no token.
+                // A draft may guess an id that is no token: see `link`.
                 bool is_new = token < vocabulary && !has_bit(bits, token);
 #pragma unroll 1
                 for (uint32_t j = 0; j < i - tokens && is_new; j++) is_new = path[j] != token;
@@ -109,7 +138,7 @@ template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::repair() {
     const uint32_t blocks = others;
     over_fours<1>(blocks, [&](float4 (&x)[1], uint32_t start) {
-        adjust(x[0], start, blocks);
+        apply_edits_listed(x[0], start, blocks);
         float top[1] = {largest(x[0])};
         const float all = folded<1, 16>(top, threadIdx.x, [](float a, float b) { return fmaxf(a, b); });
         if (start < blocks && threadIdx.x % 16 == 0) highest()[work()[start]] = all;
@@ -123,15 +152,15 @@ __device__ __noinline__ void Draw<T, ROWS>::repair_masses(float scale) {
     const auto power = [=](float x) { return power_of((x - top) * scale); };
     const uint32_t blocks = collect_fours([this](uint32_t quad) {
         if (!is_tabulated()) return edited_blocks[quad / 8] >> quad % 8 * 4 & 15;
-        const uint4 four = reinterpret_cast<const uint4*>(heads)[quad % (HEADS / 4)];
-        return uint32_t(four.x != NONE) | uint32_t(four.y != NONE) << 1 | uint32_t(four.z != NONE) << 2 | uint32_t(four.w != NONE) << 3;
+        const uint4 four = reinterpret_cast<const uint4*>(heads)[quad % (EDIT_TABLE_HEADS / 4)];
+        return uint32_t(four.x != END_OF_LINKS) | uint32_t(four.y != END_OF_LINKS) << 1 | uint32_t(four.z != END_OF_LINKS) << 2 | uint32_t(four.w != END_OF_LINKS) << 3;
     });
     over_fours<2>(blocks, [&](float4 (&x)[2], uint32_t start) {
         const uint32_t lane = threadIdx.x & 31;
         float sums[2];
 #pragma unroll
         for (uint32_t i = 0; i < 2; i++) {
-            adjust(x[i], start + i * HALVES, blocks);
+            apply_edits_listed(x[i], start + i * HALVES, blocks);
             sums[i] = (power(x[i].x) + power(x[i].y)) + (power(x[i].z) + power(x[i].w));
         }
         const float all = folded<2, 16>(sums, lane, [](float a, float b) { return a + b; });

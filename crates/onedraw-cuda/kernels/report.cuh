@@ -1,10 +1,27 @@
-// Logprobs of what is left of a row: which tokens are listed (part of draw.cuh), then the sums over the whole row, by many blocks of threads.
+// Logprobs of what is left of a row after the chain, in two kernels: the draw lists the tokens that are
+// reported (`report`, part of draw.cuh), then many thread blocks sum the whole row and complete the entries
+// (`sum_report`).
+//
+// The naive loop, for one row, with the tokens that the chain keeps in a sorted list:
+//
+//     mass = sum of weight(token) over the kept tokens
+//     for the drawn token and the first `logprobs` others: logprob = (x - x_max) / T - ln(mass / 2^43)
+//     rank of the drawn token = 1 + the tokens before it
+//
+// What this code does differently:
+//
+// 1. The draw knows what is kept as three numbers: the last kept key, and the logits `above` and `lowest`
+//    between which tokens are kept. It lists the best tokens with the race's own list (list.cuh), or by a
+//    radix select where they do not fit.
+// 2. The sums are taken by many thread blocks of REPORT_TOKENS tokens each, with the edits applied again; the
+//    last one to arrive has all of it and writes the entries.
+//
+// Why this is exact: kept tokens are decided by comparing keys and logits, not by rounded sums (1); mass and
+// rank are sums of integers, added by atomics, so it does not matter which thread block is the last (2). The
+// logprobs follow by the CPU's operations in f64.
 #pragma once
 
 #include "draw.cuh"
-
-// Tokens that one block of threads sums.
-constexpr uint32_t REPORTED = 8192;
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
@@ -12,14 +29,16 @@ __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
     if (threadIdx.x == 0) {
         drawn = key;
         // A greedy row leaves one token.
-        if (row.is_greedy) last = key;
+        if (sequence.is_greedy) last = key;
     }
     __syncthreads();
-    const uint32_t wanted = min(row.logprobs, asked.width) - 1, listed = wanted > 0 ? min(best_listed(wanted), wanted) : 0;
+    const uint32_t wanted = min(sequence.logprobs, step_copy.width) - 1, listed = wanted > 0 ? min(best_listed(wanted), wanted) : 0;
     // Where the drawn token stands among them. Those that are kept come first.
     __syncthreads();
-    if (threadIdx.x == 0) count = ALL;
+    if (threadIdx.x == 0) count = NOT_LISTED;
     __syncthreads();
+    // Where the drawn token stands among the listed ones. Kept tokens come first in the list, so that
+    // counting them is enough.
     uint32_t kept_ones = 0;
 #pragma unroll 1
     for (uint32_t start = 0; start < listed; start += DRAW_THREADS) {
@@ -29,15 +48,15 @@ __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
         kept_ones += __syncthreads_count(i < listed && key <= last && passes(logit_of(key)));
     }
     const uint32_t at_place = count;
-    // Logits for now; what they become, and the drawn token's rank, is found with their sums.
-    Entry* const entries = asked.entries + uint64_t(number) * asked.width;
+    // Logits for now: `sum_report` makes logprobs of them, and finds the drawn token's rank.
+    Entry* const entries = step_copy.entries + uint64_t(row) * step_copy.width;
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < kept_ones; i += DRAW_THREADS) {
         if (i != at_place) entries[i + 1 - (i > at_place)] = {uint32_t(keys[i]), i + 1, double(logit_of(keys[i]))};
     }
     if (threadIdx.x == 0) {
         entries[0] = {token, 0, double(logit_of(drawn))};
-        asked.reports[number] = {drawn, last, 0, row.inverse, 0.0, above, lowest, x_max, row.scale, 0, 1 + kept_ones - (at_place < kept_ones), 0, 0};
+        step_copy.reports[row] = {drawn, last, 0, sequence.inverse, 0.0, above, lowest, x_max, sequence.scale, 0, 1 + kept_ones - (at_place < kept_ones), 0, 0};
     }
     __syncthreads();
 }
@@ -46,7 +65,8 @@ template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
     const uint32_t found = above == __uint_as_float(0x7f800000u) ? list(wanted) : 0;
     if (found != 0) return found;
-    // By the key of the last one: no more than are wanted come before it.
+    // The list did not fit, or typical removed tokens at the top: find the key of the last wanted token, and
+    // list what comes up to it. These are as many as are wanted, which fit.
     const float bottom = lowest;
     set_lowest(negative_infinity());
     const Key worst = select(0.0f, wanted - 1, key_end());
@@ -65,10 +85,11 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
     return listed;
 }
 
-// Once the total is known, a block of threads writes what the entries say; the drawn token's is the first. Others wrote them: the first cache is not asked.
+// Writes what the entries say once the mass is known, by one thread block; the first entry is the drawn
+// token's. Other thread blocks wrote the entries, so they are read past the first cache (__ldcg).
 __device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t total, bool is_logits) {
     const double top = double(__ldcg(&report.x_max)), inverse = __ldcg(&report.inverse);
-    const uint32_t listed = __ldcg(&report.listed);
+    const uint32_t listed = __ldcg(&report.entry_count);
     for (uint32_t i = threadIdx.x; i < listed; i += blockDim.x) {
         const double x = __ldcg(&entries[i].value), logprob = (x - top) * inverse - ln(relative(total));
         if (i == 0) report.probability = exponential_of(logprob);
@@ -76,13 +97,11 @@ __device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t tot
     }
 }
 
-constexpr uint32_t REPORT_THREADS = 256;
-
-// The sum of a block of threads, which the first thread gets.
+// The sum over a thread block; only the first thread gets it.
 __device__ __forceinline__ uint64_t sum_of_block(uint64_t own) {
     __shared__ uint64_t parts[REPORT_THREADS / 32];
 #pragma unroll
-    for (int offset = 16; offset > 0; offset >>= 1) own += __shfl_xor_sync(ALL, own, offset);
+    for (int offset = 16; offset > 0; offset >>= 1) own += __shfl_xor_sync(ALL_LANES, own, offset);
     if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = own;
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -91,29 +110,29 @@ __device__ __forceinline__ uint64_t sum_of_block(uint64_t own) {
     return own;
 }
 
-// The logprobs of what is left of a row.
+// Sums a part of a row, and completes the report of the row if this is the last part.
 template <typename T>
 __device__ __forceinline__ void sum_report(const Step& step) {
     __shared__ uint32_t is_last;
-    const uint32_t number = blockIdx.y, vocabulary = step.vocabulary;
-    const Task task = step.tasks[number];
+    const uint32_t row = blockIdx.y, vocabulary = step.vocabulary;
+    const Task task = step.tasks[row];
     Sequence& sequence = step.sequences[task.slot];
     wait_for_the_one_before();
-    if (sequence.logprobs == 0 || sequence.logprobs_mode <= RAW_LOGITS || step.results[number].status != DRAWN) return;
-    Report& report = step.reports[number];
+    if (sequence.logprobs == 0 || sequence.logprobs_mode <= RAW_LOGITS || step.results[row].status != DRAWN) return;
+    Report& report = step.reports[row];
     const Softmax softmax = {report.x_max, report.scale};
     const Key drawn = report.drawn, last = report.last;
     const float above = report.above, lowest = report.lowest;
     const Place place = {&sequence, task.mask, task.path, task.depth};
     const Adjustment adjustment = {task.mask, task.allowed, task.touched};
-    const T* const logits = static_cast<const T*>(step.logits) + int64_t(number) * step.stride;
+    const T* const logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
     const bool is_aligned = reinterpret_cast<uint64_t>(logits) % (4 * sizeof(T)) == 0;
     const float low = negative_infinity();
     uint64_t mass = 0;
     uint32_t before = 0;
 #pragma unroll 2
-    for (uint32_t i = 0; i < REPORTED; i += 4 * REPORT_THREADS) {
-        const uint32_t token = blockIdx.x * REPORTED + 4 * threadIdx.x + i;
+    for (uint32_t i = 0; i < REPORT_TOKENS; i += 4 * REPORT_THREADS) {
+        const uint32_t token = blockIdx.x * REPORT_TOKENS + 4 * threadIdx.x + i;
         if (token >= vocabulary) break;
         float4 x;
         if (is_aligned && token + 4 <= vocabulary) x = four(logits + token);
@@ -141,13 +160,13 @@ __device__ __forceinline__ void sum_report(const Step& step) {
     __syncthreads();
     if (!is_last) return;
     __threadfence();
-    // Whoever comes last has all of it, and nobody reads the sequence any more.
+    // The last thread block has the sums of all, and nobody reads the sequence any more, so it may move on.
     const uint64_t total = *reinterpret_cast<volatile uint64_t*>(&report.mass);
     const uint32_t rank = *reinterpret_cast<volatile uint32_t*>(&report.rank);
-    Entry* const entries = step.entries + uint64_t(number) * step.width;
+    Entry* const entries = step.entries + uint64_t(row) * step.width;
     finish(report, entries, total, sequence.logprobs_mode == PROCESSED_LOGITS);
     if (threadIdx.x == 0) {
         entries[0].rank = rank + 1;
-        if (step.advances) append(sequence, &sequence, step.results[number].token);
+        if (step.advances) append(sequence, &sequence, step.results[row].token);
     }
 }

@@ -1,4 +1,34 @@
-// The winner among what MIN_P, TOP_K and TOP_P keep, each once at most and in any order: drawn first, asked after. Part of draw.cuh.
+// The winner among what MIN_P, TOP_K and TOP_P keep, each of them once at most and in any order: drawn first,
+// asked after. Part of draw.cuh.
+//
+// The naive loop:
+//
+//     kept = all tokens alive, sorted by (logit descending, id ascending)
+//     for each stage, in order: kept = the prefix of kept that the stage keeps
+//     return the winner of the race among kept
+//
+// What this code does differently:
+//
+// 1. Nothing is sorted and no prefix is built where it can be avoided. The winner of a race among *more*
+//    tokens is taken and asked whether the stages keep it (`race_all`); if not, the race goes on among the
+//    tokens before it.
+// 2. Where few tokens can be kept (a small k, or a nucleus that the peaks bound), these are listed without
+//    being sorted, each gets its rank and the mass before it by comparing all pairs, and those that all
+//    stages keep race at once (`race_few` in list.cuh).
+// 3. Otherwise, up to k = LIST_CAPACITY / 2 the first k tokens are listed and sorted (`race_first`).
+// 4. MIN_P is a lowest logit, found from x_max alone. TOP_K is a rank. TOP_P is the mass before a token;
+//    bounds from the first pass decide first, exact sums only where these leave it open (nucleus.cuh).
+//
+// Why this is exact:
+//
+// - All three stages keep a prefix of one order. If the winner among more tokens is kept, it beats all tokens
+//   that are kept. If it is not kept, nothing after it in the order is (1). crates/onedraw/src/draw.rs does
+//   the same.
+// - A list of all tokens nearer to the best logit than some distance is a prefix of the order, ties included
+//   (list.cuh), so ranks and masses in it are those of the whole row (2, 3).
+// - A token that MIN_P removes comes after every token that it keeps, so it changes neither the rank nor the
+//   mass before a kept token; it matters for TOP_P's total only where MIN_P stands before TOP_P
+//   (`bottom_before`), and TOP_K likewise (`k_before`).
 #pragma once
 
 #include "draw.cuh"
@@ -6,59 +36,66 @@
 template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::truncated() {
     const float infinity = __uint_as_float(0x7f800000u);
-    if (row.stages == 0) return race(key_end() + 1).token;
-    if (row.minimum < STAGES) {
+    if (sequence.stages == 0) return race(key_end() + 1).token;
+    if (sequence.min_p_place < MAX_STAGES) {
         if (threadIdx.x == 0) {
-            bottom = lowest_of(row.stage[row.minimum].number);
-            if (row.minimum < row.nucleus) bottom_before = bottom;
+            bottom = lowest_of(sequence.stage[sequence.min_p_place].number);
+            if (sequence.min_p_place < sequence.top_p_place) bottom_before = bottom;
         }
         __syncthreads();
     }
-    // Before the memory of the references is used.
-    if (row.nucleus == 0) {
+    // Bounds of the total, while work() still holds the references that they are computed from.
+    if (sequence.top_p_place == 0) {
         const Bounds mass = total_mass(nucleus()->scale);
         if (threadIdx.x == 0) total = mass;
         __syncthreads();
     }
-    // How far below the best all are that matter, where these may be few.
-    const bool is_short = row.k_before <= FEW / 2;
+    // How far below the best logit a token can be and still be kept: +inf where that is not known. With a
+    // small k, k blocks have their peaks within the distance, so the first k tokens are. With TOP_P first,
+    // the nucleus cannot reach farther than `reach_of_nucleus`. With MIN_P before TOP_P, its lowest logit
+    // says it; the factor and the term round up.
+    const bool is_short = sequence.k_before <= SHORT_LIST / 2;
     float reach = infinity;
-    if (is_short) reach = depth_ends(depth_of(row.k_before));
+    if (is_short) reach = depth_ends(depth_of(sequence.k_before));
     else if (!is_unbounded()) reach = reach_of_nucleus();
     else if (nucleus() != nullptr && bottom_before > -infinity) reach = (x_max - bottom_before) * (1.0f + 0x1p-22f) + 0x1p-126f;
     if (is_short || reach < infinity) {
-        const uint32_t listed = gather(reach), winner = listed <= FEW ? race_few(listed) : ALL;
-        if (winner != ALL) return winner;
+        const uint32_t listed = gather(reach), winner = listed <= SHORT_LIST ? race_few(listed) : NO_TOKEN;
+        if (winner != NO_TOKEN) return winner;
     }
-    const uint32_t winner = row.k <= LISTED / 2 ? race_first() : ALL;
-    return winner != ALL ? winner : race_all(reach);
+    const uint32_t winner = sequence.k <= LIST_CAPACITY / 2 ? race_first() : NO_TOKEN;
+    return winner != NO_TOKEN ? winner : race_all(reach);
 }
 
+// With the first k tokens listed and sorted; NO_TOKEN if they do not fit the list.
 template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::race_first() {
-    uint32_t listed = list(row.k);
-    if (listed == 0) return ALL;
+    uint32_t listed = list(sequence.k);
+    if (listed == 0) return NO_TOKEN;
     set_lowest(bottom_before);
-    listed = passing(min(listed, row.k));
+    listed = passing(min(listed, sequence.k));
     if (nucleus() != nullptr) {
         uint64_t seen = 0;
-        if (row.k_before != row.k) seen = census(key_end(), nucleus()->scale).mass;
+        if (sequence.k_before != sequence.k) seen = census(key_end(), nucleus()->scale).mass;
         listed = top_p(*nucleus(), listed, seen);
     }
     set_lowest(bottom);
     return race_listed(passing(listed)).token;
 }
 
+// Races among all tokens that may be kept, until the winner is one that is kept.
 template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::race_all(float reach) {
-    Key before_this = (row.k != ALL ? select(0.0f, row.k - 1, key_end()) : key_end()) + 1;
+    Key before_this = (sequence.k != UNLIMITED ? select(0.0f, sequence.k - 1, key_end()) : key_end()) + 1;
     float low = bottom;
     if (nucleus() != nullptr && is_unbounded()) {
         set_lowest(bottom_before);
-        const uint64_t mass = census(row.k_before == row.k ? before_this - 1 : key_end(), nucleus()->scale).mass;
+        const uint64_t mass = census(sequence.k_before == sequence.k ? before_this - 1 : key_end(), nucleus()->scale).mass;
         set_total({mass, mass});
     } else if (nucleus() != nullptr) {
-        // A little lower than the nucleus reaches, for what the differences lose: few winners are rejected then.
+        // Run the race no farther down than the nucleus can reach, and so reject few winners. A little lower
+        // than `reach` says, for what the subtraction and the product lose; tokens that are too low are
+        // rejected all the same.
         low = fmaxf(low, x_max - reach * (1.0f + 0x1p-20f) - fabsf(x_max) * 0x1p-22f);
     }
     set_lowest(low);
@@ -69,7 +106,8 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::race_all(float reach) {
         __syncthreads();
         if (threadIdx.x == 0) found_key = key_of(winner.logit, winner.token);
         __syncthreads();
-        // What MIN_P removes is behind whatever it keeps, so the mass before a winner is the same with it and without.
+        // What MIN_P removes comes after whatever it keeps, so the mass before the winner is the same with
+        // and without it.
         if (is_in_nucleus(found_key)) return uint32_t(found_key);
         before_this = found_key;
     }

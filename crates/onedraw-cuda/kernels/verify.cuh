@@ -1,15 +1,44 @@
-// Verification of drafts by laws, as crates/onedraw/src/speculate/{law,chance,rejection,block}.rs have it: the laws of all rows (part of draw.cuh), then
-// one block of threads a draft, which goes down its tree.
+// Verification of drafts by laws (distributions), as crates/onedraw/src/speculate/ has it in law.rs,
+// chance.rs, rejection.rs and block.rs: first the draw kernel writes the law of every row (`write_law`, part
+// of draw.cuh), then one thread block judges each draft.
 //
-// A law lies here as a number a token, 0 where it has none. To add 0 changes no sum, so every result has the bits of the sparse laws there.
+// The naive loop, by rejection:
+//
+//     row = the text
+//     repeat:
+//         p = the law of the row
+//         for each guess after the row, q being the law that it was drawn from:
+//             accept it with probability p(guess) / q(guess); if accepted, the row after it is next
+//             otherwise p = normalised max(p - q, 0), q = q without the guess
+//         if no guess was accepted: draw from p and stop
+//
+// and for a chain that is judged as a whole (block verification, block.rs) the same with shares of p that are
+// carried along the chain.
+//
+// What this code does differently:
+//
+// 1. A law lies here as one number for every token, 0 where it has none; on the CPU laws are lists of tokens.
+// 2. A sum over a law is taken by all threads: each sums one block of 64 tokens, in the order of ids, and one
+//    thread then adds the blocks in their order.
+// 3. Loops over tokens are spread over the threads. Whoever is first in a race is found by comparing (time,
+//    id).
+//
+// Why this is exact:
+//
+// - f64 sums depend on their order, so the order is part of the definition: block by block of 64 ids
+//   (law.rs). Adding 0 changes no sum, so the dense law has the sums of the sparse one (1, 2).
+// - Everything else is done for each token by itself, in the CPU's operations (3), and a minimum does not
+//   depend on the order of comparisons.
+// - Every thread computes the same decisions from the same shared numbers, so all go the same way.
 #pragma once
 
 #include "draw.cuh"
 
+// The host launches it with the threads of a draw.
 constexpr uint32_t JUDGE_THREADS = DRAW_THREADS;
 
-// The sum of `value(token)` over all tokens, by all threads: block by block of 64 tokens, each in the order of ids, then their sums in the order of blocks. Both
-// arrays of memory are the caller's and shared, `sums` a number a thread.
+// The sum of `value(token)` over all tokens, which every thread gets. `sums` (one number for each thread) and
+// `all` are shared memory of the caller.
 template <typename Value>
 __device__ __forceinline__ double total_of(uint32_t vocabulary, double* sums, double& all, Value value) {
     const uint32_t blocks = (vocabulary + BLOCK - 1) / BLOCK;
@@ -20,7 +49,7 @@ __device__ __forceinline__ double total_of(uint32_t vocabulary, double* sums, do
         double sum = 0.0;
 #pragma unroll 1
         for (uint32_t token = first; token < end; token++) sum += value(token);
-        // The sums before have been added, and whatever was read of the last total.
+        // By now the sums before have been added, and whoever reads the last total has read it.
         __syncthreads();
         sums[threadIdx.x] = sum;
         __syncthreads();
@@ -38,7 +67,7 @@ __device__ __forceinline__ double total_of(uint32_t vocabulary, double* sums, do
 template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::write_law(double* law, Key last) {
     static_assert(sizeof(keys) >= sizeof(double) * (JUDGE_THREADS + 1), "the list is the memory of the sums");
-    const double ln_total = ln(relative(census(last, row.scale).mass)), top = double(x_max), inverse = row.inverse;
+    const double ln_total = ln(relative(census(last, sequence.scale).mass)), top = double(x_max), inverse = sequence.inverse;
 #pragma unroll 1
     for (uint32_t token = threadIdx.x; token < vocabulary; token += DRAW_THREADS) {
         const float x = at(token);
@@ -51,7 +80,7 @@ __device__ __noinline__ void Draw<T, ROWS>::write_law(double* law, Key last) {
     for (uint32_t token = threadIdx.x; token < vocabulary; token += DRAW_THREADS) law[token] /= all;
 }
 
-// What guesses were drawn from: a number a token, or one token for certain.
+// What guesses were drawn from: a law with one number for every token, or one token for certain.
 struct Other {
     const double* values;
     uint32_t token;
@@ -59,16 +88,16 @@ struct Other {
     __device__ __forceinline__ double of(uint32_t id) const { return values != nullptr ? values[id] : id == token ? 1.0 : 0.0; }
 };
 
-// Who is first in a race.
+// Who is first in a race: E / p in f64, and the token.
 struct Arrival {
     double time;
     uint32_t token;
 };
 
-// One draft. All threads go the same way; what they decide by is the same for all.
+// The judge of one draft. All threads go the same way, because what they decide by is the same for all.
 struct Judge {
     uint32_t vocabulary;
-    // Where the draft begins.
+    // The noise of the position at which the draft begins.
     Noise noise;
     double all;
     double sums[JUDGE_THREADS];
@@ -81,13 +110,15 @@ struct Judge {
 
     __device__ __forceinline__ Noise at(uint32_t depth) const { return {noise.seed, noise.position + depth, noise.sequence, noise.round}; }
 
-    // Whether guess number `guess` after `depth` tokens of the draft is accepted with that probability.
+    // Whether guess number `guess` after `depth` tokens of the draft is accepted with this probability.
+    // (Noise::coin.)
     __device__ __noinline__ bool accepts(uint32_t depth, uint32_t guess, double probability) const {
         const uint4 bits = words(at(depth), ACCEPT, guess | depth << 20);
         const uint64_t coin = uint64_t(bits.x) << 20 | bits.y >> 12;
         return (double(coin) + 0.5) / 4503599627370496.0 < probability;
     }
 
+    // max(share * p - q, 0) of a token.
     __device__ __forceinline__ static double surplus(const double* p, double share, Other q, uint32_t token) {
         const double more = share * p[token] - q.of(token);
         return more > 0.0 ? more : 0.0;
@@ -98,7 +129,7 @@ struct Judge {
         return total([=](uint32_t token) { return surplus(p, share, q, token); });
     }
 
-    // p becomes the law of max(share * p - q, 0), or stays where that is nothing.
+    // p becomes the law of max(share * p - q, 0); it stays as it is where that is nothing.
     __device__ __noinline__ void residual(double* p, double share, Other q) {
         const double sum = excess(p, share, q);
         if (!(sum > 0.0)) return;
@@ -107,7 +138,7 @@ struct Judge {
         __syncthreads();
     }
 
-    // q becomes the law of the others, once a token is taken; whether there are others.
+    // q becomes the law of the other tokens, once a token is taken; returns whether there are others.
     __device__ __noinline__ bool without(double* q, uint32_t taken) {
         const double sum = total([=](uint32_t token) { return token == taken ? 0.0 : q[token]; });
         if (!(sum > 0.0)) return false;
@@ -120,18 +151,19 @@ struct Judge {
     __device__ __forceinline__ static Arrival first_of_warp(Arrival own) {
 #pragma unroll 1
         for (int offset = 16; offset > 0; offset >>= 1) {
-            const double time = __shfl_xor_sync(ALL, own.time, offset);
-            const uint32_t token = __shfl_xor_sync(ALL, own.token, offset);
+            const double time = __shfl_xor_sync(ALL_LANES, own.time, offset);
+            const uint32_t token = __shfl_xor_sync(ALL_LANES, own.token, offset);
             if (time < own.time || (time == own.time && token < own.token)) own = {time, token};
         }
         return own;
     }
 
-    // A token of the law, after `depth` tokens of the draft: who arrives first, of equals the lower id. Four tokens share their words.
+    // A token of a law, after `depth` tokens of the draft: the one that arrives first, of equals the lower
+    // id. Four tokens share the words of one Philox call.
     __device__ __noinline__ uint32_t draws(uint32_t depth, const double* law) {
         const Noise here = at(depth);
         const uint32_t lane = threadIdx.x & 31;
-        Arrival first = {__longlong_as_double(0x7ff0000000000000ll), 0xffffffffu};
+        Arrival first = {__longlong_as_double(0x7ff0000000000000ll), NO_TOKEN};
 #pragma unroll 1
         for (uint32_t quad = threadIdx.x; 4 * quad < vocabulary; quad += JUDGE_THREADS) {
             const uint4 bits = words(here, RESIDUAL, quad | depth << 20);
@@ -140,7 +172,7 @@ struct Judge {
                 const double q = law[4 * quad + i];
                 if (!(q > 0.0)) continue;
                 const double time = exponential(word(bits, i)) / q;
-                // A thread's tokens ascend.
+                // The ids of a thread ascend, so an equal time does not replace the first.
                 if (time < first.time) first = {time, 4 * quad + i};
             }
         }
@@ -151,15 +183,16 @@ struct Judge {
         return first_of_warp(arrivals[lane & (JUDGE_THREADS / 32 - 1)]).token;
     }
 
-    // Rejection, token by token. The row's result becomes the token that is taken, as far down as guesses hold.
+    // By rejection, guess by guess. The result of a row becomes the token that is taken there, as far down as
+    // guesses hold.
     __device__ __forceinline__ void reject(const Step& step, const Trial& trial) {
         uint32_t row = 0, depth = 0;
 #pragma unroll 1
         while (step.results[trial.first + row].status == DRAWN) {
             double* const p = step.laws + uint64_t(trial.first + row) * vocabulary;
             double* q = trial.drawn[row];
-            uint32_t token = 0xffffffffu, number = 0;
-            // A node comes after its parent.
+            uint32_t token = NO_TOKEN, number = 0;
+// A node comes after its parent, so guesses of this row have numbers from `row` on.
 #pragma unroll 1
             for (uint32_t node = row; node < trial.nodes; node++) {
                 if (trial.parents[node] != row) continue;
@@ -171,7 +204,7 @@ struct Judge {
                 residual(p, 1.0, other);
                 if (q != nullptr && !without(q, other.token)) q = nullptr;
             }
-            if (token == 0xffffffffu) token = draws(depth, p);
+            if (token == NO_TOKEN) token = draws(depth, p);
             if (threadIdx.x == 0) step.results[trial.first + row].token = token;
             uint32_t next = row;
             while (next < trial.nodes && !(trial.parents[next] == row && trial.tokens[next] == token)) next++;
@@ -184,14 +217,14 @@ struct Judge {
     // A chain as a whole.
     __device__ __forceinline__ void judge_block(const Step& step, Trial& trial) {
         double share = 1.0;
-        // Guesses that have been looked at, and whether the last is one that the target never makes.
+        // Guesses that were looked at, and whether the last of them is one that the target never makes.
         uint32_t places = 0;
         bool is_impossible = false;
 #pragma unroll 1
         while (places < trial.nodes && !is_impossible && step.results[trial.first + places].status == DRAWN) {
             const double* const p = step.laws + uint64_t(trial.first + places) * vocabulary;
             const Other q = {trial.drawn[places], trial.tokens[places]};
-            // Every thread writes the same.
+            // Every thread writes the same number.
             trial.shares[places] = share;
             share = fmin(1.0, share * (p[q.token] / q.of(q.token)));
             places++;
@@ -210,7 +243,7 @@ struct Judge {
                 hold = more / (more + rest);
             }
         }
-        uint32_t token = 0xffffffffu;
+        uint32_t token = NO_TOKEN;
         if (step.results[trial.first + length].status == DRAWN) {
             double* const p = step.laws + uint64_t(trial.first + length) * vocabulary;
             if (length < places) residual(p, trial.shares[length], {trial.drawn[length], trial.tokens[length]});
@@ -220,10 +253,11 @@ struct Judge {
         if (threadIdx.x != 0) return;
         trial.length = length;
         for (uint32_t i = 0; i < length; i++) step.results[trial.first + i].token = trial.tokens[i];
-        if (token != 0xffffffffu) step.results[trial.first + length].token = token;
+        if (token != NO_TOKEN) step.results[trial.first + length].token = token;
     }
 };
 
+// One draft for each thread block.
 __device__ __forceinline__ void judge_draft(const Step& step) {
     __shared__ Judge judge;
     Trial& trial = step.trials[blockIdx.x];

@@ -1,0 +1,167 @@
+// Logprobs of unmodified rows. They depend on the draw only by its token, so the best tokens and the mass of
+// the row are found while the token is drawn, by two kernels of their own: `weigh` and `tell`. (Names of
+// kernels and of their bodies are symbols of the kept image; `tell` writes the raw logprobs.)
+//
+// The naive loop, for one row:
+//
+//     x_max = the largest logit
+//     mass  = sum of floor(2^((logit - x_max) * log2(e)) * 2^43) over all tokens
+//     sort the tokens; list the drawn token with its rank, then the first `logprobs` others
+//     logprob = (logit - x_max) - ln(mass / 2^43)
+//
+// What this code does differently:
+//
+// 1. `weigh` sums the row with several thread blocks, beside the draw: it needs only the first pass.
+// 2. `tell` lists the best tokens before the token is known, at least RAW_LISTED_AT_LEAST of them, with the
+//    draw's own list (list.cuh, report.cuh); then it waits for the draw and for `weigh`, and writes.
+// 3. The drawn token's rank is its place in that list; if it is not listed, the tokens before it are counted.
+//
+// Why this is exact: the mass is a sum of integers, added by atomics (1). The list is the true beginning of
+// the order, so a place in it is a rank, and counting gives the same number (2, 3). The logprob is computed
+// by the CPU's operations in f64 (crates/onedraw/src/logprobs.rs), with x_max from the first pass: the
+// largest unmodified logit, which a masked row keeps beside that of the masked logits.
+#pragma once
+
+#include "report.cuh"
+
+// Tokens that are listed at least, so that the rank of most drawn tokens is a place in the list; counting
+// takes 2 us. With 8 tokens 64 rows took 39.0 us, with 16 38.8, with 32 39.2, with 160 44.3
+// (bench/results/2026-11-16-cuda.md, "Penalties with logprobs").
+constexpr uint32_t RAW_LISTED_AT_LEAST = 16;
+
+// Adds the mass of a part of a row to the row's, for rows whose raw logprobs are asked for. Launched after
+// the draw, it begins as soon as the draw has waited for the first pass, and runs beside it.
+template <typename T, bool ALIGNED>
+__device__ __forceinline__ void weigh_rows(const Step& step) {
+    const uint32_t row = blockIdx.y, vocabulary = step.vocabulary;
+    const Task task = step.tasks[row];
+    const bool is_raw = task.is_raw, is_masked = task.mask != nullptr || task.allowed != nullptr;
+    const T* const logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
+    // Each thread block has a part of the row, and sums one step of WEIGH_TOKENS tokens while the reads of
+    // the next are under way.
+    constexpr uint32_t AT_ONCE = 16 / PACKED<T>, STRETCH = PACKED<T> * REPORT_THREADS, STEP = AT_ONCE * STRETCH;
+    static_assert(STEP == WEIGH_TOKENS, "the host counts in these");
+    const uint32_t steps = (vocabulary + STEP - 1) / STEP, begin = uint32_t(uint64_t(blockIdx.x) * steps / gridDim.x), end = uint32_t(uint64_t(blockIdx.x + 1) * steps / gridDim.x);
+    let_the_next_begin();
+    // Nothing that the draw writes is read here.
+    if (is_raw) {
+        uint4 x[AT_ONCE], ahead[AT_ONCE];
+        const auto fetch = [&](uint4 (&x)[AT_ONCE], uint32_t at) {
+#pragma unroll
+            for (uint32_t i = 0; i < AT_ONCE; i++) {
+                const uint32_t token = at * STEP + i * STRETCH + PACKED<T> * threadIdx.x;
+                x[i] = ALIGNED && token + PACKED<T> <= vocabulary ? sixteen_once(logits + token) : gathered(logits, token, vocabulary);
+            }
+        };
+        uint64_t mass = 0;
+        if (begin < end) fetch(ahead, begin);
+        const Softmax softmax = {logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + row * SUMMIT_PITCH)), 1.44269504f};
+#pragma unroll 1
+        for (uint32_t at = begin; at < end; at++) {
+#pragma unroll
+            for (uint32_t i = 0; i < AT_ONCE; i++) x[i] = ahead[i];
+            if (at + 1 < end) fetch(ahead, at + 1);
+// Logits past the end are -inf and weigh nothing.
+#pragma unroll
+            for (uint32_t i = 0; i < AT_ONCE; i++) over_packed<T>(x[i], [&](float x, uint32_t) { mass += weight_below(softmax, x); });
+        }
+        mass = sum_of_block(mass);
+        if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&step.raw_masses[row]), mass);
+    }
+    // This kernel must not end before the draw does: the next one waits only for this one, and needs both.
+    if (blockIdx.x == 0 && row == 0) wait_for_the_one_before();
+}
+
+template <typename T, Rows ROWS>
+__device__ __forceinline__ uint32_t Draw<T, ROWS>::list_raw_best(const Step& step, const Task& task, uint32_t wanted) {
+    const bool is_masked = task.mask != nullptr || task.allowed != nullptr;
+    fetch_peaks(highest(), (is_masked ? step.raw_peaks : step.peaks) + uint64_t(row) * step.pitch, step.pitch);
+    __pipeline_commit();
+    const float top = logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + row * SUMMIT_PITCH));
+    if (threadIdx.x == 0) {
+        pitch = step.pitch;
+        summit = x_max = top;
+        last = key_end();
+        above = __uint_as_float(0x7f800000u);
+        lowest = negative_infinity();
+    }
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    // A largest logit of +inf or NaN (which is above +inf as an integer) means a bad row: nothing is drawn
+    // from it, nor from a row without a token.
+    const bool is_sound = top > negative_infinity() && top < __uint_as_float(0x7f800000u);
+    return is_sound ? best_listed(max(wanted, RAW_LISTED_AT_LEAST)) : 0;
+}
+
+template <typename T, Rows ROWS>
+__device__ __forceinline__ void Draw<T, ROWS>::write_raw_logprobs(const Step& step, uint32_t listed, uint32_t known, bool is_logits, uint32_t token, uint64_t mass) {
+    __syncthreads();
+    if (threadIdx.x == 0) count = NOT_LISTED;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < known; i += DRAW_THREADS) {
+        if (uint32_t(keys[i]) == token) count = i;
+    }
+    __syncthreads();
+    const uint32_t at_place = count;
+    // The rank of the drawn token is its place among the listed ones, or the tokens before it are counted.
+    const Key key = at_place != NOT_LISTED ? keys[at_place] : key_of(one(logits + token), token);
+    const uint32_t rank = at_place != NOT_LISTED ? at_place + 1 : tokens_before(key) + 1;
+    const double top = double(x_max), ln_mass = ln(relative(mass));
+    Entry* const entries = step.entries + uint64_t(row) * step.width;
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i <= listed; i += DRAW_THREADS) {
+        // The loop goes one further than the list, for the drawn token, which is the first entry and is left
+        // out among the others.
+        if (i < listed && i == at_place) continue;
+        const Key own = i == listed ? key : keys[i];
+        const double x = double(logit_of(own)), logprob = (x - top) - ln_mass;
+        entries[i == listed ? 0 : i + 1 - (i > at_place)] = {uint32_t(own), i == listed ? rank : i + 1, is_logits ? x : logprob};
+        if (i < listed) continue;
+        Report& report = step.reports[row];
+        report.probability = exponential_of(logprob);
+        report.entry_count = 1 + listed - (at_place < listed);
+    }
+}
+
+// Writes the logprobs of the rows whose raw logprobs are asked for. It begins while they are drawn and
+// summed; the first pass has ended then.
+template <typename T>
+__device__ __forceinline__ void tell_rows(const Step& step) {
+    __shared__ Draw<T, BARE> draw;
+    const uint32_t row = blockIdx.x;
+    const Task task = step.tasks[row];
+    uint32_t known = 0, wanted = 0;
+    bool is_logits = false;
+    if (task.is_raw) {
+        if (threadIdx.x == 0) {
+            draw.row = row;
+            draw.vocabulary = step.vocabulary;
+            draw.padded_blocks = (step.pitch + BLOCKS_ROUNDED_TO - 1) / BLOCKS_ROUNDED_TO * BLOCKS_ROUNDED_TO;
+            draw.logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
+        }
+        __syncthreads();
+        const Sequence& sequence = step.sequences[task.slot];
+        wanted = min(__ldcg(&sequence.logprobs), step.width) - 1;
+        is_logits = __ldcg(&sequence.logprobs_mode) == RAW_LOGITS;
+        known = draw.list_raw_best(step, task, wanted);
+    }
+    let_the_next_begin();
+    wait_for_the_one_before();
+    if (!task.is_raw) return;
+    const uint2 result = __ldcg(reinterpret_cast<const uint2*>(step.results + row));
+    const uint64_t mass = __ldcg(step.raw_masses + row);
+    if (result.y == DRAWN) draw.write_raw_logprobs(step, min(known, wanted), known, is_logits, result.x, mass);
+    // Prepares the arrays for the next step.
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        step.raw_masses[row] = 0;
+        step.summits[row * SUMMIT_PITCH] = step.raw_summits[row * SUMMIT_PITCH] = 0;
+    }
+}
+
+template <typename T, Rows ROWS>
+__device__ __noinline__ uint32_t Draw<T, ROWS>::tokens_before(Key key) {
+    uint32_t before = 0;
+    before_key(key, [&](float4, bool4 is_before) { before += is_before.x + is_before.y + is_before.z + is_before.w; });
+    return tallied(make_uint2(before, 0)).x;
+}
