@@ -1,4 +1,5 @@
-// The words of CUDA C++ that the kernels use, for a C++ compiler: what they mean on a device, where C++ leaves it open.
+// The parts of CUDA C++ that the kernels use, for a C++ compiler: what they mean on a device, where C++
+// leaves it open.
 #pragma once
 
 #include <math.h>
@@ -12,7 +13,7 @@
 #define __maxnreg__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
-// Static, and may be declared without its size.
+// Shared memory is static, and an array of it may be declared without its size.
 #define __shared__ thread_local
 
 struct alignas(8) uint2 {
@@ -57,7 +58,7 @@ inline uint64_t __umul64hi(uint64_t a, uint64_t b) { return uint64_t((unsigned _
 inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
 
-// Numbers that do not fit become the nearest that does, NaN becomes 0.
+// A number that does not fit becomes the nearest that does, and NaN becomes 0.
 inline uint64_t __double2ull_rz(double x) { return !(x > 0.0) ? 0 : x >= 0x1p64 ? ~0ull : uint64_t(x); }
 inline uint64_t __float2ull_rz(float x) { return __double2ull_rz(double(x)); }
 
@@ -70,7 +71,7 @@ T max(T a, T b) {
     return a < b ? b : a;
 }
 
-// +0 is above -0, and a number above NaN.
+// As on a device: +0 is above -0, and a number is above NaN.
 inline float larger_of(float a, float b) { return a != a ? b : b != b ? a : a == b ? (signbit(a) ? b : a) : a > b ? a : b; }
 inline float smaller_of(float a, float b) { return a != a ? b : b != b ? a : a == b ? (signbit(a) ? a : b) : a < b ? a : b; }
 #define fmaxf larger_of
@@ -103,7 +104,7 @@ T __ldcg(const T* at) {
     return *at;
 }
 
-// Threads take turns: whatever one does between two waits is one thing to the others.
+// Threads take turns: whatever one does between two waits is atomic for the others.
 template <typename T>
 T exchanged(T* at, T other) {
     const T was = *at;
@@ -160,13 +161,13 @@ inline int __syncthreads_and(bool is_true) { return emulated::meet(emulated::ANY
 inline void __syncwarp() { emulated::meet_warp(emulated::WARP, 0xffffffffu, 0); }
 
 template <typename T>
-uint64_t brought(T x) {
+uint64_t to_bits(T x) {
     uint64_t bits = 0;
     memcpy(&bits, &x, sizeof x);
     return bits;
 }
 template <typename T>
-T taken(uint64_t bits) {
+T from_bits(uint64_t bits) {
     T x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -174,7 +175,7 @@ T taken(uint64_t bits) {
 
 template <typename T>
 T __shfl_sync(uint32_t mask, T x, uint32_t lane) {
-    return taken<T>(emulated::meet_warp(emulated::SHUFFLE, mask, brought(x))[lane % 32]);
+    return from_bits<T>(emulated::meet_warp(emulated::SHUFFLE, mask, to_bits(x))[lane % 32]);
 }
 template <typename T>
 T __shfl_xor_sync(uint32_t mask, T x, uint32_t offset) {
@@ -200,22 +201,23 @@ inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t x) {
     return sum;
 }
 inline int __reduce_max_sync(uint32_t mask, int x) {
-    const uint64_t* const all = emulated::meet_warp(emulated::LARGEST, mask, brought(x));
-    int most = taken<int>(all[0]);
-    for (uint32_t lane = 1; lane < 32; lane++) most = max(most, taken<int>(all[lane]));
+    const uint64_t* const all = emulated::meet_warp(emulated::LARGEST, mask, to_bits(x));
+    int most = from_bits<int>(all[0]);
+    for (uint32_t lane = 1; lane < 32; lane++) most = max(most, from_bits<int>(all[lane]));
     return most;
 }
 
 // ---- kernels/instruction.cuh ----
 
-// What a device computes approximately is off by two units in the last place here, one way or the other: whoever trusts it more is found out.
-inline float about(float x) {
+// What a device computes approximately is off by two units in the last place here, one way or the other, so
+// that code which trusts it more fails.
+inline float perturbed(float x) {
     const uint32_t bits = __float_as_uint(x);
     if (!(fabsf(x) >= 0x1p-120f && fabsf(x) < 0x1p120f)) return x;
     return __uint_as_float(bits - 2 + 4 * (bits * 0x9e3779b1u >> 31));
 }
-inline float log2_about(float x) { return about(log2f(x)); }
-inline float exp2_about(float x) { return about(exp2f(x)); }
+inline float log2_about(float x) { return perturbed(log2f(x)); }
+inline float exp2_about(float x) { return perturbed(exp2f(x)); }
 
 inline float larger_or_nan(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : larger_of(a, b); }
 template <typename Widen>
@@ -236,5 +238,5 @@ inline uint32_t larger_or_nan_bf16(uint32_t a, uint32_t b) {
 }
 
 inline uint4 sixteen_once(const void* at) { return *static_cast<const uint4*>(at); }
-inline void let_the_next_begin() { emulated::over_to_next(); }
-inline void wait_for_the_one_before() { emulated::after_the_one_before(); }
+inline void let_the_next_begin() { emulated::let_next_begin(); }
+inline void wait_for_the_one_before() { emulated::wait_for_previous(); }

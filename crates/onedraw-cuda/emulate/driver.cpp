@@ -1,7 +1,9 @@
-// The CUDA driver's functions that onedraw-cuda calls, over memory of the host and the kernels as a C++ compiler makes them: a libcuda without a GPU.
+// A libcuda without a GPU: the functions of the CUDA driver that onedraw-cuda calls, over memory of the host
+// and over the kernels as a C++ compiler makes them.
 //
-// What streams are told is done when somebody waits for any of them, and no sooner, all in the order of the telling: a wait that the host forgets is found out, one
-// stream's for another is not. Memory that nobody wrote holds no zeros.
+// Work of all streams goes into one queue, in the order in which it is launched, and is done when somebody
+// waits for any stream, and no sooner. So a wait that the host forgets is found; a stream that forgets to
+// wait for another is not. Memory that nobody has written holds no zeros.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -16,29 +18,29 @@
 
 #include "../kernels/onedraw.cu"
 
-// Dynamic shared memory, as much as a block of threads has on an H100.
-constexpr size_t SHARED = 227 << 10;
-alignas(16) thread_local float memory[SHARED / sizeof(float)];
+// Shared memory of a thread block, as much as on an H100. It is dynamic shared memory.
+constexpr size_t SHARED_BYTES = 227 << 10;
+alignas(16) thread_local float memory[SHARED_BYTES / sizeof(float)];
 
 namespace {
 
-enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, OUT_OF_RESOURCES = 701, CAPTURED = 900, SPOILT = 901 };
+enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, OUT_OF_RESOURCES = 701, CAPTURED = 900, INVALIDATED = 901 };
 using emulated::Work;
 typedef uint64_t Address;
 
 struct Function {
     void* symbol;
-    // Whether its argument is an `Ask`, not a `Step`.
+    // Whether its argument is an `Ask` instead of a `Step`.
     bool asks;
     int dynamic;
 };
 
 struct Stream {
-    bool is_captured = false, is_spoilt = false;
+    bool is_captured = false, is_invalidated = false;
     std::vector<Work> captured;
 };
 
-// As cuda.h lays it out, this and the next.
+// Laid out as in cuda.h, this and the next.
 struct Attribute {
     int kind;
     uint32_t reserved;
@@ -52,45 +54,47 @@ struct Launch {
     uint32_t attribute_count;
 };
 
-std::recursive_mutex alone;
+std::recursive_mutex driver_mutex;
 std::deque<Work> queue;
-// By their addresses; of host memory `false`.
+// Bytes of each allocation, by its address, and whether it is device memory.
 std::map<Address, std::pair<size_t, bool>> allocations;
 std::map<std::string, Function> functions;
 Stream legacy;
-// Streams that are captured so that nobody may wait or allocate meanwhile.
-std::vector<Stream*> strict;
+// Streams that are captured in a mode in which nobody may wait or allocate.
+std::vector<Stream*> strict_captures;
 
 Stream& of(Stream* stream) { return stream == nullptr ? legacy : *stream; }
 
-Code tell(Stream* stream, Work work) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+// Adds work to the queue, or to the graph that the stream is captured into.
+Code enqueue(Stream* stream, Work work) {
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (of(stream).is_captured) of(stream).captured.push_back(work);
     else queue.push_back(work);
     return SUCCESS;
 }
 
-Code wait() {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
-    // Whoever touches it has it.
+// Does all work of the queue.
+Code run_queue() {
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
+    // The first access allocates the thread-local memory.
     *static_cast<volatile float*>(memory) = 0.0f;
     while (!queue.empty()) emulated::do_first(queue);
     return SUCCESS;
 }
 
-// Whether something is forbidden while streams are captured, which it spoils then.
-bool is_forbidden() {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
-    for (Stream* stream : strict) stream->is_spoilt = true;
-    return !strict.empty();
+// Whether a call is forbidden because streams are captured; it invalidates these captures.
+bool is_forbidden_by_capture() {
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
+    for (Stream* stream : strict_captures) stream->is_invalidated = true;
+    return !strict_captures.empty();
 }
 
 Code allocate(Address* address, size_t bytes, bool is_device) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
-    if (is_forbidden()) return CAPTURED;
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
+    if (is_forbidden_by_capture()) return CAPTURED;
     void* found = nullptr;
     if (bytes == 0) return INVALID_VALUE;
-    // Not a byte more: built with -fsanitize=address, it sees who reads past it.
+    // Not a byte more than asked for: built with -fsanitize=address, a read past the end is found.
     if (posix_memalign(&found, 256, bytes) != 0) return OUT_OF_MEMORY;
     memset(found, emulated::UNWRITTEN, bytes);
     *address = Address(found);
@@ -98,7 +102,7 @@ Code allocate(Address* address, size_t bytes, bool is_device) {
     return SUCCESS;
 }
 
-// The allocation that an address is in; the end if it is none of ours.
+// The allocation that an address is in; the end if it is in none.
 std::map<Address, std::pair<size_t, bool>>::iterator find(Address address) {
     auto after = allocations.upper_bound(address);
     if (after == allocations.begin()) return allocations.end();
@@ -107,9 +111,9 @@ std::map<Address, std::pair<size_t, bool>>::iterator find(Address address) {
 }
 
 Code free_memory(Address address, bool is_device) {
-    if (is_forbidden()) return CAPTURED;
-    wait();
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+    if (is_forbidden_by_capture()) return CAPTURED;
+    run_queue();
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     const auto found = allocations.find(address);
     if (found == allocations.end() || found->second.second != is_device) return INVALID_VALUE;
     allocations.erase(found);
@@ -121,23 +125,24 @@ template <typename Argument>
 Code launch_with(const Function* function, const Launch& launch, void** arguments) {
     const Argument argument = *static_cast<const Argument*>(arguments[0]);
     const auto kernel = reinterpret_cast<void (*)(Argument)>(function->symbol);
-    // The driver calls it programmatic stream serialization.
+    // 6 is the attribute that the driver calls programmatic stream serialization.
     const bool is_early = launch.attribute_count > 0 && launch.attributes[0].kind == 6 && launch.attributes[0].value != 0;
-    emulated::Kernel told;
-    told.grid.blocks = {launch.blocks_x, launch.blocks_y, 1};
-    told.grid.threads = launch.threads_x;
-    told.grid.kernel = [=]() { kernel(argument); };
-    told.is_early = is_early;
-    return tell(launch.stream, {std::make_shared<const emulated::Kernel>(told), {}});
+    emulated::Kernel launched;
+    launched.grid.blocks = {launch.blocks_x, launch.blocks_y, 1};
+    launched.grid.threads = launch.threads_x;
+    launched.grid.kernel = [=]() { kernel(argument); };
+    launched.is_early = is_early;
+    return enqueue(launch.stream, {std::make_shared<const emulated::Kernel>(launched), {}});
 }
 
-// What tests want this driver to lack: a newer version, a newer card, room for a launch.
+// What the tests want this driver to lack: a newer version, a newer card, or resources for a launch.
 bool lacks(const char* what) {
     const char* const lack = getenv("EMULATED_LACK");
     return lack != nullptr && strcmp(lack, what) == 0;
 }
 
-// Of steps with four launches each: the first step fails at its first, the next one is whole, the third fails at its second, and so on.
+// Which launches fail, in steps of four launches: the first step fails at its first launch, the next step is
+// complete, the third fails at its second launch, and so on.
 bool fails_now() {
     static int step = 0, launch = 0;
     const bool fails = step % 2 == 0 && launch == step / 2;
@@ -147,15 +152,15 @@ bool fails_now() {
     return fails;
 }
 
-// Whether so many bytes are memory of the device.
+// Whether so many bytes from an address on are device memory.
 bool holds(Address address, size_t bytes) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     const auto found = find(address);
     return found != allocations.end() && found->second.second && address - found->first + bytes <= found->second.first;
 }
 
 Code copy(Stream* stream, void* to, const void* from, size_t bytes) {
-    return tell(stream, {nullptr, [=]() { memcpy(to, from, bytes); }});
+    return enqueue(stream, {nullptr, [=]() { memcpy(to, from, bytes); }});
 }
 
 }  // namespace
@@ -171,21 +176,21 @@ Code cuDeviceGetName(char* name, int length, int) { return snprintf(name, size_t
 Code cuDeviceGetAttribute(int* value, int attribute, int) {
     // Multiprocessors (few, so that rows take turns), the compute capability, shared memory of a block.
     const bool is_old = lacks("card");
-    *value = attribute == 16 ? 3 : attribute == 75 ? (is_old ? 7 : 9) : attribute == 76 ? (is_old ? 5 : 0) : attribute == 97 ? int(SHARED) : 0;
+    *value = attribute == 16 ? 3 : attribute == 75 ? (is_old ? 7 : 9) : attribute == 76 ? (is_old ? 5 : 0) : attribute == 97 ? int(SHARED_BYTES) : 0;
     return SUCCESS;
 }
 Code cuDevicePrimaryCtxRetain(void** context, int) { return *context = &legacy, SUCCESS; }
 Code cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
 Code cuCtxGetCurrent(void** context) { return *context = &legacy, SUCCESS; }
 Code cuCtxSetCurrent(void*) { return SUCCESS; }
-Code cuCtxSynchronize() { return is_forbidden() ? CAPTURED : wait(); }
+Code cuCtxSynchronize() { return is_forbidden_by_capture() ? CAPTURED : run_queue(); }
 Code cuGetErrorName(int, const char** name) { return *name = "an error of the emulated driver", SUCCESS; }
 Code cuGetErrorString(int, const char** text) { return *text = "an error of the emulated driver", SUCCESS; }
 
 Code cuModuleLoadData(void** module, const void*) { return *module = &functions, SUCCESS; }
 Code cuModuleUnload(void*) { return SUCCESS; }
 Code cuModuleGetFunction(Function** function, void*, const char* name) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     Dl_info own;
     dladdr(reinterpret_cast<void*>(cuInit), &own);
     void* const library = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
@@ -194,7 +199,7 @@ Code cuModuleGetFunction(Function** function, void*, const char* name) {
     *function = &functions.emplace(name, Function{symbol, strncmp(name, "ask_", 4) == 0, 48 << 10}).first->second;
     return SUCCESS;
 }
-// How much shared memory a draw always has: nobody asks it of another kernel.
+// The static shared memory of a draw; it is not asked for other kernels.
 Code cuFuncGetAttribute(int* value, int, Function*) { return *value = int(sizeof(Draw<float, ANY>)), SUCCESS; }
 Code cuFuncSetAttribute(Function* function, int attribute, int value) {
     if (attribute == 8) function->dynamic = value;
@@ -215,23 +220,23 @@ Code cuMemFree_v2(Address address) { return free_memory(address, true); }
 Code cuMemHostAlloc(void** address, size_t bytes, uint32_t) { return allocate(reinterpret_cast<Address*>(address), bytes, false); }
 Code cuMemFreeHost(void* address) { return free_memory(Address(address), false); }
 Code cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream* stream) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (!holds(to, bytes)) return INVALID_VALUE;
     if (find(Address(from)) != allocations.end()) return copy(stream, reinterpret_cast<void*>(to), from, bytes);
-    // The driver has read memory that is not its own by the time that it returns.
+    // The driver has read memory that it did not allocate by the time that it returns.
     const std::vector<char> read(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
-    return tell(stream, {nullptr, [=]() { memcpy(reinterpret_cast<void*>(to), read.data(), bytes); }});
+    return enqueue(stream, {nullptr, [=]() { memcpy(reinterpret_cast<void*>(to), read.data(), bytes); }});
 }
 Code cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Stream* stream) { return !holds(from, bytes) ? INVALID_VALUE : copy(stream, to, reinterpret_cast<void*>(from), bytes); }
 Code cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Stream* stream) {
     return !holds(to, bytes) || !holds(from, bytes) ? INVALID_VALUE : copy(stream, reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
 }
 Code cuMemsetD8Async(Address to, uint8_t fill, size_t bytes, Stream* stream) {
-    return !holds(to, bytes) ? INVALID_VALUE : tell(stream, {nullptr, [=]() { memset(reinterpret_cast<void*>(to), fill, bytes); }});
+    return !holds(to, bytes) ? INVALID_VALUE : enqueue(stream, {nullptr, [=]() { memset(reinterpret_cast<void*>(to), fill, bytes); }});
 }
 Code cuMemsetD8_v2(Address to, uint8_t fill, size_t bytes) { return cuMemsetD8Async(to, fill, bytes, nullptr); }
 Code cuPointerGetAttribute(void* value, int attribute, Address address) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     const auto found = find(address);
     if (found == allocations.end()) return INVALID_VALUE;
     // The kind of memory, 1 of the host and 2 of the device; the device's number.
@@ -242,44 +247,44 @@ Code cuPointerGetAttribute(void* value, int attribute, Address address) {
 }
 
 Code cuStreamCreate(Stream** stream, uint32_t) { return *stream = new Stream, SUCCESS; }
-Code cuStreamDestroy_v2(Stream* stream) { return wait(), delete stream, SUCCESS; }
+Code cuStreamDestroy_v2(Stream* stream) { return run_queue(), delete stream, SUCCESS; }
 Code cuStreamSynchronize(Stream* stream) {
-    if (!of(stream).is_captured) return is_forbidden() ? CAPTURED : wait();
-    of(stream).is_spoilt = true;
+    if (!of(stream).is_captured) return is_forbidden_by_capture() ? CAPTURED : run_queue();
+    of(stream).is_invalidated = true;
     return CAPTURED;
 }
 Code cuStreamWaitEvent(Stream*, void*, uint32_t) { return SUCCESS; }
 Code cuStreamIsCapturing(Stream* stream, int* is) { return *is = of(stream).is_captured, SUCCESS; }
 Code cuStreamBeginCapture_v2(Stream* stream, int mode) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (stream == nullptr || stream->is_captured) return INVALID_VALUE;
     stream->is_captured = true;
     // 2 is the relaxed mode.
-    if (mode != 2) strict.push_back(stream);
+    if (mode != 2) strict_captures.push_back(stream);
     return SUCCESS;
 }
 Code cuStreamEndCapture(Stream* stream, std::vector<Work>** graph) {
-    const std::lock_guard<std::recursive_mutex> lock(alone);
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (stream == nullptr || !stream->is_captured) return INVALID_VALUE;
-    strict.erase(std::remove(strict.begin(), strict.end(), stream), strict.end());
-    const bool is_spoilt = stream->is_spoilt;
-    *graph = is_spoilt ? nullptr : new std::vector<Work>(std::move(stream->captured));
+    strict_captures.erase(std::remove(strict_captures.begin(), strict_captures.end(), stream), strict_captures.end());
+    const bool is_invalidated = stream->is_invalidated;
+    *graph = is_invalidated ? nullptr : new std::vector<Work>(std::move(stream->captured));
     *stream = {};
-    return is_spoilt ? SPOILT : SUCCESS;
+    return is_invalidated ? INVALIDATED : SUCCESS;
 }
 Code cuGraphInstantiateWithFlags(std::vector<Work>** runs, std::vector<Work>* graph, uint64_t) { return *runs = new std::vector<Work>(*graph), SUCCESS; }
 Code cuGraphLaunch(std::vector<Work>* graph, Stream* stream) {
-    for (const Work& work : *graph) tell(stream, work);
+    for (const Work& work : *graph) enqueue(stream, work);
     return SUCCESS;
 }
 Code cuGraphUpload(std::vector<Work>*, Stream*) { return SUCCESS; }
 Code cuGraphDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
 Code cuGraphExecDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
 
-// All that was told before has come by the time that anybody waits.
+// Events do nothing: all work that was launched before is done by the time that anybody waits.
 Code cuEventCreate(void** event, uint32_t) { return *event = &legacy, SUCCESS; }
 Code cuEventDestroy_v2(void*) { return SUCCESS; }
 Code cuEventRecord(void*, Stream*) { return SUCCESS; }
-Code cuEventSynchronize(void*) { return is_forbidden() ? CAPTURED : wait(); }
-Code cuEventQuery(void*) { return wait(); }
+Code cuEventSynchronize(void*) { return is_forbidden_by_capture() ? CAPTURED : run_queue(); }
+Code cuEventQuery(void*) { return run_queue(); }
 }

@@ -1,6 +1,9 @@
-// Kernels one after the other, some of which begin before the one before them has ended: as soon as each of its blocks has let them, and no later. Some pause
-// there, others go on as far as they can. So whoever reads before its wait what the one before had still to write, or writes what that one had still to
-// read, is found out.
+// Kernels one after the other, some of which begin before the one before them has ended.
+//
+// A kernel that may begin early does so as soon as every block of the one before has let it, as early as a
+// device could. Some blocks pause there, at random, and others go on as far as they can. So a kernel fails
+// that reads, before its wait, what the one before has not written yet, or that overwrites what the one
+// before has still to read.
 #pragma once
 
 #include <link.h>
@@ -18,11 +21,13 @@ struct Kernel {
     std::vector<Block*> blocks;
 };
 
+// The bytes of memory that nobody has written.
 constexpr uint8_t UNWRITTEN = 0xa7;
-// Blocks that are kept beside each other. A kernel with more is run a block at a time, after the one before has ended.
-constexpr uint32_t BESIDE = 96;
+// Blocks that are kept at once: with 512 threads each, their stacks take 6 GB of address space. A kernel with
+// more blocks is run one block at a time, after the one before has ended.
+constexpr uint32_t MAX_BLOCKS_AT_ONCE = 96;
 
-// All shared memory, which is the library's thread-local memory; nothing else may be thread-local here.
+// All shared memory: the thread-local memory of this library. Nothing else may be thread-local here.
 struct Shared {
     char* start;
     size_t bytes;
@@ -53,14 +58,14 @@ inline Shared shared_memory() {
     return search.found;
 }
 
-inline std::vector<std::unique_ptr<Block>> resting;
-// Whose shared memory is in its place.
-inline Block* placed;
+inline std::vector<std::unique_ptr<Block>> idle_blocks;
+// The block whose contents of shared memory are in place.
+inline Block* block_in_place;
 
 inline Block* take_block(Grid& grid, Dimensions index) {
-    if (resting.empty()) resting.emplace_back(new Block{});
-    Block* const taken = resting.back().release();
-    resting.pop_back();
+    if (idle_blocks.empty()) idle_blocks.emplace_back(new Block{});
+    Block* const taken = idle_blocks.back().release();
+    idle_blocks.pop_back();
     begin_block(*taken, grid, index);
     return taken;
 }
@@ -72,17 +77,17 @@ inline Dimensions index_of(const Kernel& kernel, uint32_t number) { return {numb
 // Runs a block on, with its own shared memory.
 inline void run_on(Block& on) {
     const Shared shared = shared_memory();
-    if (placed != &on) {
-        if (placed != nullptr && placed->alive > 0) placed->shared.assign(shared.start, shared.start + shared.bytes);
+    if (block_in_place != &on) {
+        if (block_in_place != nullptr && block_in_place->alive > 0) block_in_place->shared.assign(shared.start, shared.start + shared.bytes);
         if (on.shared.empty()) memset(shared.start, UNWRITTEN, shared.bytes);
         else memcpy(shared.start, on.shared.data(), shared.bytes);
-        placed = &on;
+        block_in_place = &on;
     }
     run_block(on);
-    if (on.alive == 0) placed = nullptr;
+    if (on.alive == 0) block_in_place = nullptr;
 }
 
-// Kernels of which each but the first may begin early, and waits for the one before it alone.
+// Kernels of which each but the first may begin early, and waits only for the one before it.
 struct Chain {
     std::vector<Kernel>& kernels;
 
@@ -93,10 +98,10 @@ struct Chain {
         return !kernels[i].blocks.empty();
     }
 
-    // As far as a kernel gets by itself, and then those that it lets begin.
+    // Runs a kernel as far as it gets by itself, and then those that it lets begin.
     void begin(size_t i) {
         Kernel& kernel = kernels[i];
-        kernel.grid.pauses = i + 1 < kernels.size() && any_number() % 2 == 0;
+        kernel.grid.pauses = i + 1 < kernels.size() && random_number() % 2 == 0;
         kernel.grid.before = i == 0 || is_done(i - 1);
         for (uint32_t number = 0; number < count_of(kernel); number++) kernel.blocks.push_back(take_block(kernel.grid, index_of(kernel, number)));
         go_on(i);
@@ -110,7 +115,7 @@ struct Chain {
         if (is_done(i)) kernels[i + 1].grid.before = 1;
         if (!kernels[i + 1].blocks.empty()) return;
         for (const Block* block : kernels[i].blocks) {
-            if (block->alive > 0 && !block->is_over_to_next) return;
+            if (block->alive > 0 && !block->has_let_next_begin) return;
         }
         begin(i + 1);
     }
@@ -121,9 +126,9 @@ struct Chain {
             while (!is_done(i)) {
                 size_t begun = i;
                 while (begun < kernels.size() && !kernels[begun].blocks.empty()) begun++;
-                go_on(i + any_number() % (begun - i));
+                go_on(i + random_number() % (begun - i));
             }
-            for (Block* block : kernels[i].blocks) resting.emplace_back(block);
+            for (Block* block : kernels[i].blocks) idle_blocks.emplace_back(block);
         }
     }
 };
@@ -138,31 +143,32 @@ inline void run_alone(Kernel& kernel) {
         begin_block(*block, kernel.grid, index_of(kernel, number));
         run_block(*block);
     }
-    resting.push_back(std::move(block));
+    idle_blocks.push_back(std::move(block));
 }
 
-// What a stream is told: a kernel, or something else.
+// What is done in a stream: a kernel, or something else.
 struct Work {
     std::shared_ptr<const Kernel> kernel;
     std::function<void()> other;
 };
 
-// Does the first of a queue, and if it is a kernel those after it that may begin early; they are taken from it.
+// Does the first work of a queue and removes it; if it is a kernel, those after it that may begin early are
+// run with it.
 inline void do_first(std::deque<Work>& queue) {
     if (queue.front().kernel == nullptr) {
         const Work work = queue.front();
         queue.pop_front();
         return work.other();
     }
-    // Copies: in a graph the same kernel comes again.
+    // Copies, because a graph launches the same kernel again.
     std::vector<Kernel> kernels;
     uint32_t blocks = 0;
     do {
         kernels.push_back(*queue.front().kernel);
         blocks += count_of(kernels.back());
         queue.pop_front();
-    } while (!queue.empty() && queue.front().kernel != nullptr && queue.front().kernel->is_early && blocks + count_of(*queue.front().kernel) <= BESIDE);
-    if (blocks > BESIDE) return run_alone(kernels.front());
+    } while (!queue.empty() && queue.front().kernel != nullptr && queue.front().kernel->is_early && blocks + count_of(*queue.front().kernel) <= MAX_BLOCKS_AT_ONCE);
+    if (blocks > MAX_BLOCKS_AT_ONCE) return run_alone(kernels.front());
     Chain{kernels}.run();
 }
 

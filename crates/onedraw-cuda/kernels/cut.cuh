@@ -129,9 +129,9 @@ template <typename Holds>
 __device__ __forceinline__ float Draw<T, ROWS>::lowest_where(float from, Holds holds) {
     __syncthreads();
     if (threadIdx.x == 0) {
-        found_logit = __uint_as_float(0x7f800000u);
+        found_logit = positive_infinity();
         if (holds(from)) {
-            uint32_t inside = descending(from), outside = descending(-3.402823466e+38f) + 1;
+            uint32_t inside = descending(from), outside = descending(-LARGEST_FLOAT) + 1;
             while (outside - inside > 1) {
                 const uint32_t middle = inside + (outside - inside) / 2;
                 if (holds(logit_of_place(middle))) inside = middle;
@@ -248,7 +248,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
         }
         __syncthreads();
     }
-    const float farthest = is_found ? __uint_as_float(chosen) : __uint_as_float(0x7f800000u);
+    const float farthest = is_found ? __uint_as_float(chosen) : positive_infinity();
     const float too_likely = lowest_where(top, [=](float x) { return scaled(x) > mean && distance(x) > farthest; });
     const float least_likely = lowest_where(top, [=](float x) { return scaled(x) > mean || distance(x) <= farthest; });
     const Key end = least_likely <= top ? last_of(least_likely) : last;

@@ -32,7 +32,9 @@
 //
 // | header | methods |
 // |---|---|
-// | draw.cuh | sums and maxima over all threads; listing and reading blocks; `census`, `leader` |
+// | draw.cuh | sums and maxima over all threads; `leader` |
+// | blocks.cuh | `collect*`, `over*`, `before_key`, `apply_edits*`, `append_key`, `census`: listing blocks |
+// | | and reading them |
 // | row.cuh | `prepare`, `draw`, `finish`, `emptied_by`, and the kernels' bodies `draw_rows`, `draw_edited` |
 // | repair.cuh | `link`, `change`, `change_listed`, `change_touched`, `repair`, `repair_masses` |
 // | truncate.cuh | `truncated`, `race_first`, `race_all` |
@@ -50,9 +52,9 @@
 // **The way of a row**, in this order:
 //
 //     finish                 one row; row.cuh
-//       prepare              before the wait: copy the record, link the edited tokens   (not for bare rows)
-//         link
-//       draw                 waits for the first pass, fetches its arrays into shared memory
+//       draw
+//         prepare, link      before the wait: copy the record, link the edited tokens   (not for bare rows)
+//                            then wait for the first pass, and fetch its arrays into shared memory
 //         change_listed      edited tokens that are in the table, or ...                (rows with edits)
 //         change_touched     ... all edited tokens, where they are too many for it
 //         repair             blocks whose best token was lowered are read again
@@ -178,7 +180,7 @@ struct Draw {
     __device__ __forceinline__ float lowest_of(double threshold) const {
         uint32_t place = descending(float(double(x_max) + threshold));
         while (!(double(logit_of_place(place)) - double(x_max) >= threshold)) place--;
-        while (double(logit_of_place(place + 1)) - double(x_max) >= threshold && place + 1 <= descending(-3.402823466e+38f)) place++;
+        while (double(logit_of_place(place + 1)) - double(x_max) >= threshold && place + 1 <= descending(-LARGEST_FLOAT)) place++;
         return logit_of_place(place);
     }
 
@@ -263,169 +265,44 @@ struct Draw {
         return (uint64_t(__reduce_add_sync(ALL_LANES, uint32_t(own >> HALF))) << HALF) + __reduce_add_sync(ALL_LANES, uint32_t(own) & ((1u << HALF) - 1));
     }
 
-    // ---- over blocks ----
+    // ---- over blocks: blocks.cuh ----
 
     // Lists the blocks for which `flags(quad)` has a bit set, one of four bits for each block of a vector;
     // returns how many. `others` becomes 0. Few blocks are listed in most cases, so that a thread which has
-    // some takes their places in the list by one atomic; counting ballots first was slower by 0.9 us
-    // (bench/results/2026-11-16-cuda.md).
+    // some takes their places in the list by itself, with one atomic.
     template <typename Flags>
-    __device__ __forceinline__ uint32_t collect_fours(Flags flags) {
-        uint32_t* const listed = work();
-        __syncthreads();
-        if (threadIdx.x == 0) count = others = 0;
-        __syncthreads();
-#pragma unroll 1
-        for (uint32_t quad = threadIdx.x; quad < padded_blocks / 4; quad += DRAW_THREADS) {
-            const uint32_t own = flags(quad);
-            if (own == 0) continue;
-            uint32_t place = atomicAdd(&count, __popc(own));
-#pragma unroll
-            for (uint32_t i = 0; i < 4; i++) {
-                if (own >> i & 1) listed[place++] = 4 * quad + i;
-            }
-        }
-        __syncthreads();
-        return count;
-    }
-
+    __device__ __forceinline__ uint32_t collect_fours(Flags flags);
     // Lists the blocks for whose number in an array `reaches` is true.
     template <typename Reaches>
-    __device__ __forceinline__ uint32_t collect_where(const float* numbers, Reaches reaches) {
-        return collect_fours([=](uint32_t quad) {
-            const float4 four = reinterpret_cast<const float4*>(numbers)[quad];
-            return uint32_t(reaches(four.x)) | uint32_t(reaches(four.y)) << 1 | uint32_t(reaches(four.z)) << 2 | uint32_t(reaches(four.w)) << 3;
-        });
-    }
-
+    __device__ __forceinline__ uint32_t collect_where(const float* numbers, Reaches reaches);
     // Lists the blocks with a token alive whose largest logit is at least `reach`.
-    __device__ __noinline__ uint32_t collect(float reach) {
-        return collect_where(highest(), [reach](float top) { return (top >= reach) & (top > negative_infinity()); });
-    }
-
+    __device__ __noinline__ uint32_t collect(float reach);
     // Four consecutive tokens of the unmodified row; -inf past the vocabulary.
-    __device__ __forceinline__ float4 four_at(const T* row_logits, uint32_t token, uint32_t tokens) const {
-        if (reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0 && token + 4 <= tokens) return four(row_logits + token);
-        const float low = negative_infinity();
-        return make_float4(token < tokens ? one(row_logits + token) : low, token + 1 < tokens ? one(row_logits + token + 1) : low, token + 2 < tokens ? one(row_logits + token + 2) : low,
-                           token + 3 < tokens ? one(row_logits + token + 3) : low);
-    }
-
+    __device__ __forceinline__ float4 four_at(const T* row_logits, uint32_t token, uint32_t tokens) const;
     // Goes over the first `listed` blocks of the list, one for each half warp and AT_ONCE of them together:
     // calls `each(x, start)`, where x[i] are four unmodified tokens of the block at place `start + i *
     // HALVES` of the list, if there is one. Lane 0 of the half warp has the first four tokens, lane 1 the
     // next four, and so on.
     template <uint32_t AT_ONCE, typename Each>
-    __device__ __forceinline__ void over_fours(uint32_t listed, Each each) {
-        const uint32_t lane = threadIdx.x & 31, tokens = vocabulary;
-        const T* const row_logits = logits;
-#pragma unroll 1
-        for (uint32_t start = threadIdx.x / 16; start - (lane >> 4) < listed; start += AT_ONCE * HALVES) {
-            float4 x[AT_ONCE];
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) {
-                const uint32_t of = start + i * HALVES;
-                x[i] = four_at(row_logits, of < listed ? work()[of] * BLOCK + 4 * (lane & 15) : tokens, tokens);
-            }
-            each(x, start);
-        }
-    }
-
+    __device__ __forceinline__ void over_fours(uint32_t listed, Each each);
     // Calls `each(x, token)` for every token of the first `listed` blocks of the list, as masks and edits
     // leave it: one warp per block, two tokens per lane. The reads of the next AHEAD blocks are under way
     // meanwhile.
     template <typename Each>
-    __device__ __forceinline__ void over(uint32_t listed, Each each) {
-        constexpr uint32_t AHEAD = 3;
-        const uint32_t lane = threadIdx.x & 31;
-        float x[AHEAD + 1], y[AHEAD + 1];
-        uint32_t place = threadIdx.x >> 5;
-        const auto fetch = [&](uint32_t of, float& low, float& high) {
-            const uint32_t token = of < listed ? work()[of] * BLOCK + lane : vocabulary;
-            low = at(token);
-            high = at(token + 32);
-        };
-#pragma unroll
-        for (uint32_t i = 0; i < AHEAD; i++) fetch(place + i * WARPS, x[i], y[i]);
-#pragma unroll 1
-        for (; place < listed; place += WARPS) {
-            fetch(place + AHEAD * WARPS, x[AHEAD], y[AHEAD]);
-            const uint32_t token = work()[place] * BLOCK + lane;
-#pragma unroll 1
-            for (int half = 0; half < 2; half++) each(half ? y[0] : x[0], token + 32 * half);
-#pragma unroll
-            for (uint32_t i = 0; i < AHEAD; i++) {
-                x[i] = x[i + 1];
-                y[i] = y[i + 1];
-            }
-        }
-    }
-
+    __device__ __forceinline__ void over(uint32_t listed, Each each);
     // Four tokens of the block at place `of` of the list: applies masks and edits to them.
-    __device__ __forceinline__ void apply_edits_listed(float4& x, uint32_t of, uint32_t listed) const {
-        const uint32_t token = of < listed ? work()[of] * BLOCK + 4 * (threadIdx.x & 15) : vocabulary;
-        if (token < vocabulary) apply_edits(x, token);
-    }
-
+    __device__ __forceinline__ void apply_edits_listed(float4& x, uint32_t of, uint32_t listed) const;
     // Applies masks and edits to four consecutive tokens.
-    __device__ __forceinline__ void apply_edits(float4& x, uint32_t token) const {
-        adjustment.apply_masks(x, token);
-        if (!is_tabulated()) {
-            if (edited_blocks[token / BLOCK / 32] >> token / BLOCK % 32 & 1) x = edited_four(x, token);
-            return;
-        }
-        // All lanes of a block follow the same chain of links.
-        over_linked(token, [&](uint32_t other, uint32_t entry) {
-            if (other / 4 != token / 4) return;
-            const uint32_t i = other % 4;
-            const float v = edited_logits[entry];
-            x = make_float4(i == 0 ? v : x.x, i == 1 ? v : x.y, i == 2 ? v : x.z, i == 3 ? v : x.w);
-        });
-    }
-
+    __device__ __forceinline__ void apply_edits(float4& x, uint32_t token) const;
     // Goes over the blocks that reach a key: calls `each(x, is_before)` for four tokens at a time, with which
     // of them come before the key.
     template <typename Each>
-    __device__ __forceinline__ void before_key(Key key, Each each) {
-        constexpr uint32_t AT_ONCE = ROWS == BARE ? 8 : 4;
-        // Among equal logits the lower id comes first. So a token with a lower id than the key's comes before
-        // it if its logit is at least the key's, any other token only if its logit is at least the next
-        // larger float.
-        const float at_key = logit_of(key), after = logit_of_place(uint32_t(key >> 32) - 1);
-        const uint32_t listed = collect(at_key), id = uint32_t(key);
-        over_fours<AT_ONCE>(listed, [&](float4 (&x)[AT_ONCE], uint32_t start) {
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) {
-                const uint32_t of = start + i * HALVES, token = (of < listed ? work()[of] : 0) * BLOCK + 4 * (threadIdx.x & 15);
-                if (ROWS != BARE && !is_bare) apply_edits_listed(x[i], of, listed);
-                const auto is_before = [=](float x, uint32_t token) { return x >= (token < id ? at_key : after); };
-                each(x[i], bool4{is_before(x[i].x, token), is_before(x[i].y, token + 1), is_before(x[i].z, token + 2), is_before(x[i].w, token + 3)});
-            }
-        });
-    }
-
+    __device__ __forceinline__ void before_key(Key key, Each each);
     // Appends the keys of some lanes to the list. All lanes of the warp come here; what does not fit is
     // counted only.
-    __device__ __forceinline__ void append_key(bool is_in, Key key) {
-        const uint32_t in = __ballot_sync(ALL_LANES, is_in), lane = threadIdx.x & 31;
-        if (in == 0) return;
-        uint32_t place = 0;
-        if (lane == 0) place = atomicAdd(&count, __popc(in));
-        place = __shfl_sync(ALL_LANES, place, 0) + __popc(in & ((1u << lane) - 1));
-        if (is_in && place < LIST_CAPACITY) keys[place] = key;
-    }
-
+    __device__ __forceinline__ void append_key(bool is_in, Key key);
     // Number and mass of the tokens up to and including `last` that pass.
-    __device__ __noinline__ Census census(Key last, float scale) {
-        const Softmax softmax = {x_max, scale};
-        uint64_t tokens = 0, mass = 0;
-        over(collect(logit_of(last)), [&](float x, uint32_t token) {
-            const bool is_in = key_of(x, token) <= last && passes(x);
-            tokens += is_in;
-            mass += is_in ? weight(softmax, x) : 0;
-        });
-        return sum(tokens, mass);
-    }
+    __device__ __noinline__ Census census(Key last, float scale);
 
     // ---- MIN_P, TOP_K and TOP_P in a race: truncate.cuh ----
 
@@ -566,7 +443,7 @@ struct Draw {
     }
 
     // The distance at which a depth ends.
-    __device__ __forceinline__ static float depth_ends(uint32_t depth) { return depth >= 255 ? __uint_as_float(0x7f800000u) : __uint_as_float((DEPTH_LOWEST + depth + 1) << 19); }
+    __device__ __forceinline__ static float depth_ends(uint32_t depth) { return depth >= 255 ? positive_infinity() : __uint_as_float((DEPTH_LOWEST + depth + 1) << 19); }
 
     // Sets the histogram of depths to 0.
     __device__ __forceinline__ void clear_depths() {
@@ -587,7 +464,7 @@ struct Draw {
 
     // A token's score in f32.
     __device__ __forceinline__ float rough_score(uint32_t token, float x, float gain) const {
-        const float minimum = power_of(gain * -1.44269504f), later = minimum + rough_exponential(word(words(noise(), TOKEN, token / 4), token % 4));
+        const float minimum = power_of(gain * -LOG2_E_F32), later = minimum + rough_exponential(word(words(noise(), TOKEN, token / 4), token % 4));
         return (x - x_max) * float(sequence.inverse) - rough_ln((__float_as_uint(gain) & LANE_BITS) == token % BLOCK ? minimum : later);
     }
 
@@ -704,6 +581,7 @@ struct Draw {
     }
 };
 
+#include "blocks.cuh"
 #include "cut.cuh"
 #include "list.cuh"
 #include "nucleus.cuh"

@@ -31,7 +31,7 @@
 #include "record.cuh"
 
 // Into the finite range, as math.rs has it: only masks make -inf.
-__device__ __forceinline__ float saturated(float x) { return fminf(fmaxf(x, -3.402823466e+38f), 3.402823466e+38f); }
+__device__ __forceinline__ float saturated(float x) { return fminf(fmaxf(x, -LARGEST_FLOAT), LARGEST_FLOAT); }
 
 __device__ __forceinline__ bool has_bit(const uint32_t* bits, uint32_t token) { return bits[token / 32] >> (token % 32) & 1; }
 

@@ -108,7 +108,7 @@ __device__ __noinline__ Bounds Draw<T, ROWS>::total_mass(float scale) {
 template <typename T, Rows ROWS>
 __device__ __noinline__ float Draw<T, ROWS>::reach_of_nucleus() {
     const float share = float(nucleus()->share) * 0x1p-53f, wanted = share * float(total.most) * (1.0f + SUM_ERROR) * 0x1p-26f + 1.0f;
-    if (!(wanted < 0x1p31f)) return __uint_as_float(0x7f800000u);
+    if (!(wanted < 0x1p31f)) return positive_infinity();
     const uint32_t enough = uint32_t(wanted) + 1, reached = depth_with(enough);
     if (reached < DEPTHS - 1) return depth_ends(reached);
     __syncthreads();

@@ -20,6 +20,10 @@
 constexpr uint64_t UNIT = 1ull << 43;
 // The mask of instructions that all 32 lanes of a warp execute together.
 constexpr uint32_t ALL_LANES = 0xffffffffu;
+// f32::MAX.
+constexpr float LARGEST_FLOAT = 3.402823466e+38f;
+// log2(e), rounded to f32.
+constexpr float LOG2_E_F32 = 1.44269504f;
 
 // ---- math.rs ----
 
@@ -217,8 +221,9 @@ __device__ __forceinline__ float logit_of(Key key) { return logit_of_place(uint3
 __device__ __forceinline__ Key last_of(float logit) { return key_of(logit, 0xffffffffu); }
 
 // The last key of a token that is alive: after all of these, and before the keys of -inf.
-__device__ __forceinline__ Key key_end() { return key_of(-3.402823466e+38f, 0xffffffffu); }
+__device__ __forceinline__ Key key_end() { return key_of(-LARGEST_FLOAT, 0xffffffffu); }
 
+__device__ __forceinline__ float positive_infinity() { return __uint_as_float(0x7f800000u); }
 __device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xff800000u); }
 
 // ---- logits of any type, widened exactly ----

@@ -139,7 +139,7 @@ __device__ __forceinline__ void answer(const Ask& ask) {
             own.a = edits > own.a ? edits : own.a;
             continue;
         }
-        if (kind == SUMMIT && !(raw < __uint_as_float(0x7f800000u))) {
+        if (kind == SUMMIT && !(raw < positive_infinity())) {
             // NaN and +inf are errors even where the token is masked.
             const uint64_t bad = ~(uint64_t(token) << 1 | (raw != raw));
             own.b = bad > own.b ? bad : own.b;

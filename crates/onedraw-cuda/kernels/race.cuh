@@ -69,7 +69,7 @@ __device__ __forceinline__ void Draw<T, ROWS>::open(uint32_t block) {
     const float gain = is_there ? gains()[block] : 0.0f, top = x_max, factor = float(sequence.inverse), bottom = lowest, ceiling = above;
     const uint32_t first = __float_as_uint(gain) & LANE_BITS, id_before = uint32_t(before), place_before = uint32_t(before >> 32);
     if (has_edits) apply_edits(x, token);
-    const float minimum = power_of(gain * -1.44269504f);
+    const float minimum = power_of(gain * -LOG2_E_F32);
     // Without a branch: the scores of all four tokens are under way together.
     const auto score = [&](float x, uint32_t i, uint32_t bits) {
         // Compared as places in the order, not as logits: the place after all tokens of the logit 0 is that

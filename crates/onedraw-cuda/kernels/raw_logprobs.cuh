@@ -55,7 +55,7 @@ __device__ __forceinline__ void weigh_rows(const Step& step) {
         };
         uint64_t mass = 0;
         if (begin < end) fetch(ahead, begin);
-        const Softmax softmax = {logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + row * SUMMIT_PITCH)), 1.44269504f};
+        const Softmax softmax = {logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + row * SUMMIT_PITCH)), LOG2_E_F32};
 #pragma unroll 1
         for (uint32_t at = begin; at < end; at++) {
 #pragma unroll
@@ -82,14 +82,14 @@ __device__ __forceinline__ uint32_t Draw<T, ROWS>::list_raw_best(const Step& ste
         pitch = step.pitch;
         summit = x_max = top;
         last = key_end();
-        above = __uint_as_float(0x7f800000u);
+        above = positive_infinity();
         lowest = negative_infinity();
     }
     __pipeline_wait_prior(0);
     __syncthreads();
     // A largest logit of +inf or NaN (which is above +inf as an integer) means a bad row: nothing is drawn
     // from it, nor from a row without a token.
-    const bool is_sound = top > negative_infinity() && top < __uint_as_float(0x7f800000u);
+    const bool is_sound = top > negative_infinity() && top < positive_infinity();
     return is_sound ? best_listed(max(wanted, RAW_LISTED_AT_LEAST)) : 0;
 }
 

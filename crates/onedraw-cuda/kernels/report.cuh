@@ -63,7 +63,7 @@ __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
-    const uint32_t found = above == __uint_as_float(0x7f800000u) ? list(wanted) : 0;
+    const uint32_t found = above == positive_infinity() ? list(wanted) : 0;
     if (found != 0) return found;
     // The list did not fit, or typical removed tokens at the top: find the key of the last wanted token, and
     // list what comes up to it. These are as many as are wanted, which fit.

@@ -89,7 +89,7 @@ __device__ __forceinline__ Outcome Draw<T, ROWS>::draw(const Step& step) {
         total = {};
         last = key_end();
         summit = x_max = logit_of_summit(top);
-        above = __uint_as_float(0x7f800000u);
+        above = positive_infinity();
         lowest = bottom = bottom_before = negative_infinity();
     }
     __pipeline_wait_prior(0);

@@ -58,7 +58,7 @@ template <typename T>
 __device__ __noinline__ void report_bad(const T* logits, uint32_t token, uint32_t vocabulary, uint32_t* bad) {
 #pragma unroll 1
     for (uint32_t i = token; i < min(token + PACKED<T>, vocabulary); i++) {
-        if (!(widened(logits[i]) < __uint_as_float(0x7f800000u))) atomicMin(bad, i);
+        if (!(widened(logits[i]) < positive_infinity())) atomicMin(bad, i);
     }
 }
 
@@ -221,7 +221,7 @@ __device__ __forceinline__ void skyline(const Step& step) {
     float all = tops[0];
 #pragma unroll
     for (int i = 1; i < STEPS; i++) all = larger_or_nan(all, tops[i]);
-    if (!(all < __uint_as_float(0x7f800000u))) {
+    if (!(all < positive_infinity())) {
 #pragma unroll 1
         for (int i = 0; i < STEPS; i++) report_bad<T>(at, token + i * AT_ONCE * BLOCK, vocabulary, step.bad_tokens + row);
     }
@@ -248,7 +248,7 @@ __device__ __forceinline__ void skyline(const Step& step) {
     const float highest = largest_of_warp(all);
     if (ASKED == MASKS_AND_SUMS && scale != 0.0f) {
         // If nothing is alive, every logit is -inf: a finite reference keeps -inf - reference from being NaN.
-        const float reference = fmaxf(highest, -3.402823466e+38f);
+        const float reference = fmaxf(highest, -LARGEST_FLOAT);
         float sums[STEPS];
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {

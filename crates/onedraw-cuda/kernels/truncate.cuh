@@ -35,7 +35,7 @@
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::truncated() {
-    const float infinity = __uint_as_float(0x7f800000u);
+    const float infinity = positive_infinity();
     if (sequence.stages == 0) return race(key_end() + 1).token;
     if (sequence.min_p_place < MAX_STAGES) {
         if (threadIdx.x == 0) {

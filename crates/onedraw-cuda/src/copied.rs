@@ -1,12 +1,13 @@
-//! Logits of the host, on the device.
+//! Logits of the host, copied to the device.
 #![allow(unsafe_code)]
 
 use cudarc::driver::{CudaSlice, DevicePtr};
 use onedraw::Row;
 
 use crate::device::Device;
+use crate::dtype::Dtype;
 use crate::error::CudaError;
-use crate::matrix::{Dtype, Matrix};
+use crate::matrix::Matrix;
 
 /// A copy of logits in device memory, in their own type.
 ///
@@ -36,14 +37,14 @@ impl Copied {
         Ok(Self { device: device.clone(), bytes, dtype })
     }
 
-    /// Rows of it, `stride` logits from one to the next; a stride of 0 is one row for all.
+    /// Rows of the copy, `stride` logits from one to the next; with a stride of 0 all rows are the same.
     pub fn matrix(&self, rows: usize, vocabulary: usize, stride: usize) -> Result<Matrix<'_>, CudaError> {
         let capacity = self.bytes.len() / self.dtype.size();
         let given = rows.saturating_sub(1).saturating_mul(stride).saturating_add(vocabulary);
         if given > capacity {
             return Err(CudaError::TooMany { what: "logits", given, capacity });
         }
-        // The stream that `Batch::sample` draws on waits for the copy.
+        // This makes the stream that `Batch::sample` draws on wait for the copy.
         let stream = self.device.context().default_stream();
         let (address, _) = self.bytes.device_ptr(&stream);
         // SAFETY: the rows are inside the memory, which is borrowed; a stride is smaller than it.

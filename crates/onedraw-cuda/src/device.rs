@@ -7,25 +7,19 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction, CUfunction_attribute, CUmodule};
 use cudarc::driver::{CudaContext, CudaStream, result};
 
+use crate::dtype::Dtype;
 use crate::error::CudaError;
-use crate::launch::Grid;
-use crate::matrix::Dtype;
-use crate::record::Step;
+use crate::kernel::{Kernel, SKYLINES};
+use crate::launch::{self, Grid};
+use crate::record::layout::StepArguments;
 use crate::stream::Stream;
 
-/// The driver's version that the kernels are built for.
+/// The driver version that the kernels are built for, as 1000 · major + 10 · minor: `kernels/compile` uses
+/// CUDA 13.0.
 const NEEDED: u32 = 13_000;
-/// The oldest compute capability that the kernels are built for.
+/// The oldest compute capability that the kernels are built for (`kernels/compile`).
 const OLDEST: (i32, i32) = (8, 0);
-/// The first pass of each type: by its steps; where there are masks or masses to sum; both with edits; and where rows are not aligned.
-#[rustfmt::skip]
-pub(crate) const SKYLINES: [&str; 15] = [
-    "1", "2", "4", "8", "summed_1", "summed_4", "summed_8",
-    "edited_1", "edited_2", "edited_4", "edited_8", "edited_summed_1", "edited_summed_4", "edited_summed_8",
-    "any",
-];
-
-/// The driver reads the headers in it where they lie.
+/// The image of the kernels. The driver reads its headers in place, so they must be aligned.
 #[repr(C, align(16))]
 struct Aligned<B: ?Sized>(B);
 
@@ -38,41 +32,44 @@ pub struct Device(Arc<Loaded>);
 #[derive(Debug)]
 struct Loaded {
     context: Arc<CudaContext>,
-    /// For what must be there before anyone goes on: it waits for nobody else's work.
+    /// For copies that must have arrived before anyone goes on. It does not wait for other streams.
     uploads: Arc<CudaStream>,
-    /// Keeps the kernels.
+    /// Keeps the kernels loaded.
     _module: Module,
     kernels: Kernels,
-    /// Whether a kernel may begin before the one before it has ended, and waits for it by itself: where the machine code of 9.0 runs. What is made from PTX does not wait.
+    /// Whether a kernel may be launched so that it begins before the one before it has ended, and waits for
+    /// it by itself. Only machine code for compute capability 9.0 waits; what the driver makes from PTX does
+    /// not.
     begins_early: bool,
-    /// Dynamic shared memory that a draw may have.
+    /// Bytes of dynamic shared memory that a draw may have.
     draw_memory: usize,
-    /// Multiprocessors.
+    /// The number of multiprocessors.
     processors: usize,
 }
 
-/// By type, in the order of [`Dtype::ALL`].
+/// The kernels, by type in the order of [`Dtype::ALL`].
 #[derive(Debug)]
 struct Kernels {
     skyline: [[CUfunction; SKYLINES.len()]; 3],
     draw: [CUfunction; 3],
     draw_bare: [CUfunction; 3],
     draw_edited: [CUfunction; 3],
-    /// For rows that are aligned, and for any.
+    /// For rows that are aligned, and for any rows.
     weigh: [[CUfunction; 3]; 2],
-    tell: [CUfunction; 3],
+    raw_logprobs: [CUfunction; 3],
     report: [CUfunction; 3],
     append: CUfunction,
     judge: CUfunction,
     ask: [CUfunction; 3],
 }
 
-// SAFETY: handles of the driver, which any thread may use once the context is bound to it. Nothing changes them.
+// SAFETY: it holds handles of the driver, which any thread may use once the context is bound to it. Nothing
+// changes them.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
 
-/// The image on the device, for as long as this is there.
+/// The image on the device. Dropping it unloads the image.
 #[derive(Debug)]
 struct Module {
     context: Arc<CudaContext>,
@@ -82,7 +79,7 @@ struct Module {
 impl Module {
     fn load(context: &Arc<CudaContext>) -> Result<Self, CudaError> {
         context.bind_to_thread().map_err(CudaError::launch)?;
-        // SAFETY: the image is a whole one, and static.
+        // SAFETY: the image is complete and static.
         let handle = unsafe { result::module::load_data(IMAGE.0.as_ptr().cast()) };
         Ok(Self { context: context.clone(), handle: handle.map_err(CudaError::launch)? })
     }
@@ -91,32 +88,17 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: loaded once, unloaded once; who launches holds the device.
+            // SAFETY: loaded once, unloaded once; whoever launches a kernel holds the device.
             let _ = unsafe { result::module::unload(self.handle) };
         }
     }
 }
 
-/// A kernel of a step.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kernel {
-    /// With the place of its form in [`SKYLINES`].
-    Skyline(Dtype, usize),
-    Draw(Dtype),
-    DrawBare(Dtype),
-    DrawEdited(Dtype),
-    /// With whether rows are aligned.
-    Weigh(Dtype, bool),
-    Tell(Dtype),
-    Report(Dtype),
-    Append,
-    Judge,
-}
-
 impl Device {
-    /// Device number `ordinal`, as the driver counts them. Where there is no driver, or only one that is too old, the error says so.
+    /// Device number `ordinal`, as the driver counts them. It is an error if there is no driver, or no such
+    /// device, or either is older than the kernels.
     pub fn new(ordinal: usize) -> Result<Self, CudaError> {
-        // SAFETY: it looks for the library and loads it, as every other call would.
+        // SAFETY: it looks for the driver's library and loads it, as every other call would.
         if !unsafe { sys::is_culib_present() } {
             return Err(CudaError::NoDriver);
         }
@@ -152,7 +134,7 @@ impl Device {
         })))
     }
 
-    /// Its multiprocessors.
+    /// The number of its multiprocessors.
     pub(crate) fn processors(&self) -> usize {
         self.0.processors
     }
@@ -167,21 +149,23 @@ impl Device {
         &self.0.context
     }
 
-    /// The most logits that a row may have here: what a draw remembers of a row must fit the memory of a multiprocessor.
+    /// The most logits that a row may have on this device: what a draw knows of a row's blocks must fit the
+    /// shared memory of a multiprocessor.
     pub fn max_vocabulary(&self) -> usize {
-        crate::launch::max_vocabulary(self.0.draw_memory)
+        launch::max_vocabulary(self.0.draw_memory)
     }
 
     pub(crate) fn uploads(&self) -> Stream<'_> {
         Stream::from(&self.0.uploads)
     }
 
-    /// Waits until nothing runs.
+    /// Waits until the device has done everything.
     pub(crate) fn synchronize(&self) -> Result<(), CudaError> {
         self.0.context.synchronize().map_err(CudaError::launch)
     }
 
-    /// Whether an address is memory of this device, or managed memory, and a multiple of an element's size.
+    /// Checks that an address is memory of this device, or managed memory, and a multiple of an element's
+    /// size.
     pub(crate) fn check(&self, address: u64, size: usize) -> Result<(), CudaError> {
         if !address.is_multiple_of(size as u64) {
             return Err(CudaError::Misaligned { address, size });
@@ -205,35 +189,46 @@ impl Device {
         self.0.kernels.ask[dtype as usize]
     }
 
-    /// Launches a kernel and goes on.
+    /// Launches a kernel, and does not wait for it.
     ///
     /// # Safety
     ///
-    /// Every address of the step is device memory as large as the step says, until the kernel has run.
+    /// Every address of the arguments is device memory, as large as the arguments say, until the kernel has
+    /// run.
     pub(crate) unsafe fn launch(
         &self,
         stream: Stream<'_>,
         kernel: Kernel,
         grid: Grid,
-        step: &Step,
+        arguments: &StepArguments,
     ) -> Result<(), CudaError> {
-        let Kernels { skyline, draw, draw_bare, draw_edited, weigh, tell, report, append, judge, ask: _ } =
-            &self.0.kernels;
+        let Kernels {
+            skyline,
+            draw,
+            draw_bare,
+            draw_edited,
+            weigh,
+            raw_logprobs,
+            report,
+            append,
+            judge,
+            ask: _,
+        } = &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
             Kernel::Draw(dtype) => draw[dtype as usize],
             Kernel::DrawBare(dtype) => draw_bare[dtype as usize],
             Kernel::DrawEdited(dtype) => draw_edited[dtype as usize],
             Kernel::Weigh(dtype, is_aligned) => weigh[usize::from(!is_aligned)][dtype as usize],
-            Kernel::Tell(dtype) => tell[dtype as usize],
+            Kernel::RawLogprobs(dtype) => raw_logprobs[dtype as usize],
             Kernel::Report(dtype) => report[dtype as usize],
             Kernel::Append => *append,
             Kernel::Judge => *judge,
         };
         self.0.context.bind_to_thread().map_err(CudaError::launch)?;
-        let mut step = *step;
-        let mut arguments = [(&raw mut step).cast()];
-        // Such a kernel waits by itself for the one before it, and until then does what needs nothing of it.
+        let mut arguments = *arguments;
+        let mut parameters = [(&raw mut arguments).cast()];
+        // Such a kernel waits for the one before it by itself, and until then does what needs nothing of it.
         let mut early = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: Default::default(),
@@ -252,8 +247,9 @@ impl Device {
             attrs: &raw mut early,
             numAttrs: is_early.into(),
         };
-        // SAFETY: the function takes one step, which the driver copies before it returns. The rest is the caller's.
-        unsafe { sys::cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), std::ptr::null_mut()) }
+        // SAFETY: the function takes this one struct, which the driver copies before it returns. The rest is
+        // the caller's promise.
+        unsafe { sys::cuLaunchKernelEx(&config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
             .map_err(CudaError::launch)
     }
@@ -274,7 +270,7 @@ impl Kernels {
         let mut skyline = [[std::ptr::null_mut(); SKYLINES.len()]; 3];
         for (forms, dtype) in skyline.iter_mut().zip(Dtype::ALL) {
             for (function, form) in forms.iter_mut().zip(SKYLINES) {
-                *function = find(format!("skyline_{}_{form}", dtype.name()))?;
+                *function = find(format!("skyline_{}_{}", dtype.name(), form.name))?;
             }
         }
         Ok(Self {
@@ -283,7 +279,7 @@ impl Kernels {
             draw_bare: of_types("draw", "_bare")?,
             draw_edited: of_types("draw", "_edited")?,
             weigh: [of_types("weigh", "")?, of_types("weigh", "_any")?],
-            tell: of_types("tell", "")?,
+            raw_logprobs: of_types("tell", "")?,
             report: of_types("report", "")?,
             append: find("append".into())?,
             judge: find("judge".into())?,
@@ -291,12 +287,15 @@ impl Kernels {
         })
     }
 
-    /// Lets draws have all the shared memory there is; how much that is beside what they always have.
+    /// Lets draws have all the shared memory there is; returns how many bytes that leaves them beside what
+    /// they always have.
     fn allow_memory(&self, context: &CudaContext) -> Result<usize, CudaError> {
         let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let most = context.attribute(most).map_err(CudaError::launch)?;
         let mut least = i32::MAX;
-        for &draw in [&self.draw, &self.draw_bare, &self.draw_edited, &self.tell].into_iter().flatten() {
+        for &draw in
+            [&self.draw, &self.draw_bare, &self.draw_edited, &self.raw_logprobs].into_iter().flatten()
+        {
             let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
             let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: a function of the module that was just loaded.
@@ -314,12 +313,12 @@ impl Kernels {
 
 fn driver_version() -> Result<u32, CudaError> {
     let mut version = 0;
-    // SAFETY: it writes one integer, and may be asked before anything else.
+    // SAFETY: it writes one integer, and may be called before anything else.
     unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(CudaError::launch)?;
     Ok(version.max(0) as u32)
 }
 
-/// The driver calls it an error that there is none.
+/// The number of devices. The driver returns an error where there is none.
 fn device_count() -> Result<usize, CudaError> {
     match result::init().and_then(|()| result::device::get_count()) {
         Ok(count) => Ok(count.max(0) as usize),

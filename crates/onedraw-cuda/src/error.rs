@@ -1,4 +1,4 @@
-//! What can be wrong on the way to a device. What is wrong with one row is that row's [`RowError`].
+//! Errors of a device, of a batch, or of a whole step. What is wrong with one row is that row's [`RowError`].
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum CudaError {
         /// The version that is needed.
         needed: u32,
     },
-    /// There are not so many devices.
+    /// There is no such device.
     NoDevice {
         /// The device asked for.
         ordinal: usize,
@@ -48,7 +48,7 @@ pub enum CudaError {
         /// Bytes of an element.
         size: usize,
     },
-    /// The parameters ask for what only the CPU does.
+    /// The parameters ask for something that only the CPU can do.
     Unsupported {
         /// The stage or the parameter.
         what: String,
@@ -73,28 +73,28 @@ pub enum CudaError {
         /// The batch's vocabulary.
         needed: usize,
     },
-    /// There is not one row a turn.
+    /// The matrix does not have one row for each turn.
     Rows {
         /// Rows of the matrix.
         rows: usize,
         /// Turns of the step.
         turns: usize,
     },
-    /// Results are asked for that are not there: nothing is prepared, nothing was launched, or they were read before.
+    /// There are no results: nothing is prepared, nothing was launched, or they were read before.
     NoResults,
-    /// The driver refused memory.
+    /// The driver refused an allocation or a copy.
     Memory(String),
-    /// The kernels could not be loaded or launched, or failed.
+    /// The kernels could not be loaded or launched, or they failed.
     Launch(String),
 }
 
 impl CudaError {
-    /// Of an allocation or a copy.
+    /// The error of an allocation or a copy.
     pub(crate) fn memory(error: DriverError) -> Self {
         Self::Memory(message(error))
     }
 
-    /// Of anything that runs.
+    /// The error of anything else.
     pub(crate) fn launch(error: DriverError) -> Self {
         Self::Launch(message(error))
     }
@@ -104,7 +104,7 @@ impl CudaError {
     }
 }
 
-/// The driver's own words.
+/// The driver's own message.
 fn message(error: DriverError) -> String {
     match error.error_string() {
         Ok(text) => format!("{} ({:?})", text.to_string_lossy(), error.0),

@@ -1,38 +1,30 @@
-//! How many threads a kernel gets, as the kernels expect it.
+//! How many threads a kernel is launched with, as the kernels expect it.
 
 use onedraw::noise::BLOCK;
 
-use crate::batch::Form;
-use crate::matrix::Dtype;
-use crate::record::TABULATED;
+use crate::dtype::Dtype;
+use crate::form::Form;
+use crate::kernel::{SKYLINES, SKYLINES_WITHOUT_EDITS};
+use crate::record::layout::pitch;
+use crate::record::shared::{
+    BLOCKS_PER_VECTOR, BLOCKS_ROUNDED_TO, DRAW_BYTES_PER_BLOCK, DRAW_THREADS, EDIT_LIST_CAPACITY,
+    EDITS_PER_THREAD, MAX_BLOCKS, REPORT_THREADS, REPORT_TOKENS, SKYLINE_THREADS, WEIGH_TOKENS,
+};
 
-/// Rows stand along a side of the grid that has no more places.
+/// The most rows of a step: they are counted by the second side of a grid, which CUDA limits to so many.
 pub(crate) const MAX_ROWS: usize = 65_535;
-/// Threads of a block that reads rows.
-const THREADS: u32 = 256;
-/// Threads of a block that draws a row.
-const DRAW_THREADS: u32 = 512;
-/// Tokens that a block of `report` sums.
-const REPORTED: usize = 8192;
-/// Tokens that a block of `weigh` takes at a time.
-const WEIGHED: usize = 4096;
-/// Blocks of threads that keep a device busy.
+/// Thread blocks that keep a device busy with sums. Half or a quarter as many were no faster, and slower for
+/// 256 rows (bench/results/2026-11-16-cuda.md, "Penalties with logprobs").
 const ENOUGH: usize = 2048;
-/// Rows that a block of `append` takes.
+/// Rows that a thread block of `append` takes, one for each thread.
 const APPENDED: usize = 64;
-/// Shared memory of a draw: so many bytes a block of tokens, of which there is room for a multiple of so many.
-const DRAW_MEMORY: (usize, usize) = (16, 2048);
-/// A row's summit is one in so many words: a line of the cache of its own.
-pub(crate) const SUMMIT_PITCH: usize = 32;
-/// Blocks of tokens whose noise a block of threads makes.
-const NOISE: usize = 4 * THREADS as usize;
-/// Forms of the first pass without edits; as many with them follow in [`SKYLINES`](crate::device::SKYLINES).
-const FORMS: usize = 7;
-/// Blocks of threads that edit the tokens of a row, of which each thread has three (kernels/skyline.cuh).
+/// Blocks of tokens whose noise one thread block makes: each thread has one vector of them.
+const NOISE: usize = BLOCKS_PER_VECTOR * SKYLINE_THREADS as usize;
+/// Thread blocks that compute the edits of a row's listed tokens.
 const EDITORS: usize = 2;
-const _: () = assert!(EDITORS * THREADS as usize * 3 == TABULATED);
+const _: () = assert!(EDITORS * SKYLINE_THREADS as usize * EDITS_PER_THREAD == EDIT_LIST_CAPACITY);
 
-/// Blocks of threads, the threads of one, and its dynamic shared memory in bytes.
+/// Thread blocks of a launch, the threads of each, and its dynamic shared memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub blocks: (u32, u32),
@@ -40,78 +32,74 @@ pub(crate) struct Grid {
     pub memory: u32,
 }
 
-/// Blocks of tokens of a row, rounded up to a multiple of four: they are read four at a time.
-pub(crate) fn pitch(vocabulary: usize) -> usize {
-    vocabulary.div_ceil(BLOCK).next_multiple_of(4)
-}
-
-/// Blocks of tokens whose masses a draw can sum in 32 bits: no more than 2^14, and a multiple of what memory there is for. The kernels' bits a block and links rely on it.
-const MOST_BLOCKS: usize = 14_336;
-
-/// The most logits of a row where a draw may have so much shared memory.
+/// The most logits of a row, where a draw may have so many bytes of dynamic shared memory.
 pub(crate) fn max_vocabulary(memory: usize) -> usize {
-    let (each, multiple) = DRAW_MEMORY;
-    (memory / (each * multiple) * multiple).min(MOST_BLOCKS) * BLOCK
+    let blocks = memory / (DRAW_BYTES_PER_BLOCK * BLOCKS_ROUNDED_TO) * BLOCKS_ROUNDED_TO;
+    blocks.min(MAX_BLOCKS) * BLOCK
 }
 
-/// The first pass.
+/// A launch of the first pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Skyline {
-    /// Which form of the kernel, as its place in [`SKYLINES`](crate::device::SKYLINES).
+    /// Which form of the kernel, as its place in [`SKYLINES`].
     pub place: usize,
     /// Blocks of tokens that a warp takes together.
     pub group: u32,
-    /// Blocks of threads of each row that make noise instead of reading.
-    pub dice: u32,
-    /// Blocks of threads of each row that edit the tokens which its sequence lists.
+    /// Thread blocks of each row that make noise instead of reading.
+    pub noise_makers: u32,
+    /// Thread blocks of each row that compute edits.
     pub editors: u32,
     pub grid: Grid,
 }
 
-/// Rows are aligned if each begins at a multiple of 16 bytes. The more there is to read, the more steps a thread takes.
+/// The first pass over rows of such a form; rows are aligned if each begins at a multiple of 16 bytes.
+///
+/// The more there is to read, the more often a thread reads. The limits are of what all rows are together, in
+/// units of 256 bytes, and were chosen on an H200 for the rows of bench/results/2026-11-16-cuda.md.
 pub(crate) fn skyline(form: Form, dtype: Dtype, vocabulary: usize, is_aligned: bool) -> Skyline {
     let blocks = vocabulary.div_ceil(BLOCK);
-    // Blocks of tokens that a warp reads at once, sixteen bytes a thread.
+    // Blocks of tokens that a warp reads at once, sixteen bytes per thread.
     let at_once = 8 / dtype.size();
     let asks = form.has_masks || form.has_sums;
-    let (place, steps) = match 2 * form.rows * blocks / at_once {
-        _ if !is_aligned => (2 * FORMS, 2),
-        // Two steps were slower.
-        0..=16_384 if asks => (4, 1),
-        16_385..=131_072 if asks => (5, 4),
-        _ if asks => (6, 8),
-        0..=4096 => (0, 1),
-        4097..=16_384 => (1, 2),
-        16_385..=131_072 => (2, 4),
-        _ => (3, 8),
+    let place = match 2 * form.rows * blocks / at_once {
+        _ if !is_aligned => 2 * SKYLINES_WITHOUT_EDITS,
+        // With masks or sums, two steps were slower for eight rows, and four no faster.
+        0..=16_384 if asks => 4,
+        16_385..=131_072 if asks => 5,
+        _ if asks => 6,
+        0..=4096 => 0,
+        4097..=16_384 => 1,
+        16_385..=131_072 => 2,
+        _ => 3,
     };
-    let place = if form.has_edits && is_aligned { FORMS + place } else { place };
-    let each = THREADS as usize / 32 * at_once * steps;
-    let dice = if form.has_noise { pitch(vocabulary).div_ceil(NOISE) } else { 0 };
+    let place = if form.has_edits && is_aligned { SKYLINES_WITHOUT_EDITS + place } else { place };
+    let group = at_once * SKYLINES[place].steps;
+    let noise_makers = if form.has_noise { pitch(vocabulary).div_ceil(NOISE) } else { 0 };
     let editors = if form.has_edits { EDITORS } else { 0 };
-    let reading = blocks.div_ceil(each);
-    let blocks = ((dice + editors + reading) as u32, form.rows as u32);
-    let grid = Grid { blocks, threads: THREADS, memory: 0 };
-    Skyline { place, group: (at_once * steps) as u32, dice: dice as u32, editors: editors as u32, grid }
+    let reading = blocks.div_ceil(SKYLINE_THREADS as usize / 32 * group);
+    let blocks = ((noise_makers + editors + reading) as u32, form.rows as u32);
+    let grid = Grid { blocks, threads: SKYLINE_THREADS, memory: 0 };
+    Skyline { place, group: group as u32, noise_makers: noise_makers as u32, editors: editors as u32, grid }
 }
 
-/// The second pass: one block of threads a row. Where `processors` are given, no more than these: they have rows in turn.
+/// The second pass: one thread block for each row. Where `processors` are given, no more thread blocks than
+/// these: they take rows in turn.
 pub(crate) fn draw(rows: usize, vocabulary: usize, processors: Option<usize>) -> Grid {
-    let (each, multiple) = DRAW_MEMORY;
-    let memory = (each * pitch(vocabulary).next_multiple_of(multiple)) as u32;
+    let memory = (DRAW_BYTES_PER_BLOCK * pitch(vocabulary).next_multiple_of(BLOCKS_ROUNDED_TO)) as u32;
     let blocks = processors.map_or(rows, |processors| rows.min(processors));
     Grid { blocks: (blocks as u32, 1), threads: DRAW_THREADS, memory }
 }
 
-/// Sums of rows as they came, for logprobs: so many parts a row that there are enough of them and no more.
+/// Sums of unmodified rows, for raw logprobs: each row in as many parts as it takes to keep the device busy.
 pub(crate) fn weigh(rows: usize, vocabulary: usize) -> Grid {
-    let parts = (ENOUGH / rows.max(1)).clamp(1, vocabulary.div_ceil(WEIGHED));
-    Grid { blocks: (parts as u32, rows as u32), threads: THREADS, memory: 0 }
+    let parts = (ENOUGH / rows.max(1)).clamp(1, vocabulary.div_ceil(WEIGH_TOKENS));
+    Grid { blocks: (parts as u32, rows as u32), threads: REPORT_THREADS, memory: 0 }
 }
 
 /// Sums of what is left of rows, for logprobs.
 pub(crate) fn report(rows: usize, vocabulary: usize) -> Grid {
-    Grid { blocks: (vocabulary.div_ceil(REPORTED) as u32, rows as u32), threads: THREADS, memory: 0 }
+    let parts = vocabulary.div_ceil(REPORT_TOKENS);
+    Grid { blocks: (parts as u32, rows as u32), threads: REPORT_THREADS, memory: 0 }
 }
 
 /// Tokens that were chosen elsewhere.
@@ -119,7 +107,7 @@ pub(crate) fn append(rows: usize) -> Grid {
     Grid { blocks: (rows.div_ceil(APPENDED) as u32, 1), threads: APPENDED as u32, memory: 0 }
 }
 
-/// Drafts: one block of threads each.
+/// Drafts: one thread block for each.
 pub(crate) fn judge(drafts: usize) -> Grid {
     Grid { blocks: (drafts as u32, 1), threads: DRAW_THREADS, memory: 0 }
 }
@@ -127,13 +115,12 @@ pub(crate) fn judge(drafts: usize) -> Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::SKYLINES;
 
     #[test]
     fn more_to_read_makes_longer_threads() {
         let of = |rows, vocabulary, form: Form, is_aligned| {
             let skyline = skyline(Form { rows, ..form }, Dtype::F32, vocabulary, is_aligned);
-            (SKYLINES[skyline.place], skyline.group, skyline.grid.blocks)
+            (SKYLINES[skyline.place].name, skyline.group, skyline.grid.blocks)
         };
         let plain = Form::default();
         assert_eq!(of(1, 1, plain, true), ("1", 2, (1, 1)));
@@ -172,7 +159,7 @@ mod tests {
         let form = Form { rows: 3, has_noise: true, ..Form::default() };
         let of = |vocabulary| {
             (
-                skyline(form, Dtype::F32, vocabulary, true).dice,
+                skyline(form, Dtype::F32, vocabulary, true).noise_makers,
                 skyline(form, Dtype::F32, vocabulary, true).grid.blocks,
             )
         };

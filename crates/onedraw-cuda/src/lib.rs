@@ -1,7 +1,9 @@
-//! The draw of [`onedraw`] on CUDA devices, with the bits of the CPU: the same logits, parameters, history and seed draw the same token and report the same numbers.
+//! The draw of [`onedraw`] on CUDA devices, with the bits of the CPU: the same logits, parameters, history
+//! and seed draw the same token and report the same numbers.
 //!
-//! A [`Device`] holds the kernels, a [`Batch`] the sequences: their parameters, seeds, counts and last tokens lie on the device, and a draw moves them on there. Logits stay
-//! where the model wrote them ([`Matrix`]). It builds without CUDA; without a driver [`Device::new`] is an error.
+//! A [`Device`] holds the kernels, a [`Batch`] the sequences: their parameters, seeds, counts and last tokens
+//! lie on the device, and a draw moves them on there. Logits are read where the model wrote them
+//! ([`Matrix`]). The crate builds without CUDA; without a driver [`Device::new`] returns an error.
 //!
 //! ```no_run
 //! use onedraw::SamplingParams;
@@ -19,30 +21,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An engine that has its own stream calls the three parts of [`Batch::sample`] itself: [`Batch::prepare`] says whose rows come, [`Batch::launch`] may stand in a CUDA graph, and
-//! [`Batch::results`] waits and reads. What the device cannot draw yet is [`CudaError::Unsupported`]; [`check`] says so without a device.
+//! An engine with a stream of its own calls the three parts of [`Batch::sample`] itself: [`Batch::prepare`]
+//! says whose rows come, [`Batch::launch`] may be part of a CUDA graph, and [`Batch::results`] waits and
+//! reads. What the device cannot draw yet is [`CudaError::Unsupported`]; [`check`] says so without a device.
 
 mod batch;
 mod copied;
 mod device;
+mod dtype;
 mod error;
+mod form;
+mod kernel;
 mod launch;
 mod matrix;
 mod memory;
-mod rank;
 mod record;
 mod results;
-mod slots;
+mod shard;
 mod stream;
 
-pub use batch::{Batch, Capacity, DraftTurn, Drawn, Form, Turn};
+pub use batch::{Batch, Capacity, DraftTurn, Drawn, Turn};
 pub use copied::Copied;
 pub use device::Device;
+pub use dtype::{Dtype, Logit};
 pub use error::CudaError;
-pub use matrix::{Dtype, Logit, Mask, Matrix};
-pub use rank::{Rank, Shard};
+pub use form::Form;
+pub use matrix::{Mask, Matrix};
+pub use onedraw::SequenceId;
 pub use record::chain::check;
-pub use slots::SequenceId;
+pub use shard::{Shard, ShardRow};
 pub use stream::Stream;
 
 /// The driver's API, as streams and slices of this crate have it.

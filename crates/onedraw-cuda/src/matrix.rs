@@ -4,63 +4,12 @@
 use std::marker::PhantomData;
 
 use cudarc::driver::{CudaSlice, DevicePtr};
-use half::{bf16, f16};
 use onedraw::RowError;
 use onedraw::row::MAX_VOCABULARY;
 
 use crate::device::Device;
+use crate::dtype::{Dtype, Logit};
 use crate::error::CudaError;
-
-/// The type of a logit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Dtype {
-    /// 32-bit floats.
-    F32,
-    /// IEEE half precision.
-    F16,
-    /// The upper half of a 32-bit float.
-    BF16,
-}
-
-impl Dtype {
-    /// Every type.
-    pub const ALL: [Dtype; 3] = [Self::F32, Self::F16, Self::BF16];
-
-    /// Its name, as kernels have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::BF16 => "bf16",
-        }
-    }
-
-    /// Bytes of a logit.
-    pub fn size(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::BF16 => 2,
-        }
-    }
-}
-
-/// A type that logits may have.
-pub trait Logit {
-    /// Its name at run time.
-    const DTYPE: Dtype;
-}
-
-impl Logit for f32 {
-    const DTYPE: Dtype = Dtype::F32;
-}
-
-impl Logit for f16 {
-    const DTYPE: Dtype = Dtype::F16;
-}
-
-impl Logit for bf16 {
-    const DTYPE: Dtype = Dtype::BF16;
-}
 
 /// Rows of logits on a device, read where they lie.
 #[derive(Clone, Copy, Debug)]
@@ -75,12 +24,14 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// `rows` rows of `vocabulary` logits each, the first at `address`. Row i begins `i * stride` logits later; a stride may be larger than a row, 0 or negative.
-    /// Rows whose address and stride are multiples of 16 bytes are read fastest.
+    /// `rows` rows of `vocabulary` logits each, the first at `address`. Row i begins `i * stride` logits
+    /// later; a stride may be larger than a row, 0 or negative. Rows whose address and stride are multiples
+    /// of 16 bytes are read fastest.
     ///
     /// # Safety
     ///
-    /// All rows are memory of the device, or managed memory, and stay so until every draw from the matrix has ended. That the first address is one is checked.
+    /// All rows are memory of the device, or managed memory, and stay so until every draw from the matrix has
+    /// ended. Only the first address is checked.
     pub unsafe fn new(
         device: &Device,
         address: u64,
@@ -90,14 +41,15 @@ impl<'a> Matrix<'a> {
         stride: i64,
     ) -> Result<Self, CudaError> {
         check_shape(vocabulary)?;
-        // Where there are no rows there may be no memory.
+        // Without rows there may be no memory.
         if rows > 0 {
             device.check(address, dtype.size())?;
         }
         Ok(Self { ordinal: device.ordinal(), address, dtype, rows, vocabulary, stride, owner: PhantomData })
     }
 
-    /// Rows of a slice, `stride` logits from one to the next. [`Batch::sample`](crate::Batch::sample) draws once they are written.
+    /// Rows of a slice, `stride` logits from one to the next. [`Batch::sample`](crate::Batch::sample) waits
+    /// until they are written.
     pub fn of<T: Logit>(
         device: &Device,
         logits: &'a CudaSlice<T>,
@@ -112,7 +64,7 @@ impl<'a> Matrix<'a> {
         if needed > logits.len() {
             return Err(too_many);
         }
-        // The stream that `sample` draws on waits for whoever writes the slice.
+        // This makes the stream that `sample` draws on wait for whoever writes the slice.
         let stream = device.context().default_stream();
         let (address, _) = logits.device_ptr(&stream);
         // SAFETY: the rows are inside the slice, which is borrowed.
@@ -124,7 +76,7 @@ impl<'a> Matrix<'a> {
         self.rows
     }
 
-    /// Logits of a row.
+    /// The number of logits of a row.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
     }
@@ -144,7 +96,7 @@ fn check_shape(vocabulary: usize) -> Result<(), CudaError> {
     }
 }
 
-/// The tokens that a grammar allows in one row, in device memory: 32 a word, lowest bit first.
+/// The tokens that a grammar allows in one row, in device memory: 32 tokens per word, lowest bit first.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask {
     pub(crate) ordinal: usize,
@@ -153,13 +105,14 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// A mask of so many words.
+    /// A mask of `words` words.
     ///
     /// # Safety
     ///
-    /// All words are memory of the device, or managed memory, and stay so until the draw that takes the mask has ended. That the first is one is checked.
+    /// All words are memory of the device, or managed memory, and stay so until the draw that takes the mask
+    /// has ended. Only the first address is checked.
     pub unsafe fn new(device: &Device, address: u64, words: usize) -> Result<Self, CudaError> {
-        // Without words it is too short for any row, which whoever takes it says.
+        // Without words it is too short for any row: whoever takes it returns that error.
         if words > 0 {
             device.check(address, size_of::<u32>())?;
         }

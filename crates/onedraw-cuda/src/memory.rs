@@ -1,4 +1,4 @@
-//! Memory of the device, memory that the device copies to and from, and the way from one to the other.
+//! Memory of the device, host memory that the device copies to and from, and copies between them.
 #![allow(unsafe_code)]
 
 use std::marker::PhantomData;
@@ -21,11 +21,11 @@ pub(crate) struct Array<T> {
 }
 
 impl<T: Pod> Array<T> {
-    /// So many elements, every byte `fill`; the device is waited for.
+    /// `length` elements with every byte `fill`. It waits for the device.
     pub(crate) fn filled(context: &Arc<CudaContext>, length: usize, fill: u8) -> Result<Self, CudaError> {
         let array = Self::uninitialised(context, length)?;
         if length > 0 {
-            // SAFETY: the allocation has that many bytes and nobody else knows it yet.
+            // SAFETY: the allocation has that many bytes, and nobody else knows it yet.
             unsafe { result::memset_d8_sync(array.address, fill, size_of::<T>() * length) }
                 .map_err(CudaError::memory)?;
             context.synchronize().map_err(CudaError::memory)?;
@@ -33,13 +33,13 @@ impl<T: Pod> Array<T> {
         Ok(array)
     }
 
-    /// So many elements that are to be written before they are read.
+    /// `length` elements, which must be written before they are read.
     pub(crate) fn uninitialised(context: &Arc<CudaContext>, length: usize) -> Result<Self, CudaError> {
         context.bind_to_thread().map_err(CudaError::memory)?;
         let bytes = size_of::<T>().checked_mul(length);
         let bytes = bytes.ok_or_else(|| CudaError::Memory(format!("{length} elements do not fit")))?;
         let mut address = 0;
-        // An allocation of nothing is an error to the driver.
+        // The driver refuses to allocate nothing.
         if bytes > 0 {
             // SAFETY: elements are plain data, and what is read was written or set before.
             address = unsafe { result::malloc_sync(bytes) }.map_err(CudaError::memory)?;
@@ -51,7 +51,7 @@ impl<T: Pod> Array<T> {
         self.address
     }
 
-    /// Sets every byte, once the stream has come so far.
+    /// Sets every byte, in the stream's order.
     pub(crate) fn fill(&self, stream: Stream<'_>, fill: u8) -> Result<(), CudaError> {
         if self.length == 0 {
             return Ok(());
@@ -67,7 +67,7 @@ impl<T: Pod> Array<T> {
         self.write_bytes(stream, start * size_of::<T>(), bytemuck::cast_slice(elements))
     }
 
-    /// As [`Array::write`], any bytes of it.
+    /// As [`Array::write`], for any bytes of the array.
     pub(crate) fn write_bytes(
         &self,
         stream: Stream<'_>,
@@ -79,7 +79,8 @@ impl<T: Pod> Array<T> {
             return Ok(());
         }
         self.context.bind_to_thread().map_err(CudaError::memory)?;
-        // SAFETY: the bytes are inside the allocation, and the host's are waited for before they can go.
+        // SAFETY: the bytes are inside the allocation, and the copy is waited for while the host's bytes are
+        // borrowed.
         unsafe {
             result::memcpy_htod_async(self.address + start as u64, bytes, stream.raw())
                 .and_then(|()| result::stream::synchronize(stream.raw()))
@@ -87,7 +88,7 @@ impl<T: Pod> Array<T> {
         .map_err(CudaError::memory)
     }
 
-    /// Copies elements from the device, once the stream has come so far, and waits for them.
+    /// Copies elements from the device, in the stream's order, and waits for them.
     pub(crate) fn read(&self, stream: Stream<'_>, start: usize, into: &mut [T]) -> Result<(), CudaError> {
         self.check(start * size_of::<T>(), size_of_val(into))?;
         if into.is_empty() {
@@ -96,7 +97,8 @@ impl<T: Pod> Array<T> {
         self.context.bind_to_thread().map_err(CudaError::memory)?;
         let address = self.address + (start * size_of::<T>()) as u64;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
-        // SAFETY: the bytes are inside the allocation; the host's are borrowed until the stream has written them. Any bits are a T.
+        // SAFETY: the bytes are inside the allocation, the host's are borrowed until the stream has written
+        // them, and any bits are a T.
         unsafe {
             result::memcpy_dtoh_async(bytes, address, stream.raw())
                 .and_then(|()| result::stream::synchronize(stream.raw()))
@@ -116,14 +118,14 @@ impl<T: Pod> Array<T> {
 impl<T> Drop for Array<T> {
     fn drop(&mut self) {
         if self.address != 0 && self.context.bind_to_thread().is_ok() {
-            // What goes wrong here went wrong before, and was said then.
+            // An error here is one that an earlier call has already returned.
             // SAFETY: allocated by `malloc_sync`, freed once.
             let _ = unsafe { result::free_sync(self.address) };
         }
     }
 }
 
-/// Host memory that the device reads and writes by itself.
+/// Pinned host memory: the device reads and writes it without the host's help.
 #[derive(Debug)]
 pub(crate) struct Pinned<T> {
     context: Arc<CudaContext>,
@@ -137,7 +139,7 @@ unsafe impl<T: Pod> Send for Pinned<T> {}
 unsafe impl<T: Pod> Sync for Pinned<T> {}
 
 impl<T: Pod> Pinned<T> {
-    /// So many zeros.
+    /// `length` zeros.
     pub(crate) fn new(context: &Arc<CudaContext>, length: usize) -> Result<Self, CudaError> {
         context.bind_to_thread().map_err(CudaError::memory)?;
         let length = length.max(1);
@@ -151,7 +153,7 @@ impl<T: Pod> Pinned<T> {
         Ok(Self { context: context.clone(), start, length })
     }
 
-    /// Copies the first `count` elements of a device array here, once the stream has come so far, and waits for them.
+    /// Copies the first `count` elements of a device array here, in the stream's order, and waits for them.
     pub(crate) fn read(
         &mut self,
         stream: Stream<'_>,
@@ -169,7 +171,8 @@ impl<T> Deref for Pinned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: all elements are initialised, and nobody writes while they are borrowed: copies are waited for.
+        // SAFETY: all elements are initialised. The device does not write them while they are borrowed:
+        // copies are waited for.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }
@@ -190,17 +193,18 @@ impl<T> Drop for Pinned<T> {
     }
 }
 
-/// An array that the host writes anew step by step. The copy is under way while the host goes on.
+/// An array whose contents the host replaces in each step. The host does not wait for the copy.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     array: Array<T>,
     staged: Pinned<T>,
-    /// The elements that the device has, or will have once `copied` has come.
+    /// The number of elements that the device has, or will have once `copied` has happened.
     length: usize,
     copied: CudaEvent,
 }
 
 impl<T: Pod + Zeroable + PartialEq> Inbox<T> {
+    /// An array of `capacity` zeros.
     pub(crate) fn new(context: &Arc<CudaContext>, capacity: usize) -> Result<Self, CudaError> {
         let array = Array::filled(context, capacity, 0)?;
         let staged = Pinned::new(context, capacity)?;
@@ -212,7 +216,8 @@ impl<T: Pod + Zeroable + PartialEq> Inbox<T> {
         self.array.address()
     }
 
-    /// The first elements become these, for whatever the stream does next. What is there already is not copied again.
+    /// Replaces the first elements, for whatever the stream does next. If they are there already, nothing is
+    /// copied.
     pub(crate) fn post(&mut self, stream: Stream<'_>, elements: &[T]) -> Result<(), CudaError> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         self.array.check(0, bytes.len())?;
@@ -220,17 +225,17 @@ impl<T: Pod + Zeroable + PartialEq> Inbox<T> {
         let (stream, event) = (stream.raw(), self.copied.cu_event());
         if elements.len() <= self.length && self.staged[..elements.len()] == *elements {
             let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-            // Another stream may have copied them.
+            // Another stream may have copied them: this one must wait for it.
             // SAFETY: the event lives as long as the inbox.
             return unsafe { result::stream::wait_event(stream, event, flags) }.map_err(CudaError::memory);
         }
-        // SAFETY: as above. The last copy has read what is overwritten next.
+        // SAFETY: as above. After this the last copy has read what is overwritten next.
         unsafe { result::event::synchronize(event) }.map_err(CudaError::memory)?;
-        // Nothing is known to be there until the copy is under way.
+        // If the copy fails, nothing is known to be there.
         self.length = 0;
         self.staged[..elements.len()].copy_from_slice(elements);
         let staged: &[u8] = bytemuck::cast_slice(&self.staged[..elements.len()]);
-        // SAFETY: inside both allocations. The host's is changed or freed only after the event.
+        // SAFETY: the copy is inside both allocations. The host's is changed or freed only after the event.
         unsafe {
             result::memcpy_htod_async(self.array.address, staged, stream)
                 .and_then(|()| result::event::record(event, stream))
@@ -243,7 +248,7 @@ impl<T: Pod + Zeroable + PartialEq> Inbox<T> {
 
 impl<T> Drop for Inbox<T> {
     fn drop(&mut self) {
-        // A copy may still read what is freed next.
+        // A copy may still be reading the memory that is freed next.
         let _ = self.copied.synchronize();
     }
 }

@@ -1,14 +1,15 @@
-//! What the device says of a row, in the library's words.
+//! What the device reports of a row, as the library's types.
 
 use onedraw::{RowError, Sampled, TokenLogprob};
 
 use crate::error::CudaError;
-use crate::record::{Entry, Outcome, Report, Sequence};
+use crate::record::layout::{Entry, Outcome, Report, Sequence};
 
-/// The status of a row that nothing was drawn for yet: its memory begins with ones.
+/// The status of a row for which nothing was drawn yet: its memory begins as ones.
 const NOT_DRAWN: u32 = u32::MAX;
 
-/// One row's answer. `position` is where the sequence stood before the draw; report and entries are the row's, where the sequence asks for them.
+/// The result of one row. `position` is where the sequence stood before the draw; `report` is the row's, if
+/// any row of the step has one.
 pub(crate) fn sampled(
     sequence: &Sequence,
     position: u32,
@@ -38,9 +39,9 @@ pub(crate) fn sampled(
         mirostat_mu: None,
     };
     if let Some((report, entries)) = report.filter(|_| sequence.logprobs > 0) {
-        let listed = entries.get(..report.listed as usize).filter(|listed| !listed.is_empty());
+        let listed = entries.get(..report.entry_count as usize).filter(|listed| !listed.is_empty());
         let Some(listed) = listed else {
-            return Err(CudaError::Launch(format!("a row reported {} entries", report.listed)));
+            return Err(CudaError::Launch(format!("a row reported {} entries", report.entry_count)));
         };
         let of = |entry: &Entry| TokenLogprob { token: entry.token, logprob: entry.value, rank: entry.rank };
         sampled.logprobs = listed.iter().map(of).collect();
@@ -84,7 +85,7 @@ mod tests {
     #[test]
     fn reports_are_read_where_they_are_asked_for() {
         let outcome = Outcome { token: 3, status: Outcome::DRAWN };
-        let report = Report { probability: 0.5, listed: 2, rank: 2, ..Report::default() };
+        let report = Report { probability: 0.5, entry_count: 2, rank: 2, ..Report::default() };
         let entries = [
             Entry { token: 3, rank: 2, value: -0.75 },
             Entry { token: 1, rank: 1, value: -0.5 },

@@ -1,4 +1,4 @@
-//! A stream of the device, ours or another library's.
+//! A stream of the device, of this crate or of another library.
 
 use std::marker::PhantomData;
 use std::ptr::null_mut;
@@ -7,8 +7,9 @@ use std::sync::Arc;
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
 
-/// What a stream is told, it does in that order. Made from a stream of `cudarc`, or of a handle; [`Stream::default`] is the one that
-/// CUDA calls the legacy default stream, which waits for the blocking streams and they for it.
+/// A stream: the device does what is launched on it in that order. It is made from a stream of `cudarc`, or
+/// from a handle. [`Stream::default`] is CUDA's legacy default stream, which waits for all blocking streams,
+/// as they wait for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'a> {
     raw: CUstream,
@@ -16,7 +17,7 @@ pub struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// From a handle, as other libraries name a stream.
+    /// A stream from a handle, as other libraries have it.
     ///
     /// # Safety
     ///

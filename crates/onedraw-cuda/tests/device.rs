@@ -1,4 +1,5 @@
-//! Batches on a device beside the CPU: everything that is said of a row is the same. Without a driver the tests are skipped, and say so.
+//! Batches on a device beside the CPU: everything that is said of a row is the same. Without a driver the
+//! tests are skipped, and say so.
 #![allow(unsafe_code)]
 
 mod beside;
@@ -35,7 +36,8 @@ fn without_a_driver_the_error_says_so() {
     }
 }
 
-/// The generator makes nothing that the device would refuse, or the tests below would test less than they say.
+/// The generator makes nothing that the device would refuse, or the tests below would test less than they
+/// say.
 #[test]
 fn random_parameters_are_ones_that_the_device_takes() {
     let random = &mut SplitMix64::new(0);

@@ -1,5 +1,5 @@
-//! Edits of single tokens on a device beside the CPU, where they are many, or change what the rest of the row is seen against. Without a driver the tests are
-//! skipped, and say so.
+//! Edits of single tokens on a device beside the CPU, where they are many, or change what the rest of the row
+//! is seen against. Without a driver the tests are skipped, and say so.
 
 mod beside;
 
@@ -61,7 +61,8 @@ fn more_tokens_may_be_edited_than_a_list_holds() {
 #[test]
 fn an_edit_may_take_the_best_or_make_another() {
     let random = &mut SplitMix64::new(2);
-    // Next to the first, all others vanish, until it is taken away: in units of it, the first pass could not see them.
+    // Next to the first, all others vanish, until it is taken away: in units of it, the first pass could not
+    // see them.
     let mut row: Vec<f32> = any_row(random, cases::Shape::Flat, 5_000);
     row[70] = 200.0;
     row[71] = 150.0;
@@ -113,7 +114,8 @@ fn windows_move_along_with_what_is_drawn() {
     }
 }
 
-/// What a sequence lists of its tokens is as long as a table; nearly every token that is drawn here is a new one.
+/// What a sequence lists of its tokens is as long as a table; nearly every token that is drawn here is a new
+/// one.
 #[test]
 fn a_sequence_may_outgrow_its_list() {
     let random = &mut SplitMix64::new(4);

@@ -1,5 +1,6 @@
-//! What shows that a device draws the CPU's bits, at a length of one's choice: golden values, what other systems answered, random rows by the million, and
-//! batches that change for minutes. `prove` beside the crate runs it all. Without a driver the tests are skipped, and say so.
+//! What shows that a device draws the CPU's bits, at a length of one's choice: golden values, what other
+//! systems answered, random rows by the million, and batches that change for minutes. `prove` beside the
+//! crate runs it all. Without a driver the tests are skipped, and say so.
 
 mod beside;
 
@@ -52,7 +53,8 @@ fn golden_draws() {
         assert_eq!(first.logprob.to_bits(), case["first_logprob_bits"].as_u64().expect("bits"), "{case}");
         drawn += 1;
     }
-    // XTC twice and in a chain, mirostat twice, dynatemp, smoothing, DRY, and an edit after a truncation stay on the CPU: nine of 27, for 8 rows.
+    // XTC twice and in a chain, mirostat twice, dynatemp, smoothing, DRY, and an edit after a truncation stay
+    // on the CPU: nine of 27, for 8 rows.
     assert_eq!((drawn, refused), (144, 72));
     println!("golden: {drawn} draws and logprobs");
 }
@@ -135,7 +137,8 @@ fn random_rows() {
     println!("random rows: {drawn}");
 }
 
-/// `ONEDRAW_CUDA_SECONDS` long, 3 unless it is set: sequences join and leave, and the device's memory stays what it was.
+/// `ONEDRAW_CUDA_SECONDS` long, 3 unless it is set: sequences join and leave, and the device's memory stays
+/// what it was.
 #[test]
 fn changing_batches() {
     let Some(device) = device() else { return };

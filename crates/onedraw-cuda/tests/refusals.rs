@@ -1,5 +1,5 @@
-//! What a machine may lack: an older driver, an older card, a launch that fails. The emulated driver can lack each of these; on a device, or without one, the tests are
-//! skipped and say so.
+//! What a machine may lack: an older driver, an older card, a launch that fails. The emulated driver can lack
+//! each of these; on a device, or without one, the tests are skipped and say so.
 
 mod beside;
 
@@ -12,7 +12,8 @@ use onedraw::SamplingParams;
 use onedraw_cuda::{CudaError, Device, Dtype};
 use onedraw_testkit::rows::SplitMix64;
 
-/// Whether this process has a driver that lacks it. If not, the test runs again in one that has: its answer is this one's.
+/// Whether this process has a driver that lacks it. If not, the test runs again in one that has: its answer
+/// is this one's.
 fn lacks(what: &str, test: &str) -> bool {
     if std::env::var("EMULATED_LACK").is_ok_and(|lack| lack == what) {
         return true;

@@ -1,4 +1,5 @@
-//! Rows split over ranks, some on the device and some on the CPU: what is drawn is what the CPU draws from the whole row. Without a driver the tests are skipped, and say so.
+//! Rows split over ranks, some on the device and some on the CPU: what is drawn is what the CPU draws from
+//! the whole row. Without a driver the tests are skipped, and say so.
 #![allow(unsafe_code)]
 
 mod beside;
@@ -15,7 +16,7 @@ use onedraw_testkit::rows::SplitMix64;
 /// A rank on either side.
 enum Either<'a> {
     Cpu(onedraw::Rank<'a>),
-    Device(onedraw_cuda::Rank<'a>),
+    Device(onedraw_cuda::ShardRow<'a>),
 }
 
 /// All ranks, asked in turn.
@@ -101,7 +102,7 @@ impl Split {
             if on_device() {
                 let matrix = copy.matrix(1, end - start, end - start).expect("a matrix");
                 let mask = mask.map(|mask| mask.mask(&self.device));
-                Either::Device(member.shard.rank(&matrix, start, mask).expect("a rank"))
+                Either::Device(member.shard.row(&matrix, start, mask).expect("a rank"))
             } else {
                 let words = mask.map(|mask| &mask.words[..]);
                 let rank = member.sampler.rank(part(&member.range), start, words);
@@ -206,7 +207,7 @@ fn sequences_of_one_request_differ_by_their_number() {
     let wholes = Sampler::sequences(params).expect("valid parameters");
     assert_eq!(shards.len(), 3);
     for ((mut shard, mut asker), mut whole) in shards.into_iter().zip(askers).zip(wholes) {
-        let mut rank = shard.rank(&matrix, 0, None).expect("a rank");
+        let mut rank = shard.row(&matrix, 0, None).expect("a rank");
         assert_eq!(asker.sample_over(&mut rank, 1000, false), whole.sample(&row[..]));
     }
 }
@@ -224,16 +225,16 @@ fn what_cannot_be_asked_is_an_error() {
     let mut shard = Shard::new(&device, &seeded, 100).expect("a shard");
     let copy = Copied::new(&device, Row::from(&[0.5_f32; 60][..])).expect("memory");
     let matrix = copy.matrix(1, 60, 60).expect("a matrix");
-    let given = shard.rank(&matrix, 41, None).err();
+    let given = shard.row(&matrix, 41, None).err();
     assert_eq!(given, Some(CudaError::TooMany { what: "logits", given: 101, capacity: 100 }));
     let rows = copy.matrix(2, 30, 30).expect("a matrix");
-    assert_eq!(shard.rank(&rows, 0, None).err(), Some(CudaError::Rows { rows: 2, turns: 1 }));
+    assert_eq!(shard.row(&rows, 0, None).err(), Some(CudaError::Rows { rows: 2, turns: 1 }));
     let mask = MaskPair::new(&device, vec![u32::MAX; 3]);
-    let short = shard.rank(&matrix, 40, Some(mask.mask(&device))).err();
+    let short = shard.row(&matrix, 40, Some(mask.mask(&device))).err();
     assert_eq!(short, Some(RowError::MaskTooShort { words: 3, needed: 4 }.into()));
     assert!(matches!(shard.accept(100), Err(CudaError::Row(RowError::OutsideVocabulary { .. }))));
 
-    let mut rank = shard.rank(&matrix, 40, None).expect("a rank");
+    let mut rank = shard.row(&matrix, 40, None).expect("a rank");
     let mut reply = Reply::default();
     rank.ask(&Question::Logit { token: 40 }, &mut reply);
     assert_eq!(reply.answer, Answer::Logit(Some(0.5)));

@@ -1,5 +1,5 @@
-//! Steps that follow each other on a stream while nobody waits: each begins before the one before has ended, where the device can. Without a driver the tests are
-//! skipped, and say so.
+//! Steps that follow each other on a stream while nobody waits: each begins before the one before has ended,
+//! where the device can. Without a driver the tests are skipped, and say so.
 
 mod beside;
 
@@ -14,7 +14,8 @@ const VOCABULARY: usize = 700;
 /// Few, so that what a step leaves behind is another's soon.
 const STEPS: usize = 5;
 
-/// Draws one step over rows of its own, then two without a wait between them, and so on, and compares what the last of each says.
+/// Draws one step over rows of its own, then two without a wait between them, and so on, and compares what
+/// the last of each says.
 fn drawn_without_waiting(all: &[SamplingParams], has_masks: bool, what: &str) {
     let Some(device) = device() else { return };
     let random = &mut SplitMix64::new(11);

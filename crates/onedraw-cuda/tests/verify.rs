@@ -1,4 +1,5 @@
-//! Drafts judged on a device beside the CPU: the verdicts are the same in all they say. Without a driver the tests are skipped, and say so.
+//! Drafts judged on a device beside the CPU: the verdicts are the same in all they say. Without a driver the
+//! tests are skipped, and say so.
 #![allow(unsafe_code)]
 
 mod beside;
@@ -41,7 +42,8 @@ impl Judges {
         (gpu, self.cpu.add(params.clone()).expect("valid parameters"))
     }
 
-    /// Judges on both sides and compares; then the sequences take the first verdicts, so that histories go on.
+    /// Judges on both sides and compares; then the sequences take the first verdicts, so that histories go
+    /// on.
     fn judge(&mut self, cases: &[Case], dtype: Dtype, verify: Verify, what: &str) -> usize {
         let rows = Rows::new(dtype, cases.iter().flat_map(|case| case.rows.clone()).collect());
         let uploaded = Uploaded::new(&self.device, &rows, Lie::default());
@@ -73,7 +75,8 @@ impl Judges {
         held
     }
 
-    /// A random draft of at most so many nodes. Guesses are drawn from a row like the target's, or given: what the target itself draws, or anything.
+    /// A random draft of at most so many nodes. Guesses are drawn from a row like the target's, or given:
+    /// what the target itself draws, or anything.
     fn draft(&mut self, random: &mut SplitMix64, pair: Pair, most: usize, is_chain: bool) -> Case {
         let vocabulary = self.gpu.capacity().vocabulary;
         let shape = one_of(random, &cases::SHAPES);

@@ -12,20 +12,11 @@ use crate::params::SamplingParams;
 use crate::row::{Row, Rows};
 use crate::sequence::{Runner, Sampled, Saved, Sequence};
 use crate::shard::Shards;
+use crate::slots::Slots;
 use crate::stop::Rewind;
 use crate::workspace::Workspace;
 
-/// Names a sequence of a [`Batch`]. Not used again after the sequence is removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SequenceId {
-    slot: u32,
-    generation: u32,
-}
-
-impl SequenceId {
-    /// Names no sequence of any batch.
-    pub const NOBODY: Self = Self { slot: u32::MAX, generation: u32::MAX };
-}
+pub use crate::slots::SequenceId;
 
 /// One sequence's turn: its row of logits, and a grammar's mask if there is one.
 #[derive(Clone, Copy, Debug)]
@@ -45,16 +36,15 @@ impl<'a> Step<'a> {
     }
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    generation: u32,
-    sequence: Option<Sequence>,
+#[derive(Debug)]
+struct Member {
+    sequence: Sequence,
     /// The last call to `sample` that this sequence took part in.
     last_call: u64,
 }
 
-/// Sequences that come and go between steps. A row's token depends on its own sequence alone: not on its neighbours, their order,
-/// or the number of threads.
+/// Sequences that come and go between steps. A row's token depends on its own sequence alone: not on its
+/// neighbours, their order, or the number of threads.
 ///
 /// ```
 /// use onedraw::{Batch, SamplingParams, Step};
@@ -69,8 +59,7 @@ struct Slot {
 /// ```
 #[derive(Debug)]
 pub struct Batch {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+    members: Slots<Member>,
     calls: u64,
     kernel: Kernel,
     shards: Shards,
@@ -89,8 +78,7 @@ impl Batch {
     /// No sequences yet; draws on the calling thread.
     pub fn new() -> Self {
         let mut batch = Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            members: Slots::new(),
             calls: 0,
             kernel: Kernel::Auto,
             shards: Shards::WHOLE,
@@ -107,7 +95,8 @@ impl Batch {
             (0..threads).map(|_| Mutex::new(Workspace::new(self.shards.clone(), self.kernel))).collect();
     }
 
-    /// Draws rows on so many threads; 0: one a core. Where the system gives no threads, rows are drawn on the calling one.
+    /// Draws rows on so many threads; 0: one a core. Where the system gives no threads, rows are drawn on the
+    /// calling one.
     pub fn threads(mut self, threads: usize) -> Self {
         self.pool = match threads {
             1 => None,
@@ -149,30 +138,17 @@ impl Batch {
     }
 
     fn insert(&mut self, sequence: Sequence) -> SequenceId {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        let place = &mut self.slots[slot as usize];
-        place.sequence = Some(sequence);
-        SequenceId { slot, generation: place.generation }
+        self.members.insert(Member { sequence, last_call: 0 })
     }
 
     /// Removes a sequence; whether it was there.
     pub fn remove(&mut self, id: SequenceId) -> bool {
-        if self.sequence(id).is_err() {
-            return false;
-        }
-        let slot = &mut self.slots[id.slot as usize];
-        slot.sequence = None;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.push(id.slot);
-        true
+        self.members.remove(id).is_some()
     }
 
     /// The number of sequences.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.members.len()
     }
 
     /// Whether there are none.
@@ -181,8 +157,7 @@ impl Batch {
     }
 
     pub(crate) fn sequence(&self, id: SequenceId) -> Result<&Sequence, RowError> {
-        let slot = self.slots.get(id.slot as usize).filter(|slot| slot.generation == id.generation);
-        slot.and_then(|slot| slot.sequence.as_ref()).ok_or(RowError::UnknownSequence)
+        self.members.get(id).map(|member| &member.sequence).ok_or(RowError::UnknownSequence)
     }
 
     /// Whether every id of a sequence's parameters and history is a token of such a row.
@@ -195,13 +170,14 @@ impl Batch {
         self.change(id, |sequence| sequence.accept(token, None))
     }
 
-    /// Appends a token that [`Batch::peek`] drew at the next position, with what mirostat learned from it; whether the sequence is there.
+    /// Appends a token that [`Batch::peek`] drew at the next position, with what mirostat learned from it;
+    /// whether the sequence is there.
     pub fn accept_sampled(&mut self, id: SequenceId, sampled: &Sampled) -> bool {
         self.change(id, |sequence| sequence.accept(sampled.token, sampled.mirostat_mu))
     }
 
-    /// Takes back a sequence's tokens after the first `length` of its output; whether the sequence was there. An undo, as
-    /// [`Sampler::rewind`](crate::Sampler::rewind).
+    /// Takes back a sequence's tokens after the first `length` of its output; whether the sequence was there.
+    /// An undo, as [`Sampler::rewind`](crate::Sampler::rewind).
     pub fn rewind(&mut self, id: SequenceId, length: usize) -> bool {
         self.change(id, |sequence| sequence.rewind(length))
     }
@@ -213,8 +189,7 @@ impl Batch {
 
     /// Changes a sequence, if it is there, and says whether it is.
     fn change(&mut self, id: SequenceId, change: impl FnOnce(&mut Sequence)) -> bool {
-        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.generation == id.generation);
-        slot.and_then(|slot| slot.sequence.as_mut()).map(change).is_some()
+        self.members.get_mut(id).map(|member| change(&mut member.sequence)).is_some()
     }
 
     /// As [`Sampler::save`](crate::Sampler::save); `None` if the sequence is not there.
@@ -243,13 +218,15 @@ impl Batch {
         self.sequence(id).ok().map(Sequence::seed)
     }
 
-    /// A second sequence with the same parameters, seed and history, which goes its own way. The same rows draw the same tokens from both.
+    /// A second sequence with the same parameters, seed and history, which goes its own way. The same rows
+    /// draw the same tokens from both.
     pub fn fork(&mut self, id: SequenceId) -> Option<SequenceId> {
         let sequence = self.sequence(id).ok()?.clone();
         Some(self.insert(sequence))
     }
 
-    /// The `count` most likely tokens of each step that the chain keeps, in order, with their logprobs after it.
+    /// The `count` most likely tokens of each step that the chain keeps, in order, with their logprobs after
+    /// it.
     pub fn best(&mut self, steps: &[Step<'_>], count: usize) -> Vec<Result<Vec<TokenLogprob>, RowError>> {
         let mut results = Vec::new();
         self.for_each(steps, &mut results, |step, workspace| {
@@ -265,23 +242,20 @@ impl Batch {
         results
     }
 
-    /// As [`Batch::sample`], into memory that is used again. A sequence that has a second step in one call gets
-    /// [`RowError::RepeatedSequence`] for it: its position would be unclear.
+    /// As [`Batch::sample`], into memory that is used again. A sequence that has a second step in one call
+    /// gets [`RowError::RepeatedSequence`] for it: its position would be unclear.
     pub fn sample_into(&mut self, steps: &[Step<'_>], results: &mut Vec<Result<Sampled, RowError>>) {
         self.draw_into(steps, 0, results);
         self.calls += 1;
         for (step, result) in steps.iter().zip(results) {
-            let slot = self.slots.get_mut(step.sequence.slot as usize);
-            let Some(slot) = slot.filter(|_| !matches!(result, Err(RowError::UnknownSequence))) else {
-                continue;
-            };
-            if slot.last_call == self.calls {
+            let Some(member) = self.members.get_mut(step.sequence) else { continue };
+            if member.last_call == self.calls {
                 *result = Err(RowError::RepeatedSequence);
                 continue;
             }
-            slot.last_call = self.calls;
-            if let (Ok(sampled), Some(sequence)) = (result, &mut slot.sequence) {
-                sequence.accept(sampled.token, sampled.mirostat_mu);
+            member.last_call = self.calls;
+            if let Ok(sampled) = result {
+                member.sequence.accept(sampled.token, sampled.mirostat_mu);
             }
         }
     }
@@ -299,9 +273,10 @@ impl Batch {
         });
     }
 
-    /// The tokens that come in first in the race of each step's draw, at most `count`: the one that [`Batch::sample`] would draw, then what it would
-    /// have drawn without that one, as far as it is among the likely tokens. This is what a drafter guesses with: a target whose logits are much the same
-    /// draws one of these, for it has the same noise. The histories stay as they are.
+    /// The tokens that come in first in the race of each step's draw, at most `count`: the one that
+    /// [`Batch::sample`] would draw, then what it would have drawn without that one, as far as it is among
+    /// the likely tokens. This is what a drafter guesses with: a target whose logits are much the same draws
+    /// one of these, for it has the same noise. The histories stay as they are.
     ///
     /// ```
     /// use onedraw::{Batch, SamplingParams, Step};
@@ -330,7 +305,8 @@ impl Batch {
         results
     }
 
-    /// What each sequence's chain does to its row, stage by stage; see [`Sampler::explain`](crate::Sampler::explain).
+    /// What each sequence's chain does to its row, stage by stage; see
+    /// [`Sampler::explain`](crate::Sampler::explain).
     pub fn explanations(&mut self, steps: &[Step<'_>], listed: usize) -> Vec<Result<Explanation, RowError>> {
         let mut results = Vec::new();
         self.for_each(steps, &mut results, |step, workspace| {
@@ -339,8 +315,9 @@ impl Batch {
         results
     }
 
-    /// Logprobs of a part of a sequence's prompt, for a model that reads it in parts: row i of the matrix predicts token
-    /// `first` + i. As [`Sampler::prompt_logprobs`](crate::Sampler::prompt_logprobs); rows after the prompt's end are not read.
+    /// Logprobs of a part of a sequence's prompt, for a model that reads it in parts: row i of the matrix
+    /// predicts token `first` + i. As [`Sampler::prompt_logprobs`](crate::Sampler::prompt_logprobs); rows
+    /// after the prompt's end are not read.
     pub fn prompt_logprobs(
         &mut self,
         id: SequenceId,
@@ -372,7 +349,8 @@ impl Batch {
             let workspace = &self.workspaces[thread % self.workspaces.len()];
             match workspace.try_lock() {
                 Ok(mut workspace) => each(step, &mut workspace),
-                // A workspace is overwritten from the start by each draw, so a poisoned one is as good as any.
+                // A workspace is overwritten from the start by each draw, so a poisoned one is as good as
+                // any.
                 Err(TryLockError::Poisoned(error)) => each(step, &mut error.into_inner()),
                 // A user's stage that waits for another pool's threads may be handed a second row meanwhile.
                 Err(TryLockError::WouldBlock) => {

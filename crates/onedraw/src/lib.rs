@@ -95,6 +95,7 @@ pub mod shard;
 mod sketch;
 mod skyline;
 mod slice;
+pub mod slots;
 pub mod speculate;
 pub mod stop;
 mod truncate;

@@ -1,33 +1,36 @@
-//! Where sequences stand: as the host has counted, as the device has it, and elsewhere.
+//! Where sequences stand: as the host has counted, and as the device has it.
 
 use bytemuck::Zeroable;
 use onedraw::RowError;
+use onedraw::slots::SequenceId;
 
-use super::Batch;
+use super::sequences::Batch;
 use crate::error::CudaError;
-use crate::record::{Outcome, Sequence};
-use crate::slots::SequenceId;
+use crate::record::layout::{Outcome, Sequence};
 use crate::stream::Stream;
 
 impl Batch {
-    /// The number of a sequence's output tokens, asked of the device once it has done what it was told. Where nothing is prepared, [`Batch::results`] counts from here on: it counts one
-    /// a call, however often the turns were launched.
+    /// The number of a sequence's output tokens, read from the device once it has done what was launched. If
+    /// nothing is prepared, [`Batch::results`] counts from this number on: it counts one per call, however
+    /// often the turns were launched.
     pub fn position(&mut self, id: SequenceId) -> Result<u32, CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
         self.device.synchronize()?;
         let mut record = [member.record];
         self.arrays.sequences.read(self.device.uploads(), id.slot() as usize, &mut record)?;
         let [Sequence { position, .. }] = record;
-        // What is drawn and not read yet is counted where it is read.
+        // What is drawn and not read yet will be counted when it is read.
         if !self.is_prepared {
             member.position = position;
         }
         Ok(position)
     }
 
-    /// The next draw is that of another position, once the device has done what it was told. Penalties still see the text so far, so that several draws can be
-    /// made from one text; `min_tokens` goes by the position, and must not be in such a chain. A sequence whose last tokens are kept by their positions, for `penalty_window` or
-    /// for bad words of several tokens, cannot be moved: that is [`CudaError::Unsupported`].
+    /// Makes the next draw that of another position, once the device has done what was launched. Penalties
+    /// still see the text so far, so that several draws can be made from one text; `min_tokens` goes by the
+    /// position, and must not be in such a chain. A sequence whose last tokens are kept by their positions,
+    /// for `penalty_window` or for bad words of several tokens, cannot be moved: that is
+    /// [`CudaError::Unsupported`].
     pub fn set_position(&mut self, id: SequenceId, position: u32) -> Result<(), CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
         check_movable(&member.record)?;
@@ -38,7 +41,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Positions of sequences become those of the device, once the stream has come so far: tokens may have been drawn that nobody read.
+    /// Reads the positions of sequences from the device, once the stream has done what it has: tokens may
+    /// have been drawn that were never read.
     pub(super) fn read_positions(
         &mut self,
         stream: Stream<'_>,
@@ -56,7 +60,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Positions of all sequences become those before the launch whose outcomes were just read, which has moved on whoever drew.
+    /// Reads the positions of all sequences, and sets them back to those before the launch whose outcomes
+    /// were just read: every sequence that drew has moved on by one.
     pub(super) fn catch_up(&mut self, stream: Stream<'_>) -> Result<(), CudaError> {
         let ids: Vec<_> = self.members.ids().collect();
         self.read_positions(stream, ids)?;
@@ -70,7 +75,8 @@ impl Batch {
     }
 }
 
-/// A ring holds token number i at the place i, which another position would not find again.
+/// The ring of last tokens is addressed by positions: after a move, tokens would be looked for in the wrong
+/// places.
 fn check_movable(record: &Sequence) -> Result<(), CudaError> {
     match record.ring {
         0 => Ok(()),

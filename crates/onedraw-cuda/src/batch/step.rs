@@ -1,70 +1,39 @@
-//! A step in its three parts: whose rows come, the launch, the answers.
+//! A step in its three parts: whose rows come, the launch, the results.
 
+use onedraw::slots::SequenceId;
 use onedraw::{RowError, Sampled};
 
-use super::{Batch, Member, Turn};
-use crate::device::Kernel;
+use super::sequences::{Batch, Member};
 use crate::error::CudaError;
+use crate::form::Form;
+use crate::kernel::Kernel;
 use crate::launch;
-use crate::matrix::{Dtype, Matrix};
+use crate::matrix::{Mask, Matrix};
 use crate::record::chain::Masks;
-use crate::record::{Outcome, Sequence, Step, Task};
+use crate::record::layout::{Outcome, StepArguments, Task, pitch};
 use crate::results::sampled;
-use crate::slots::SequenceId;
 use crate::stream::Stream;
 
-/// Which kernels a step launches. A CUDA graph of one launch serves every later step of the same form over the same matrix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Form {
-    /// Its rows.
-    pub rows: usize,
-    /// Whether a sequence edits single tokens.
-    pub has_edits: bool,
-    /// Whether a row has a mask.
-    pub has_masks: bool,
-    /// Whether a sequence needs the masses of blocks, for top-p.
-    pub has_sums: bool,
-    /// Whether a sequence draws: none does where all are greedy.
-    pub has_noise: bool,
-    /// Whether a sequence has other stages than min-p, top-k and top-p.
-    pub has_others: bool,
-    /// Whether a sequence reports logprobs of rows as they came.
-    pub has_raw: bool,
-    /// Whether a sequence reports logprobs of what is left of a row.
-    pub has_processed: bool,
+/// A sequence's turn: row i of the matrix belongs to turn i.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Whose turn it is.
+    pub sequence: SequenceId,
+    /// The tokens that a grammar allows.
+    pub mask: Option<Mask>,
 }
 
-impl Form {
-    pub(super) fn add(&mut self, sequence: &Sequence, has_mask: bool) {
-        self.has_raw |= sequence.is_raw();
-        self.has_processed |= sequence.logprobs > 0 && !sequence.is_raw();
-        self.has_masks |= has_mask || sequence.allowed != 0;
-        self.has_sums |= sequence.sum_scale != 0.0;
-        self.has_noise |= sequence.is_greedy == 0;
-        self.has_others |= sequence.is_plain == 0;
-        self.has_edits |= sequence.touched != 0;
-    }
-
-    /// The kernel that draws such rows.
-    pub(super) fn kernel(&self, dtype: Dtype) -> Kernel {
-        if self.has_others || self.has_processed {
-            Kernel::Draw(dtype)
-        } else if self.has_edits || self.has_masks {
-            Kernel::DrawEdited(dtype)
-        } else {
-            Kernel::DrawBare(dtype)
-        }
-    }
-
-    /// Whether a sequence reports logprobs.
-    pub(super) fn has_reports(&self) -> bool {
-        self.has_raw || self.has_processed
+impl Turn {
+    /// A turn without a mask.
+    pub fn new(sequence: SequenceId) -> Self {
+        Self { sequence, mask: None }
     }
 }
 
 impl Batch {
-    /// Draws a token for each turn from its row and appends it to that sequence, then waits. It happens on the legacy default stream. One bad row is one error.
-    /// Where the whole step fails, sequences may have a token more all the same, which nobody is told; the next step goes on from there.
+    /// Draws a token for each turn from its row, appends it to that sequence, and waits for the results. It
+    /// happens on the legacy default stream. A bad row is an error of its own and spoils no other. If the
+    /// whole step fails, tokens may have been appended all the same; the next step goes on from there.
     pub fn sample(
         &mut self,
         turns: &[Turn],
@@ -73,7 +42,7 @@ impl Batch {
         self.sample_on(Stream::default(), turns, matrix)
     }
 
-    /// As [`Batch::sample`], on a stream, which must have come past whoever writes the rows.
+    /// As [`Batch::sample`], on a stream. Whatever writes the rows must come before it in the stream's order.
     pub fn sample_on<'a>(
         &mut self,
         stream: impl Into<Stream<'a>>,
@@ -86,27 +55,28 @@ impl Batch {
         #[allow(unsafe_code)]
         let launched = unsafe { self.launch(stream, matrix) };
         let results = launched.and_then(|()| self.results(stream));
-        // The masks are the caller's again, whatever happened: nobody may launch with them.
+        // The masks are the caller's again, whatever happened: no later launch may use them.
         self.forget_turns();
         results
     }
 
-    /// Says whose rows come next, until [`Batch::results`] has read what was drawn for them or it is called again. A sequence that has a second turn gets [`RowError::RepeatedSequence`] for it.
-    /// What the device knows already is not copied again. This is no part of a graph.
+    /// Says whose rows come next. It holds until [`Batch::results`] has read what was drawn for them, or
+    /// until the next call. A sequence that has a second turn gets [`RowError::RepeatedSequence`] for it.
+    /// What the device knows already is not copied again. This cannot be part of a graph.
     pub fn prepare<'a>(&mut self, stream: impl Into<Stream<'a>>, turns: &[Turn]) -> Result<(), CudaError> {
         if turns.len() > self.capacity.rows {
             let (given, capacity) = (turns.len(), self.capacity.rows);
             return Err(CudaError::TooMany { what: "rows", given, capacity });
         }
         self.calls += 1;
-        // Nobody has a row if something is wrong on the way.
+        // If there is an error on the way, no turn is prepared.
         self.forget_turns();
         let (mut rows, mut tasks) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.next_tasks));
         tasks.clear();
         let mut form = Form { rows: turns.len(), ..Form::default() };
         for turn in turns {
             let row = self.admit(turn)?;
-            // A row that nobody has goes to the sequence after the last.
+            // A row without a sequence is given the one after the last slot.
             let mut task = Task { slot: self.capacity.sequences as u32, ..Task::default() };
             if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get(id)) {
                 let mask = turn.mask.map_or(0, |mask| mask.address);
@@ -122,14 +92,15 @@ impl Batch {
         Ok(())
     }
 
-    /// Nothing is prepared. What was drawn and not read is counted when positions are read again.
+    /// Forgets the prepared turns. What was drawn and not read is counted when positions are read from the
+    /// device.
     pub(super) fn forget_turns(&mut self) {
         self.is_behind |= std::mem::take(&mut self.is_prepared);
         self.rows.clear();
         self.form = Form::default();
     }
 
-    /// Whether a turn can be had.
+    /// Checks whether a turn can be taken: its sequence, or the error of its row.
     fn admit(&mut self, turn: &Turn) -> Result<Result<SequenceId, RowError>, CudaError> {
         let (calls, vocabulary) = (self.calls, self.capacity.vocabulary);
         let Some(member) = self.members.get_mut(turn.sequence) else {
@@ -156,13 +127,16 @@ impl Batch {
         self.form
     }
 
-    /// Launches the draws of the prepared turns, row i for turn i, and goes on. Nothing is allocated and nobody waits: it may be captured in a graph, which may run as
-    /// often as [`Batch::form`] and the matrix stay the same, with [`Batch::prepare`] and [`Batch::results`] around each run. While it is captured, nothing else of any batch may be called: it could wait for the device.
+    /// Launches the draws of the prepared turns, row i for turn i, and does not wait. Nothing is allocated,
+    /// so it may be captured in a graph. The graph may run as often as [`Batch::form`] and the matrix stay
+    /// the same, with [`Batch::prepare`] and [`Batch::results`] around each run. While it is captured, no
+    /// other method of any batch may be called: it could wait for the device.
     ///
     /// # Safety
     ///
-    /// The rows and the masks stay memory of the device until the stream has come past the launch, and nobody writes them meanwhile. A graph does not run after the batch is dropped, nor
-    /// with turns of another form, nor after one of its sequences is removed.
+    /// The rows and the masks stay memory of the device until the stream has done the launch, and nobody
+    /// writes them meanwhile. A graph does not run after the batch is dropped, nor with turns of another
+    /// form, nor after one of its sequences is removed.
     #[allow(unsafe_code)]
     pub unsafe fn launch<'a>(
         &self,
@@ -171,7 +145,7 @@ impl Batch {
     ) -> Result<(), CudaError> {
         let (stream, form, vocabulary) = (stream.into(), self.form, self.capacity.vocabulary);
         self.check_matrix(matrix, form.rows)?;
-        // What a removed sequence had may be another's by now.
+        // The slot of a removed sequence may be another's by now.
         let is_gone = |id: &SequenceId| self.members.get(*id).is_none();
         if self.rows.iter().flatten().any(is_gone) {
             return Err(RowError::UnknownSequence.into());
@@ -180,72 +154,76 @@ impl Batch {
             return Ok(());
         }
         let skyline = launch::skyline(form, matrix.dtype, vocabulary, matrix.is_aligned());
-        let step = self.step(matrix, &skyline);
-        // SAFETY: the arrays have room for that many rows, tasks name slots of the array, and the matrix is the caller's promise.
-        unsafe { self.launch_rows(stream, matrix, &skyline, &step, form.kernel(matrix.dtype)) }
+        let arguments = self.arguments(matrix, &skyline);
+        // SAFETY: the arrays have room for that many rows, tasks name slots of the array, and the matrix is
+        // the caller's promise.
+        unsafe { self.launch_rows(stream, matrix, &skyline, &arguments, form.draw(matrix.dtype)) }
     }
 
-    /// Launches the draws of a step, and what is reported of them.
+    /// Launches the kernels of a step: the first pass, the draw, and those that report logprobs.
     ///
     /// # Safety
     ///
-    /// What the step points to is memory of the device until the stream has come past it, as long as the kernels expect.
+    /// What the arguments point to is memory of the device, as large as the kernels expect, until the stream
+    /// has done them.
     #[allow(unsafe_code)]
     pub(super) unsafe fn launch_rows(
         &self,
         stream: Stream<'_>,
         matrix: &Matrix<'_>,
         skyline: &launch::Skyline,
-        step: &Step,
+        arguments: &StepArguments,
         draw: Kernel,
     ) -> Result<(), CudaError> {
         let (form, dtype) = (self.form, matrix.dtype);
         let report = launch::report(form.rows, matrix.vocabulary);
         let processors = matches!(draw, Kernel::Draw(_)).then(|| self.device.processors());
-        let has_parts = step.parts != 0;
+        let has_raw = arguments.weigh_parts != 0;
         let kernels = [
             Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
             Some((draw, launch::draw(form.rows, matrix.vocabulary, processors))),
-            has_parts.then_some((
+            has_raw.then_some((
                 Kernel::Weigh(dtype, matrix.is_aligned()),
                 launch::weigh(form.rows, matrix.vocabulary),
             )),
-            has_parts.then_some((Kernel::Tell(dtype), launch::draw(form.rows, matrix.vocabulary, None))),
-            (form.has_processed && step.laws == 0).then_some((Kernel::Report(dtype), report)),
+            has_raw.then_some((Kernel::RawLogprobs(dtype), launch::draw(form.rows, matrix.vocabulary, None))),
+            (form.has_processed && arguments.laws == 0).then_some((Kernel::Report(dtype), report)),
         ];
-        // SAFETY: the caller's.
-        let launch = |(kernel, grid)| unsafe { self.device.launch(stream, kernel, grid, step) };
+        // SAFETY: the caller's promise.
+        let launch = |(kernel, grid)| unsafe { self.device.launch(stream, kernel, grid, arguments) };
         let launched = kernels.into_iter().flatten().try_for_each(launch);
         if launched.is_err() {
-            // Whoever comes next finds nothing of this one. Where that fails too, so will the next.
+            // The next step must find the arrays as after a complete one. If this fails too, so will the next
+            // step.
             let _ = self.arrays.clear(stream);
         }
         launched
     }
 
-    pub(super) fn step(&self, matrix: &Matrix<'_>, skyline: &launch::Skyline) -> Step {
-        Step {
+    /// The arguments of a step over a matrix.
+    pub(super) fn arguments(&self, matrix: &Matrix<'_>, skyline: &launch::Skyline) -> StepArguments {
+        StepArguments {
             sequences: self.arrays.sequences.address(),
             tasks: self.tasks.address(),
             logits: matrix.address,
             stride: matrix.stride,
             rows: matrix.rows as u32,
             vocabulary: matrix.vocabulary as u32,
-            pitch: launch::pitch(matrix.vocabulary) as u32,
+            pitch: pitch(matrix.vocabulary) as u32,
             width: self.capacity.width() as u32,
             advances: 1,
             group: skyline.group,
-            dice: skyline.dice,
+            noise_makers: skyline.noise_makers,
             is_summed: self.form.has_sums.into(),
             peaks: self.arrays.peaks.address(),
             sums: self.arrays.sums.address(),
             references: self.arrays.references.address(),
-            lucks: self.arrays.lucks.address(),
-            raw_tops: self.arrays.raw_tops.address(),
+            gains: self.arrays.gains.address(),
+            raw_peaks: self.arrays.raw_peaks.address(),
             summits: self.arrays.summits.address(),
             raw_summits: self.arrays.raw_summits.address(),
-            weights: self.arrays.weights.address(),
-            bad: self.arrays.bad.address(),
+            raw_masses: self.arrays.raw_masses.address(),
+            bad_tokens: self.arrays.bad_tokens.address(),
             results: self.arrays.results.address(),
             reports: self.arrays.reports.address(),
             entries: self.arrays.entries.address(),
@@ -255,11 +233,15 @@ impl Batch {
             edited: self.arrays.edited.address(),
             editors: skyline.editors,
             reserved: 0,
-            parts: if self.form.has_raw { launch::weigh(matrix.rows, matrix.vocabulary).blocks.0 } else { 0 },
+            weigh_parts: if self.form.has_raw {
+                launch::weigh(matrix.rows, matrix.vocabulary).blocks.0
+            } else {
+                0
+            },
         }
     }
 
-    /// Whether a matrix is so many rows of the batch's vocabulary, on its device.
+    /// Checks that a matrix has so many rows of the batch's vocabulary, on its device.
     pub(super) fn check_matrix(&self, matrix: &Matrix<'_>, rows: usize) -> Result<(), CudaError> {
         let vocabulary = self.capacity.vocabulary;
         if matrix.ordinal != self.device.ordinal() {
@@ -274,10 +256,12 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits for the stream, and reads what the last launch drew for the prepared turns, once: then they are prepared no more. Positions are counted here.
+    /// Waits for the stream and reads what the last launch drew for the prepared turns. It can be done once:
+    /// afterwards the turns are no longer prepared. Positions are counted here.
     ///
-    /// Where nothing is prepared, or nothing was drawn for such rows yet, it is [`CudaError::NoResults`]. The host does not see a graph run: turns that were prepared and not
-    /// launched get what an earlier launch left. After another error the results may be asked for again.
+    /// If nothing is prepared, or nothing was drawn for such rows yet, the error is [`CudaError::NoResults`].
+    /// The host does not see a graph run: turns that were prepared and not launched get what an earlier
+    /// launch left. After another error the results may be asked for again.
     pub fn results<'a>(
         &mut self,
         stream: impl Into<Stream<'a>>,
@@ -289,12 +273,12 @@ impl Batch {
         if results.is_ok() {
             self.forget_turns();
         }
-        // What the device drew and the host could not read has moved sequences on all the same.
+        // What the device drew has been appended to the sequences, even if the host could not read it.
         self.is_behind = results.is_err();
         results
     }
 
-    /// [`Batch::results`] of prepared turns. Positions are counted once all is read.
+    /// [`Batch::results`] of prepared turns. Positions are counted once everything is read.
     fn read_results(&mut self, stream: Stream<'_>) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
         self.read_answers(stream, self.rows.len())?;
         if self.is_behind {
@@ -316,7 +300,7 @@ impl Batch {
         Ok(results)
     }
 
-    /// Waits for the stream, and reads what it says of the first rows.
+    /// Waits for the stream, and reads the outcomes and reports of the first rows.
     pub(super) fn read_answers(&mut self, stream: Stream<'_>, rows: usize) -> Result<(), CudaError> {
         self.outcomes.read(stream, &self.arrays.results, rows)?;
         if self.form.has_reports() {
@@ -328,7 +312,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Row `i`, as its sequence asked for it, `ahead` tokens after where the sequence stands.
+    /// The result of row `i` for its sequence, `ahead` tokens after where the sequence stands.
     pub(super) fn answer(
         &self,
         member: &Member,

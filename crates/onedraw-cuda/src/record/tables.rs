@@ -1,25 +1,26 @@
-//! What a sequence keeps on the device beside its record: bitmaps, counts, the last tokens, lists. One allocation, filled on the host.
+//! What a sequence keeps on the device beside its record: bitmaps, counts, the last tokens of its text,
+//! lists. All of it is one allocation, filled on the host.
 
 use onedraw::SamplingParams;
 use onedraw::noise::BLOCK;
 
-use super::{EditKind, Sequence, TABULATED};
-use crate::launch;
+use super::layout::{EditKind, Sequence, pitch};
+use super::shared::EDIT_LIST_CAPACITY;
 
-/// Sections begin at multiples of so many words: 16 bytes.
+/// Sections begin at multiples of so many words: 16 bytes, the most that a kernel reads at once.
 const ALIGNMENT: usize = 4;
 
 /// The words of the allocation, and where in it the record's addresses point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tables {
     pub words: Vec<u32>,
-    /// Tokens that the ring holds.
+    /// The number of last tokens that `history` holds.
     ring: u32,
     allowed: Option<usize>,
     touched: Option<usize>,
-    list: Option<usize>,
-    /// Tokens that an edit may change.
-    listed: u32,
+    edit_list: Option<usize>,
+    /// The number of tokens that an edit may change.
+    edit_list_length: u32,
     counts: Option<usize>,
     history: Option<usize>,
     end_ids: Option<usize>,
@@ -29,7 +30,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// For parameters whose ids are tokens of the vocabulary, and their record.
+    /// The tables of parameters, whose ids must all be tokens of the vocabulary, and of their record.
     pub(crate) fn new(params: &SamplingParams, record: &Sequence, vocabulary: usize) -> Self {
         let mut tables = Self { ring: ring(params, record), ..Self::default() };
         let text = || params.prompt_token_ids.iter().chain(&params.output_token_ids).copied();
@@ -41,9 +42,9 @@ impl Tables {
             tables.touched = tables.push(bitmap(touched.iter().copied(), vocabulary));
             touched.sort_unstable();
             touched.dedup();
-            tables.listed = touched.len() as u32;
-            touched.resize(TABULATED, 0);
-            tables.list = tables.push(touched);
+            tables.edit_list_length = touched.len() as u32;
+            touched.resize(EDIT_LIST_CAPACITY, 0);
+            tables.edit_list = tables.push(touched);
         }
         if record.has(EditKind::Penalties) {
             tables.counts = tables.push(counts(params, record, vocabulary));
@@ -60,7 +61,7 @@ impl Tables {
         }
         if record.has(EditKind::LogitBias) {
             tables.bias_ids = tables.push(params.logit_bias.keys().copied().collect());
-            // As f32, in which edits compute.
+            // Rounded to f32, in which edits compute.
             let values = params.logit_bias.values().map(|&bias| (bias as f32).to_bits());
             tables.bias_values = tables.push(values.collect());
         }
@@ -76,7 +77,7 @@ impl Tables {
         tables
     }
 
-    /// Appends a section; where it begins.
+    /// Appends a section; returns where it begins.
     fn push(&mut self, section: Vec<u32>) -> Option<usize> {
         let start = self.words.len();
         self.words.extend(section);
@@ -84,15 +85,15 @@ impl Tables {
         Some(start)
     }
 
-    /// The record with the addresses of tables that begin at `base`.
+    /// The record with the addresses of its tables, the first of which lies at `base`.
     pub(crate) fn point(&self, record: &Sequence, base: u64) -> Sequence {
         let address = |start: Option<usize>| start.map_or(0, |start| base + 4 * start as u64);
         Sequence {
             ring: self.ring,
             allowed: address(self.allowed),
             touched: address(self.touched),
-            list: address(self.list),
-            listed: self.listed,
+            edit_list: address(self.edit_list),
+            edit_list_length: self.edit_list_length,
             counts: address(self.counts),
             history: address(self.history),
             end_ids: address(self.end_ids),
@@ -104,22 +105,22 @@ impl Tables {
     }
 }
 
-/// The last tokens that somebody asks for: those of the window, and those that a bad word is compared with.
+/// How many last tokens an edit needs: those of the window, and those that a bad word is compared with.
 fn ring(params: &SamplingParams, record: &Sequence) -> u32 {
     let longest = params.bad_words_ids.iter().map(Vec::len).max().unwrap_or(0);
     record.window.max(longest.saturating_sub(1) as u32)
 }
 
-/// 32 tokens a word, lowest bit first. Kernels read the words of four blocks together.
+/// 32 tokens per word, lowest bit first. Kernels read the words of a whole vector of blocks together.
 fn bitmap(ids: impl Iterator<Item = u32>, vocabulary: usize) -> Vec<u32> {
-    let mut words = vec![0; launch::pitch(vocabulary) * BLOCK / 32];
+    let mut words = vec![0; pitch(vocabulary) * BLOCK / 32];
     for id in ids {
         words[id as usize / 32] |= 1 << (id % 32);
     }
     words
 }
 
-/// Prompt and output as far as the window reaches: each token, and whether it is of the prompt.
+/// The tokens of prompt and output that the window holds: each token, and whether it is of the prompt.
 fn seen(params: &SamplingParams, record: &Sequence) -> impl Iterator<Item = (u32, bool)> {
     let length = params.prompt_token_ids.len() + params.output_token_ids.len();
     let forgotten = if record.window == 0 { 0 } else { length.saturating_sub(record.window as usize) };
@@ -127,9 +128,10 @@ fn seen(params: &SamplingParams, record: &Sequence) -> impl Iterator<Item = (u32
     prompt.chain(params.output_token_ids.iter().map(|&token| (token, false))).skip(forgotten)
 }
 
-/// Two words a token: how often the window has it in the prompt, and in the output.
+/// Two words per token: how often the window has it in the prompt, and in the output.
 fn counts(params: &SamplingParams, record: &Sequence, vocabulary: usize) -> Vec<u32> {
-    // Four at a time: a guess that is no token may stand beside the last ones.
+    // Padded to a multiple of four tokens: kernels look at four at a time, and may read the counts of the ids
+    // after the last token.
     let mut counts = vec![0; 2 * vocabulary.next_multiple_of(4)];
     for (token, is_prompt) in seen(params, record) {
         counts[2 * token as usize + usize::from(!is_prompt)] += 1;
@@ -137,12 +139,12 @@ fn counts(params: &SamplingParams, record: &Sequence, vocabulary: usize) -> Vec<
     counts
 }
 
-/// EOS and stop ids.
+/// EOS ids, then stop ids.
 fn ends(params: &SamplingParams) -> impl Iterator<Item = u32> {
     params.eos_token_id.iter().chain(&params.stop_token_ids).copied()
 }
 
-/// The tokens that an edit of listed tokens may change.
+/// The tokens whose logits an edit may change.
 fn touched(params: &SamplingParams, record: &Sequence) -> Vec<u32> {
     let mut touched: Vec<u32> = params.logit_bias.keys().copied().collect();
     touched.extend(params.bad_words_ids.iter().filter_map(|word| word.last()));
@@ -200,7 +202,11 @@ mod tests {
         assert_eq!(at(&tables, record.allowed, 4), [1, 1 << 1, 1, 0]);
         let touched = [1 << 4 | 1 << 9 | 1 << 2 | 1 << 3 | 1 << 5, 1 << 8, 1, 0];
         assert_eq!(at(&tables, record.touched, 4), touched, "the last ids of words, ends and biases");
-        assert_eq!(at(&tables, record.list, record.listed as usize), [2, 3, 4, 5, 9, 40, 64], "each once");
+        assert_eq!(
+            at(&tables, record.edit_list, record.edit_list_length as usize),
+            [2, 3, 4, 5, 9, 40, 64],
+            "each once"
+        );
         assert_eq!(at(&tables, record.end_ids, 2), [40, 3]);
         assert_eq!(at(&tables, record.bias_ids, 2), [5, 64]);
         assert_eq!(at(&tables, record.bias_values, 2), [(-2f32).to_bits(), 0.1f32.to_bits()]);
@@ -237,6 +243,6 @@ mod tests {
     fn penalties_touch_tokens_to_come() {
         let (record, _) = made(&SamplingParams { repetition_penalty: 2.0, ..Default::default() }, 8);
         assert_ne!((record.touched, record.counts), (0, 0));
-        assert_eq!(record.listed, 0);
+        assert_eq!(record.edit_list_length, 0);
     }
 }

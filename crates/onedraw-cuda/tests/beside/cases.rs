@@ -157,7 +157,8 @@ pub fn set_logprobs(params: &mut SamplingParams, random: &mut SplitMix64) {
     params.logprobs_mode = one_of(random, &LogprobsMode::ALL);
 }
 
-/// The default, or the stages of the device shuffled: edits before temperatures and truncations, a few of them twice.
+/// The default, or the stages of the device shuffled: edits before temperatures and truncations, a few of
+/// them twice.
 pub fn any_order(random: &mut SplitMix64) -> Option<Order> {
     use Stage::*;
     if by_chance(random, 0.5) {
@@ -177,7 +178,8 @@ pub fn any_order(random: &mut SplitMix64) -> Option<Order> {
     Some(Order::of([edits, steps].concat()))
 }
 
-/// A grammar's mask that leaves about a share of the tokens, and perhaps none; its end past the vocabulary is set, which must not matter.
+/// A grammar's mask that leaves about a share of the tokens, and perhaps none; its end past the vocabulary is
+/// set, which must not matter.
 pub fn any_mask(random: &mut SplitMix64, vocabulary: usize) -> Vec<u32> {
     let share = one_of(random, &[0.02, 0.5, 0.98]);
     let bits = |random: &mut SplitMix64| {

@@ -14,7 +14,8 @@ use onedraw::Row;
 use onedraw_cuda::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr};
 use onedraw_cuda::{CudaError, Device, Dtype, Mask, Matrix};
 
-/// The first device, for one test at a time: to wait for a device while a graph is captured on it is an error.
+/// The first device, for one test at a time: to wait for a device while a graph is captured on it is an
+/// error.
 pub struct Held {
     device: Device,
     _alone: MutexGuard<'static, ()>,
@@ -28,7 +29,8 @@ impl Deref for Held {
     }
 }
 
-/// Where there is no driver the test is skipped, and says so, unless `ONEDRAW_CUDA_REQUIRED` names the one that must be there.
+/// Where there is no driver the test is skipped, and says so, unless `ONEDRAW_CUDA_REQUIRED` names the one
+/// that must be there.
 pub fn device() -> Option<Held> {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +114,8 @@ impl Rows {
     }
 }
 
-/// Where rows lie on the device: so many logits before the first, and from one to the next; turned round, the last row comes first in memory.
+/// Where rows lie on the device: so many logits before the first, and from one to the next; turned round, the
+/// last row comes first in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lie {
     pub offset: usize,

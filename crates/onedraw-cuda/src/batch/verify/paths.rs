@@ -1,28 +1,30 @@
-//! The tokens on the way to every node of a tree, in one list.
+//! The tokens on the path to every node of a tree, in one list.
 
 use onedraw::speculate::DraftTree;
 
-/// Ways lie one after the other. One that goes on where the last ended shares its tokens, so that a chain is stored once.
+/// Paths lie one after the other. A path that continues the last one shares its tokens, so that a chain is
+/// stored once.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     tokens: Vec<u32>,
 }
 
 impl Paths {
-    /// Adds a tree. For the text and then for every node: where its way begins in the list, and how long it is.
+    /// Adds a tree. Returns, for the text and then for every node, where its path begins in the list and how
+    /// long it is.
     pub(super) fn add(&mut self, tree: &DraftTree) -> Vec<(usize, usize)> {
-        let mut ways = vec![(self.tokens.len(), 0)];
+        let mut paths = vec![(self.tokens.len(), 0)];
         for (&token, &parent) in tree.tokens().iter().zip(tree.parents()) {
-            let (mut start, depth) = ways[parent.map_or(0, |parent| parent + 1)];
+            let (mut start, depth) = paths[parent.map_or(0, |parent| parent + 1)];
             if start + depth != self.tokens.len() {
                 let before = start..start + depth;
                 start = self.tokens.len();
                 self.tokens.extend_from_within(before);
             }
             self.tokens.push(token);
-            ways.push((start, depth + 1));
+            paths.push((start, depth + 1));
         }
-        ways
+        paths
     }
 
     pub(super) fn tokens(&self) -> &[u32] {

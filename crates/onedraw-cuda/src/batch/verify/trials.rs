@@ -1,4 +1,4 @@
-//! Drafts as the judge reads them, and the memory of laws.
+//! Drafts as the judging kernel reads them, and the memory of laws.
 
 use std::sync::Arc;
 
@@ -6,32 +6,34 @@ use cudarc::driver::CudaContext;
 use onedraw::RowError;
 use onedraw::speculate::{Draft, Law, Probabilities};
 
-use super::DraftTurn;
+use super::drafts::DraftTurn;
 use crate::error::CudaError;
 use crate::memory::Array;
-use crate::record::Trial;
+use crate::record::layout::Trial;
 use crate::stream::Stream;
 
-/// Drafts that are judged by laws, in device memory. Whoever launches with the addresses keeps this until the stream has come past it.
+/// Drafts that are judged by laws, in device memory. It must be kept until the stream has done every launch
+/// that has its addresses.
 #[derive(Debug)]
 pub(super) struct Trials {
     trials: Array<Trial>,
     count: usize,
-    /// For each draft its place among the trials; none of a draft that is not judged.
+    /// For each draft its place among the trials; `None` for a draft that is not judged.
     places: Vec<Option<usize>>,
-    /// A number a token of every row, which the device writes.
+    /// One number for each token of every row, which the device writes.
     laws: Array<f64>,
     /// The drafters' laws, as the device reads them.
     _drawn: Array<f64>,
     /// For each row the address of its law among these, or 0.
     _addresses: Array<u64>,
     _shares: Array<f64>,
-    /// The nodes' tokens, then the rows that they follow.
+    /// The tokens of the nodes, then for each node the row that it follows.
     _nodes: Array<u32>,
 }
 
 impl Trials {
-    /// Every admitted draft has been [checked](Draft::check_laws) for the vocabulary.
+    /// Copies drafts to the device. Every admitted draft must have been [checked](Draft::check_laws) for the
+    /// vocabulary.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         stream: Stream<'_>,
@@ -103,7 +105,7 @@ impl Trials {
         })
     }
 
-    /// Of the laws and of the trials.
+    /// The addresses of the laws and of the trials.
     pub(super) fn addresses(&self) -> (u64, u64) {
         (self.laws.address(), self.trials.address())
     }
@@ -113,7 +115,8 @@ impl Trials {
         self.count
     }
 
-    /// How many guesses of each chain hold, once the stream has judged; 0 for drafts that are not judged, and for trees.
+    /// How many guesses of each chain hold, once the stream has judged them; 0 for drafts that are not
+    /// judged, and for trees.
     pub(super) fn lengths(&self, stream: Stream<'_>) -> Result<Vec<usize>, CudaError> {
         let mut trials = vec![Trial::default(); self.count];
         self.trials.read(stream, 0, &mut trials)?;
@@ -121,7 +124,8 @@ impl Trials {
     }
 }
 
-/// For the text and every node, the law that its guesses were drawn from; none where there are no guesses, or they were given.
+/// For the text and every node, the law that its guesses were drawn from; `None` if there are no guesses, or
+/// if they were given.
 fn drawn(draft: &Draft) -> impl Iterator<Item = Option<&Probabilities>> {
     let mut has_guesses = vec![false; draft.tree.len() + 1];
     for parent in draft.tree.parents() {
@@ -153,7 +157,7 @@ mod tests {
         draft.grow(None, &[1], law(1));
         draft.grow(Some(0), &[2, 3], Law::Given);
         draft.grow(Some(1), &[4], law(4));
-        // Of a node without children: may be any law, of any vocabulary.
+        // A node without children may have any law, of any vocabulary.
         draft.laws[4] = law(1000);
         let found: Vec<bool> = drawn(&draft).map(|law| law.is_some()).collect();
         assert_eq!(found, [true, false, true, false, false]);

@@ -1,3 +1,5 @@
+use onedraw::LogprobsMode;
+
 use super::*;
 
 fn record(params: SamplingParams) -> Record {
@@ -101,9 +103,9 @@ fn plain_stages_say_how_they_stand_to_each_other() {
         };
         let sequence = record(ordered(order, params)).sequence;
         assert_eq!(sequence.is_plain, 1);
-        (sequence.minimum, sequence.nucleus, sequence.k_before, sequence.k)
+        (sequence.min_p_place, sequence.top_p_place, sequence.k_before, sequence.k)
     };
-    let (none, all) = (STAGES as u32, u32::MAX);
+    let (none, all) = (MAX_STAGES as u32, u32::MAX);
     assert_eq!(of("temperature"), (none, none, all, all));
     assert_eq!(of("min_p"), (0, none, all, all));
     assert_eq!(of("top_k"), (none, none, 3, 3));

@@ -1,41 +1,20 @@
-//! Verification of drafts, with the verdicts of [`onedraw::Batch::verify`].
-//!
-//! All rows of all drafts are launched at once: a row's task names the tokens on the way to its node, and the kernels edit and draw as if the text went on
-//! with them. Nothing is appended. In exact mode the host then goes down each tree from what was drawn; by rejection and by blocks the device first
-//! writes each row's law and then judges, and the rows are launched once more if anybody wants logprobs of the tokens that are taken.
-
-mod paths;
-mod trials;
+//! The launches of a verification, and the verdicts that follow from them.
 
 use onedraw::RowError;
-use onedraw::speculate::{Draft, DraftTree, Verdict, Verify};
+use onedraw::speculate::{DraftTree, Verdict, Verify};
 
-use super::{Batch, Form, Member};
-use crate::device::Kernel;
+use super::drafts::DraftTurn;
+use super::paths::Paths;
+use super::trials::Trials;
+use crate::batch::sequences::{Batch, Member};
 use crate::error::CudaError;
+use crate::form::Form;
+use crate::kernel::Kernel;
 use crate::launch;
 use crate::matrix::Matrix;
 use crate::memory::Array;
-use crate::record::{Step, Task};
-use crate::slots::SequenceId;
+use crate::record::layout::Task;
 use crate::stream::Stream;
-use paths::Paths;
-use trials::Trials;
-
-/// A sequence's draft. The matrix has a row for the text and one after every node of the tree, in their order, one draft after the other.
-#[derive(Clone, Copy, Debug)]
-pub struct DraftTurn<'a> {
-    /// Whose draft it is.
-    pub sequence: SequenceId,
-    /// What was guessed.
-    pub draft: &'a Draft,
-}
-
-impl DraftTurn<'_> {
-    fn rows(&self) -> usize {
-        self.draft.tree.len() + 1
-    }
-}
 
 /// What a launch of all rows is for.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +28,13 @@ enum Pass<'a> {
 }
 
 impl Batch {
-    /// Judges drafts, each as [`onedraw::Batch::verify`] does without a constraint, and waits. Sequences stay as they were: what is taken of a verdict must be
-    /// [accepted](Batch::accept). A sequence may have several drafts. It happens on the legacy default stream, and the turns that were
-    /// prepared before are prepared no more.
+    /// Judges drafts, each as [`onedraw::Batch::verify`] does without a constraint, and waits for the
+    /// verdicts. Sequences stay as they were: the caller must [accept](Batch::accept) what it takes of a
+    /// verdict. A sequence may have several drafts. It happens on the legacy default stream, and turns that
+    /// were prepared before are no longer prepared.
     ///
-    /// Rejection and blocks need memory for a law a row, which is allocated here: 8 bytes a logit, and as much for each law that guesses were drawn from.
-    /// [`Verify::Typical`] is not on the device yet.
+    /// Rejection and blocks need memory for one law per row, which is allocated here: 8 bytes per logit, and
+    /// as much for each law that guesses were drawn from. [`Verify::Typical`] is not on the device yet.
     ///
     /// ```no_run
     /// use onedraw::SamplingParams;
@@ -88,12 +68,12 @@ impl Batch {
         self.forget_turns();
         self.last_rows = 0;
         let verdicts = self.judged(drafts, matrix, verify);
-        // The tasks are no turns: nobody may launch them again.
+        // The tasks are not turns: no later launch may use them.
         self.form = Form::default();
         verdicts
     }
 
-    /// [`Batch::verify`] once the arguments fit. The form is left behind.
+    /// [`Batch::verify`], once the arguments are checked. It changes the form, which the caller resets.
     fn judged(
         &mut self,
         drafts: &[DraftTurn<'_>],
@@ -107,7 +87,7 @@ impl Batch {
         self.read_positions(stream, drafts.iter().map(|turn| turn.sequence))?;
         let admitted: Vec<Result<(), RowError>> =
             drafts.iter().map(|turn| self.admit_draft(turn, verify)).collect();
-        // Its memory is freed after the answers were waited for.
+        // The memory of the paths is freed after the answers were waited for.
         let (tasks, _paths) = self.tasks_of(drafts, &admitted)?;
         self.tasks.post(stream, &tasks)?;
         let mut lengths = None;
@@ -146,7 +126,7 @@ impl Batch {
         Ok(verdicts)
     }
 
-    /// Whether a draft can be judged, in the order in which the CPU asks.
+    /// Checks whether a draft can be judged, in the order in which the CPU checks it.
     fn admit_draft(&self, turn: &DraftTurn<'_>, verify: Verify) -> Result<(), RowError> {
         self.members.get(turn.sequence).ok_or(RowError::UnknownSequence)?;
         if verify != Verify::Exact {
@@ -158,7 +138,8 @@ impl Batch {
         }
     }
 
-    /// A task for every row, the memory of their paths, and the form. Rows of drafts that are not judged go to the sequence after the last.
+    /// Makes a task for every row, the memory of their paths, and the form. Rows of drafts that are not
+    /// judged are given the sequence after the last slot.
     fn tasks_of(
         &mut self,
         drafts: &[DraftTurn<'_>],
@@ -174,7 +155,7 @@ impl Batch {
                 continue;
             };
             form.add(&member.record, false);
-            // For now the place in the list; below an address.
+            // `path` is a place in the list for now; below it becomes an address.
             let task = |(start, depth): (usize, usize)| Task {
                 path: start as u64,
                 depth: depth as u32,
@@ -193,30 +174,32 @@ impl Batch {
         Ok((tasks, memory))
     }
 
-    /// Launches all rows, and goes on.
+    /// Launches all rows, and does not wait.
     #[allow(unsafe_code)]
     fn pass(&self, stream: Stream<'_>, matrix: &Matrix<'_>, pass: Pass<'_>) -> Result<(), CudaError> {
         let skyline = launch::skyline(self.form, matrix.dtype, matrix.vocabulary, matrix.is_aligned());
-        let mut step = Step { advances: 0, ..self.step(matrix, &skyline) };
+        let mut arguments = self.arguments(matrix, &skyline);
+        arguments.advances = 0;
         match pass {
             Pass::Draw => {}
             Pass::Laws(trials) => {
-                (step.laws, step.trials) = trials.addresses();
-                step.parts = 0;
+                (arguments.laws, arguments.trials) = trials.addresses();
+                arguments.weigh_parts = 0;
             }
-            Pass::Report => step.is_chosen = 1,
+            Pass::Report => arguments.is_chosen = 1,
         }
         let draw = match pass {
-            Pass::Draw => self.form.kernel(matrix.dtype),
+            Pass::Draw => self.form.draw(matrix.dtype),
             Pass::Laws(_) | Pass::Report => Kernel::Draw(matrix.dtype),
         };
-        // SAFETY: the arrays have room for the rows, tasks name slots of the array and paths that live until the answers are read, as the matrix and the
-        // laws do. The first tokens of `results` are what the judge wrote, where they are to be reported.
+        // SAFETY: the arrays have room for the rows. Tasks name slots of the array, and paths that live until
+        // the answers are read, as the matrix and the laws do. Where tokens are only reported, `results`
+        // holds what the judge wrote.
         unsafe {
-            self.launch_rows(stream, matrix, &skyline, &step, draw)?;
+            self.launch_rows(stream, matrix, &skyline, &arguments, draw)?;
             match pass {
                 Pass::Laws(trials) if trials.count() > 0 => {
-                    self.device.launch(stream, Kernel::Judge, launch::judge(trials.count()), &step)
+                    self.device.launch(stream, Kernel::Judge, launch::judge(trials.count()), &arguments)
                 }
                 Pass::Laws(_) | Pass::Draw | Pass::Report => Ok(()),
             }
@@ -242,7 +225,8 @@ impl Batch {
         }
     }
 
-    /// A chain of which so many guesses hold. The token after them may be the next guess, and ends the verdict all the same.
+    /// The verdict of a chain of which `length` guesses hold. The token after them ends the verdict, even if
+    /// it is the next guess.
     fn along(&self, member: &Member, first: usize, length: usize) -> Result<Verdict, CudaError> {
         let mut verdict = Verdict { path: (0..length).collect(), ..Verdict::default() };
         for depth in 0..=length {

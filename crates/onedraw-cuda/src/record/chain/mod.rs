@@ -1,17 +1,20 @@
-//! Parameters as a record: what `onedraw::Plan` makes of them, for the kernels.
+//! A sequence's parameters as the record that the kernels read: what [`Plan`] makes of them, stage by stage.
 
 use onedraw::edit::temperature::Temperature;
 use onedraw::float_mode::Standard;
 use onedraw::math::ln;
 use onedraw::row::MAX_VOCABULARY;
-use onedraw::{LogprobsMode, PenaltyScope, Plan, SamplingParams};
+use onedraw::{PenaltyScope, Plan, SamplingParams};
 
-use super::{EDITS, EditKind, STAGES, Sequence, Stage, StageKind};
+use super::layout::{EditKind, Sequence, Stage, StageKind, logprobs_mode};
+use super::shared::{MAX_EDITS, MAX_STAGES};
 use crate::error::CudaError;
 
-/// The most entries of logprobs beside the drawn token.
-const MOST_LOGPROBS: i64 = 1024;
-/// The longest window of penalties: its tokens are kept on the device.
+/// The most entries of logprobs beside the drawn token: half the list that a draw has in shared memory
+/// (`LIST_CAPACITY` in `kernels/limits.cuh`), so that the tokens down to the last wanted one fit it on nearly
+/// every row.
+pub(crate) const MAX_LOGPROBS: i64 = 1024;
+/// The longest window of penalties. The window's tokens are kept on the device: 4 MiB for each sequence.
 const LONGEST_WINDOW: u32 = 1 << 20;
 /// 2^53, of which shares are fractions.
 const ONE: f64 = 9_007_199_254_740_992.0;
@@ -19,14 +22,15 @@ const ONE: f64 = 9_007_199_254_740_992.0;
 /// Whether rows of a sequence may come with a grammar's mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Masks {
+    /// They may.
     Taken,
-    /// The order does not name the stage that applies it.
+    /// They may not: the order does not name the stage that applies it.
     Unnamed,
-    /// The stage stands after a temperature or a truncation.
+    /// They may not on a device: the stage stands after a temperature or a truncation.
     TooLate,
 }
 
-/// Checked parameters. Addresses, seed and number of the sequence are still to be written.
+/// Checked parameters. The record still lacks its addresses, its seed and the number of the sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     pub plan: Plan,
@@ -34,7 +38,8 @@ pub(crate) struct Record {
     pub masks: Masks,
 }
 
-/// Whether the device can draw for these parameters; the error names the stage or the parameter that it cannot.
+/// Checks whether the device can draw for these parameters. The error names the stage or the parameter that
+/// it cannot.
 ///
 /// ```
 /// use onedraw::SamplingParams;
@@ -48,7 +53,8 @@ pub fn check(params: &SamplingParams) -> Result<(), CudaError> {
 }
 
 impl Record {
-    /// Checks the parameters and lays the chain out. Stages that do nothing are left out, as a [`Plan`] leaves them out.
+    /// Checks the parameters and lays the chain out. Stages that do nothing are left out, as [`Plan`] leaves
+    /// them out.
     pub(crate) fn new(params: &SamplingParams) -> Result<Self, CudaError> {
         let _mode = Standard::enter();
         let plan = Plan::new(params)?;
@@ -68,7 +74,7 @@ impl Record {
 }
 
 impl Sequence {
-    /// Whether an edit is in the chain.
+    /// Whether an edit of this kind is in the chain.
     pub(crate) fn has(&self, kind: EditKind) -> bool {
         self.edit[..self.edits as usize].contains(&(kind as u32))
     }
@@ -88,13 +94,13 @@ impl Sequence {
     }
 }
 
-/// Parameters without a stage of their own that the device knows nothing of.
+/// Refuses parameters without a stage of their own that the device does not know.
 fn refuse(params: &SamplingParams) -> Result<(), CudaError> {
     let refused = match params.logprobs {
         Some(count) if count < 0 => Some("logprobs of all tokens (-1)"),
-        Some(count) if count > MOST_LOGPROBS => Some("more than 1024 logprobs"),
+        Some(count) if count > MAX_LOGPROBS => Some("more than 1024 logprobs"),
         _ if params.prompt_logprobs.is_some() => Some("prompt_logprobs"),
-        // Text that is taken back.
+        // They take text back, which the device cannot.
         _ if !params.banned_strings.is_empty() => Some("banned_strings"),
         _ if params.penalty_window > LONGEST_WINDOW => Some("a penalty_window above 1048576"),
         _ => None,
@@ -105,9 +111,9 @@ fn refuse(params: &SamplingParams) -> Result<(), CudaError> {
 /// A chain that is being laid out.
 struct Chain {
     is_greedy: bool,
-    /// In force after the stages so far.
+    /// The temperature in force after the stages so far.
     temperature: Temperature,
-    /// Whether a temperature divided.
+    /// Whether a temperature stage has divided.
     is_heated: bool,
     stages: Vec<Stage>,
     edits: Vec<EditKind>,
@@ -152,7 +158,7 @@ impl Chain {
         Ok(())
     }
 
-    /// A greedy chain draws nothing; its truncations see the logits as they are.
+    /// The temperature stage. A greedy chain draws nothing; its truncations see the undivided logits.
     fn heat(&mut self, temperature: f64) {
         if temperature != 1.0 && !self.is_greedy {
             self.temperature = self.temperature.then(temperature);
@@ -160,12 +166,12 @@ impl Chain {
         }
     }
 
-    /// Whether an edit now would see what a temperature or a truncation left.
+    /// Whether an edit at this place would see what a temperature or a truncation left.
     fn has_step(&self) -> bool {
         self.is_heated || !self.stages.is_empty()
     }
 
-    /// A mask that may come with a row. Without one it divides nothing.
+    /// The place of a mask that may come with a row.
     fn push_mask(&mut self) -> Result<(), CudaError> {
         if self.has_step() {
             self.late_mask = true;
@@ -179,7 +185,7 @@ impl Chain {
             let what = format!("{} after a temperature or a truncation", stage.name());
             return Err(CudaError::unsupported(what));
         }
-        if self.edits.len() == EDITS {
+        if self.edits.len() == MAX_EDITS {
             return Err(CudaError::unsupported("a chain of more than 12 edits"));
         }
         self.edits.push(edit);
@@ -188,14 +194,14 @@ impl Chain {
 
     fn truncate(&mut self, stage: &onedraw::Stage, params: &SamplingParams) -> Result<(), CudaError> {
         let Some(truncation) = truncation(stage, params, self.temperature) else { return Ok(()) };
-        if self.stages.len() == STAGES {
+        if self.stages.len() == MAX_STAGES {
             return Err(CudaError::unsupported("a chain of more than 8 truncations"));
         }
         self.stages.push(truncation);
         Ok(())
     }
 
-    /// The record of all that was pushed.
+    /// The record of all stages that were pushed.
     fn sequence(&self, params: &SamplingParams) -> Sequence {
         let mut sequence: Sequence = bytemuck::Zeroable::zeroed();
         sequence.seed = params.seed.unwrap_or_default();
@@ -208,13 +214,15 @@ impl Chain {
         sequence.stage[..self.stages.len()].copy_from_slice(&self.stages);
         let is_plain = self.is_plain() && asks_only_the_row(params);
         sequence.is_plain = is_plain.into();
-        let place = |kind| self.stages.iter().position(|stage| stage.kind == kind as u32).unwrap_or(STAGES);
+        let place =
+            |kind| self.stages.iter().position(|stage| stage.kind == kind as u32).unwrap_or(MAX_STAGES);
         let (nucleus, top_k) = (place(StageKind::TopP), place(StageKind::TopK));
-        sequence.minimum = place(StageKind::MinP) as u32;
-        sequence.nucleus = nucleus as u32;
+        sequence.min_p_place = place(StageKind::MinP) as u32;
+        sequence.top_p_place = nucleus as u32;
         sequence.k = self.stages.get(top_k).map_or(u32::MAX, |stage| stage.k);
         sequence.k_before = if top_k < nucleus { sequence.k } else { u32::MAX };
-        // After another truncation top-p sees another mass than the row's, which is summed then.
+        // Behind another truncation top-p does not see the mass of the whole row, which is what the first
+        // pass sums.
         let nucleus = self.stages.first().filter(|stage| stage.kind == StageKind::TopP as u32);
         sequence.sum_scale = nucleus.filter(|_| is_plain && !self.is_greedy).map_or(0.0, |stage| stage.scale);
         sequence.edits = self.edits.len() as u32;
@@ -234,18 +242,13 @@ impl Chain {
         }
         sequence.biases = params.logit_bias.len() as u32;
         sequence.words = params.bad_words_ids.len() as u32;
-        // Refused if it is negative or large.
+        // `refuse` has refused negative and large counts.
         sequence.logprobs = params.logprobs.map_or(0, |count| count as u32 + 1);
-        sequence.logprobs_mode = match params.logprobs_mode {
-            LogprobsMode::RawLogprobs => 0,
-            LogprobsMode::RawLogits => 1,
-            LogprobsMode::ProcessedLogprobs => 2,
-            LogprobsMode::ProcessedLogits => 3,
-        };
+        sequence.logprobs_mode = logprobs_mode(params.logprobs_mode);
         sequence
     }
 
-    /// Min-p, top-k and top-p, each once at most.
+    /// Whether the chain has only min-p, top-k and top-p, each once at most.
     fn is_plain(&self) -> bool {
         let kinds = [StageKind::MinP, StageKind::TopK, StageKind::TopP].map(|kind| kind as u32);
         let is_once =
@@ -254,15 +257,15 @@ impl Chain {
     }
 }
 
-/// Whether nothing is reported of what the chain leaves.
+/// Whether nothing is reported of what the chain leaves, so that only the unmodified row is asked about.
 fn asks_only_the_row(params: &SamplingParams) -> bool {
     params.logprobs.is_none() || params.logprobs_mode.is_raw()
 }
 
-/// An edit of listed tokens; `None` if it does nothing.
+/// The edit of a stage; `None` if its parameters give it nothing to do.
 fn edit(stage: &onedraw::Stage, params: &SamplingParams) -> Option<EditKind> {
     let has_ends = !params.eos_token_id.is_empty() || !params.stop_token_ids.is_empty();
-    // As f32, in which edits compute.
+    // Rounded to f32, in which edits compute.
     let penalties = [params.repetition_penalty, params.frequency_penalty, params.presence_penalty];
     let (kind, is_active) = match stage {
         onedraw::Stage::Allowed => (EditKind::Allowed, params.allowed_token_ids.is_some()),
@@ -277,7 +280,7 @@ fn edit(stage: &onedraw::Stage, params: &SamplingParams) -> Option<EditKind> {
     is_active.then_some(kind)
 }
 
-/// A truncation at the temperature in force; `None` if it keeps everything.
+/// The truncation of a stage at the temperature in force; `None` if it keeps everything.
 fn truncation(stage: &onedraw::Stage, params: &SamplingParams, temperature: Temperature) -> Option<Stage> {
     let plain =
         Stage { inverse: temperature.inverse, scale: temperature.softmax(0.0).scale, ..Stage::default() };

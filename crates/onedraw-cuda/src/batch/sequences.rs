@@ -1,194 +1,83 @@
-//! Many sequences on a device, each with its own parameters, seed and history.
+//! The sequences of a batch: how they are added, changed and removed.
 
-mod drawn;
-mod position;
-mod step;
-mod verify;
-
+use onedraw::slots::{SequenceId, Slots};
 use onedraw::{ParamError, RowError, SamplingParams};
 
-use crate::device::{Device, Kernel};
+use super::arrays::Arrays;
+use super::capacity::Capacity;
+use crate::device::Device;
 use crate::error::CudaError;
+use crate::form::Form;
+use crate::kernel::Kernel;
 use crate::launch;
-use crate::matrix::Mask;
 use crate::memory::{Array, Inbox, Pinned};
 use crate::record::chain::{Masks, Record};
+use crate::record::layout::{Entry, Outcome, Report, Sequence, StepArguments, Task};
 use crate::record::tables::Tables;
-use crate::record::{Entry, Outcome, Report, Sequence, Step, TABULATED, Task};
-use crate::slots::{SequenceId, Slots};
 use crate::stream::Stream;
 
-pub use drawn::Drawn;
-pub use step::Form;
-pub use verify::DraftTurn;
-
-/// How much a batch has room for. All of it is allocated at once, so that a step allocates nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
-    /// Sequences.
-    pub sequences: usize,
-    /// Rows of a step, 65,535 at most.
-    pub rows: usize,
-    /// Logits of a row.
-    pub vocabulary: usize,
-    /// The largest `logprobs` of a sequence, 1024 at most. Where any is asked for, so many are read for every row of a step.
-    pub logprobs: usize,
-}
-
-/// A sequence's turn: row i of a matrix is for turn i.
-#[derive(Clone, Copy, Debug)]
-pub struct Turn {
-    /// Whose turn it is.
-    pub sequence: SequenceId,
-    /// The tokens that a grammar allows.
-    pub mask: Option<Mask>,
-}
-
-impl Turn {
-    /// A turn without a mask.
-    pub fn new(sequence: SequenceId) -> Self {
-        Self { sequence, mask: None }
-    }
-}
-
-/// Sequences that come and go between steps. A row's token depends on its own sequence alone, and is the one that
-/// [`onedraw::Batch`] draws.
+/// Sequences that come and go between steps. A row's token depends on its own sequence alone, and is the one
+/// that [`onedraw::Batch`] draws.
 ///
-/// What is told a stream happens in the stream's order; whoever uses several orders them.
+/// What is launched on a stream happens in the stream's order. A caller that uses several streams must order
+/// them.
 #[derive(Debug)]
 pub struct Batch {
-    capacity: Capacity,
-    members: Slots<Member>,
-    /// Memory of removed sequences, which a launch under way may still read.
-    retired: Vec<Array<u32>>,
+    pub(super) capacity: Capacity,
+    pub(super) members: Slots<Member>,
+    /// Memory of removed sequences, which a launch that has not ended may still read.
+    pub(super) retired: Vec<Array<u32>>,
     /// Whether a sequence was removed since the device was last waited for.
-    has_removed: bool,
-    arrays: Arrays,
-    tasks: Inbox<Task>,
-    accepted: (Inbox<Task>, Inbox<Outcome>),
-    /// The steps so far.
-    calls: u64,
-    /// Who has the rows of the step, or why nobody.
-    rows: Vec<Result<SequenceId, RowError>>,
-    /// Memory to make tasks in.
-    next_tasks: Vec<Task>,
-    form: Form,
-    /// Whether turns are prepared whose results were not read.
-    is_prepared: bool,
-    /// The rows of the turns that were prepared last.
-    last_rows: usize,
-    /// Whether tokens may have been drawn that nobody read, so that the device alone knows the positions.
-    is_behind: bool,
-    outcomes: Pinned<Outcome>,
-    reports: Vec<Report>,
-    entries: Vec<Entry>,
-    /// After all memory, whose freeing waits for the kernels that it holds.
-    device: Device,
+    pub(super) has_removed: bool,
+    pub(super) arrays: Arrays,
+    pub(super) tasks: Inbox<Task>,
+    pub(super) accepted: (Inbox<Task>, Inbox<Outcome>),
+    /// The number of steps and appends so far.
+    pub(super) calls: u64,
+    /// For each row of the prepared turns its sequence, or why it has none.
+    pub(super) rows: Vec<Result<SequenceId, RowError>>,
+    /// Memory in which tasks are made.
+    pub(super) next_tasks: Vec<Task>,
+    pub(super) form: Form,
+    /// Whether turns are prepared whose results were not read yet.
+    pub(super) is_prepared: bool,
+    /// The number of rows of the turns that were prepared last.
+    pub(super) last_rows: usize,
+    /// Whether tokens may have been drawn that were never read, so that only the device knows the positions.
+    pub(super) is_behind: bool,
+    pub(super) outcomes: Pinned<Outcome>,
+    pub(super) reports: Vec<Report>,
+    pub(super) entries: Vec<Entry>,
+    /// Dropped after all memory: freeing memory waits for kernels, which the device holds.
+    pub(super) device: Device,
 }
 
 /// What the host knows of a sequence.
 #[derive(Debug)]
-struct Member {
-    /// As it was when the sequence was added.
-    record: Sequence,
-    masks: Masks,
+pub(super) struct Member {
+    /// The record as it was when the sequence was added.
+    pub record: Sequence,
+    pub masks: Masks,
     /// The number of output tokens, as far as results were read.
-    position: u32,
-    /// The last step that it has a row in.
-    last_call: u64,
+    pub position: u32,
+    /// The last step or append that it took part in.
+    pub last_call: u64,
     memory: Option<Array<u32>>,
 }
 
-/// What all sequences and rows share on the device.
-#[derive(Debug)]
-struct Arrays {
-    /// One a slot, and one more for rows that nobody has.
-    sequences: Array<Sequence>,
-    peaks: Array<f32>,
-    sums: Array<f32>,
-    references: Array<f32>,
-    lucks: Array<f32>,
-    raw_tops: Array<f32>,
-    summits: Array<u32>,
-    raw_summits: Array<u32>,
-    weights: Array<u64>,
-    /// Two numbers each.
-    edited: Array<[f32; 2]>,
-    bad: Array<u32>,
-    results: Array<Outcome>,
-    reports: Array<Report>,
-    entries: Array<Entry>,
-}
-
-impl Arrays {
-    fn new(device: &Device, capacity: &Capacity) -> Result<Self, CudaError> {
-        let context = device.context();
-        let rows = capacity.rows;
-        let blocks = rows * launch::pitch(capacity.vocabulary);
-        Ok(Self {
-            sequences: Array::filled(context, capacity.sequences + 1, 0)?,
-            peaks: Array::filled(context, blocks, 0)?,
-            sums: Array::filled(context, blocks, 0)?,
-            references: Array::filled(context, blocks, 0)?,
-            lucks: Array::filled(context, blocks, 0)?,
-            raw_tops: Array::filled(context, blocks, 0)?,
-            summits: Array::filled(context, rows * launch::SUMMIT_PITCH, 0)?,
-            raw_summits: Array::filled(context, rows * launch::SUMMIT_PITCH, 0)?,
-            weights: Array::filled(context, rows, 0)?,
-            edited: Array::filled(context, rows * TABULATED, 0)?,
-            bad: Array::filled(context, rows, 0xff)?,
-            // Until something is drawn.
-            results: Array::filled(context, rows, 0xff)?,
-            reports: Array::filled(context, rows, 0)?,
-            entries: Array::filled(context, rows * capacity.width(), 0)?,
-        })
-    }
-
-    /// What the kernels of a step leave behind for the next one, as it must be: for a step of which not all were launched.
-    fn clear(&self, stream: Stream<'_>) -> Result<(), CudaError> {
-        self.bad.fill(stream, 0xff)?;
-        self.summits.fill(stream, 0)?;
-        self.raw_summits.fill(stream, 0)?;
-        self.weights.fill(stream, 0)
-    }
-}
-
-impl Capacity {
-    /// Entries of a row: the drawn token's, and the best.
-    fn width(&self) -> usize {
-        self.logprobs + 1
-    }
-
-    fn check(&self, device: &Device) -> Result<(), CudaError> {
-        if self.vocabulary == 0 {
-            return Err(RowError::EmptyRow.into());
-        }
-        let limits = [
-            ("vocabulary", self.vocabulary, device.max_vocabulary()),
-            ("rows", self.rows, launch::MAX_ROWS),
-            ("sequences", self.sequences, i32::MAX as usize),
-            ("logprobs", self.logprobs, 1024),
-        ];
-        match limits.into_iter().find(|(_, given, most)| given > most) {
-            Some((what, given, capacity)) => Err(CudaError::TooMany { what, given, capacity }),
-            None => Ok(()),
-        }
-    }
-}
-
 impl Batch {
-    /// No sequences yet, and room for so many.
+    /// A batch without sequences. It is an error if the device cannot have so much.
     pub fn new(device: &Device, capacity: Capacity) -> Result<Self, CudaError> {
         capacity.check(device)?;
         let context = device.context();
         let arrays = Arrays::new(device, &capacity)?;
-        // A row that nobody has is drawn greedily and its token thrown away.
+        // A row without a sequence is drawn greedily, and its token is not used.
         let nobody = Record::new(&SamplingParams { temperature: 0.0, ..Default::default() })?.sequence;
         arrays.sequences.write(device.uploads(), capacity.sequences, &[nobody])?;
         Ok(Self {
             device: device.clone(),
             capacity,
-            members: Slots::new(capacity.sequences),
+            members: Slots::new(),
             retired: Vec::new(),
             has_removed: false,
             arrays,
@@ -227,13 +116,14 @@ impl Batch {
         self.len() == 0
     }
 
-    /// Adds the first sequence of the parameters. Where one was removed before, it waits until the device has done what it was told.
+    /// Adds the first sequence of the parameters. If a sequence was removed before, it waits until the device
+    /// has done what was launched.
     pub fn add(&mut self, params: &SamplingParams) -> Result<SequenceId, CudaError> {
         let ids = self.add_first(params, 1)?;
         ids.first().copied().ok_or(CudaError::Row(RowError::UnknownSequence))
     }
 
-    /// Adds all `n` sequences of the parameters, which share one seed; all or none.
+    /// Adds all `n` sequences of the parameters, which share one seed. If there is an error, none is added.
     pub fn add_all(&mut self, params: &SamplingParams) -> Result<Vec<SequenceId>, CudaError> {
         self.add_first(params, params.n)
     }
@@ -246,7 +136,7 @@ impl Batch {
         if asked > capacity {
             return Err(CudaError::TooMany { what: "logprobs", given: asked - 1, capacity: capacity - 1 });
         }
-        if count as usize > self.members.room() {
+        if count as usize > self.capacity.sequences - self.len() {
             return Err(self.no_room(count as usize));
         }
         self.settle()?;
@@ -267,7 +157,8 @@ impl Batch {
         Ok(ids)
     }
 
-    /// A removed sequence's slot and memory may be used again once no launch reads them.
+    /// Waits until no launch reads the slots and the memory of removed sequences, which may then be used
+    /// again.
     fn settle(&mut self) -> Result<(), CudaError> {
         if self.has_removed {
             self.device.synchronize()?;
@@ -278,7 +169,8 @@ impl Batch {
     }
 
     fn insert(&mut self, record: &Record, tables: &Tables) -> Result<SequenceId, CudaError> {
-        let slot = self.members.next().ok_or_else(|| self.no_room(1))?;
+        // Slots are numbered from 0 on without gaps, so the next one is below the capacity if there is room.
+        let slot = self.members.next_slot();
         let (context, uploads) = (self.device.context(), self.device.uploads());
         let memory = match tables.words.len() {
             0 => None,
@@ -296,16 +188,16 @@ impl Batch {
             last_call: 0,
             memory,
         };
-        self.members.insert(member).ok_or_else(|| self.no_room(1))
+        Ok(self.members.insert(member))
     }
 
-    /// For so many more.
+    /// The error of adding so many more.
     fn no_room(&self, more: usize) -> CudaError {
         let (given, capacity) = (self.len() + more, self.capacity.sequences);
         CudaError::TooMany { what: "sequences", given, capacity }
     }
 
-    /// Removes a sequence; whether it was there. A launch that is under way may still draw for it.
+    /// Removes a sequence; returns whether it was there. A launch that has not ended may still draw for it.
     pub fn remove(&mut self, id: SequenceId) -> bool {
         let Some(member) = self.members.remove(id) else { return false };
         self.retired.extend(member.memory);
@@ -318,7 +210,7 @@ impl Batch {
         self.members.get(id).map(|member| member.record.seed)
     }
 
-    /// Draws go on with another seed, once the device has done what it was told.
+    /// Changes a sequence's seed for later draws. It waits until the device has done what was launched.
     pub fn set_seed(&mut self, id: SequenceId, seed: u64) -> Result<(), CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
         self.device.synchronize()?;
@@ -328,7 +220,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Appends tokens that were chosen elsewhere to their sequences. A sequence may have several, first to last. Nothing is appended if a sequence is unknown or a token is none.
+    /// Appends tokens that were chosen elsewhere to their sequences. A sequence may have several, first to
+    /// last. If a sequence is unknown or an id is no token, it is an error and nothing is appended.
     pub fn accept<'a>(
         &mut self,
         stream: impl Into<Stream<'a>>,
@@ -350,7 +243,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Appends the first token of each sequence; the others are handed back.
+    /// Appends the first token of each sequence, and returns the others.
     fn append(
         &mut self,
         stream: Stream<'_>,
@@ -371,7 +264,7 @@ impl Batch {
         }
         self.accepted.0.post(stream, &tasks)?;
         self.accepted.1.post(stream, &outcomes)?;
-        let step = Step {
+        let arguments = StepArguments {
             sequences: self.arrays.sequences.address(),
             tasks: self.accepted.0.address(),
             results: self.accepted.1.address(),
@@ -379,24 +272,24 @@ impl Batch {
             vocabulary: self.capacity.vocabulary as u32,
             ..bytemuck::Zeroable::zeroed()
         };
-        // SAFETY: both inboxes hold so many rows, and slots are those of members.
+        // SAFETY: both inboxes hold that many rows, and the slots are those of members.
         #[allow(unsafe_code)]
         unsafe {
-            self.device.launch(stream, Kernel::Append, launch::append(tasks.len()), &step)?;
+            self.device.launch(stream, Kernel::Append, launch::append(tasks.len()), &arguments)?;
         }
         ids.into_iter().for_each(|id| self.advance(id));
         Ok(rest)
     }
 
-    /// A token more, as far as the host knows.
-    fn advance(&mut self, id: SequenceId) {
+    /// Counts a token that was appended to a sequence.
+    pub(super) fn advance(&mut self, id: SequenceId) {
         if let Some(member) = self.members.get_mut(id) {
             member.position = member.position.wrapping_add(1);
         }
     }
 }
 
-/// The one given, or one from the system.
+/// The seed of the parameters, or one from the system.
 fn seed(params: &SamplingParams) -> Result<u64, CudaError> {
     match params.seed {
         Some(seed) => Ok(seed),

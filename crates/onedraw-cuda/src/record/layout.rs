@@ -1,0 +1,252 @@
+//! The structs that the host fills and the kernels read, and those that come back, as `kernels/record.cuh`
+//! has them: what each field means is said there. Addresses are device memory.
+//!
+//! Offsets and sizes are asserted against `kernels/shared.def`, on both sides. The derives refuse hidden
+//! padding.
+
+use bytemuck::{Pod, Zeroable};
+use onedraw::LogprobsMode;
+use onedraw::noise::BLOCK;
+
+use super::shared::{BLOCKS_PER_VECTOR, MAX_EDITS, MAX_STAGES, count, shared_struct, value};
+
+/// A truncation's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum StageKind {
+    MinP = value("STAGE_KIND(MIN_P"),
+    TopK = value("STAGE_KIND(TOP_K"),
+    TopP = value("STAGE_KIND(TOP_P"),
+    Typical = value("STAGE_KIND(TYPICAL"),
+    Epsilon = value("STAGE_KIND(EPSILON"),
+    Eta = value("STAGE_KIND(ETA"),
+    TopA = value("STAGE_KIND(TOP_A"),
+    TopNSigma = value("STAGE_KIND(TOP_N_SIGMA"),
+}
+
+/// An edit's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum EditKind {
+    BadWords = value("EDIT_KIND(BAD_WORDS"),
+    MinTokens = value("EDIT_KIND(MIN_TOKENS"),
+    LogitBias = value("EDIT_KIND(LOGIT_BIAS"),
+    Penalties = value("EDIT_KIND(PENALTIES"),
+    Allowed = value("EDIT_KIND(ALLOWED"),
+}
+
+shared_struct! { "Stage":
+    /// A truncation.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+    pub(crate) struct Stage {
+        pub kind: u32,
+        pub k: u32,
+        pub number: f64,
+        pub share: u64,
+        pub inverse: f64,
+        pub scale: f32,
+        pub reserved: u32,
+    }
+}
+
+shared_struct! { "Sequence":
+    /// A sequence: its parameters, and where it stands.
+    #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+    pub(crate) struct Sequence {
+        pub allowed: u64,
+        pub touched: u64,
+        pub edit_list: u64,
+        pub edit_list_length: u32,
+        pub reserved: u32,
+        pub sum_scale: f32,
+        pub logprobs: u32,
+        pub logprobs_mode: u32,
+        pub position: u32,
+        pub seed: u64,
+        pub sequence: u32,
+        pub round: u32,
+        pub inverse: f64,
+        pub scale: f32,
+        pub is_greedy: u32,
+        pub stages: u32,
+        pub is_plain: u32,
+        pub min_p_place: u32,
+        pub top_p_place: u32,
+        pub k_before: u32,
+        pub k: u32,
+        pub stage: [Stage; MAX_STAGES],
+        pub edits: u32,
+        pub edit: [u32; MAX_EDITS],
+        pub repetition: f32,
+        pub frequency: f32,
+        pub presence: f32,
+        pub counts_prompt: u32,
+        pub window: u32,
+        pub prompt: u32,
+        pub ring: u32,
+        pub min_tokens: u32,
+        pub ends: u32,
+        pub biases: u32,
+        pub words: u32,
+        pub counts: u64,
+        pub history: u64,
+        pub end_ids: u64,
+        pub bias_ids: u64,
+        pub bias_values: u64,
+        pub bad_words: u64,
+    }
+}
+
+shared_struct! { "Task":
+    /// A row of a step.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+    pub(crate) struct Task {
+        pub mask: u64,
+        pub path: u64,
+        pub slot: u32,
+        pub depth: u32,
+        pub touched: u64,
+        pub allowed: u64,
+        pub edit_list: u64,
+        pub sum_scale: f32,
+        pub is_raw: u32,
+    }
+}
+
+impl Sequence {
+    /// Whether it reports logprobs of unmodified rows.
+    pub(crate) fn is_raw(&self) -> bool {
+        let mode = LogprobsMode::ALL.into_iter().find(|&mode| logprobs_mode(mode) == self.logprobs_mode);
+        self.logprobs > 0 && mode.is_some_and(|mode| mode.is_raw())
+    }
+}
+
+impl Task {
+    /// A row of a sequence, without a mask and right after its text.
+    pub(crate) fn of(slot: u32, sequence: &Sequence) -> Self {
+        let Sequence { touched, allowed, edit_list, sum_scale, .. } = *sequence;
+        let is_raw = sequence.is_raw().into();
+        Self { slot, touched, allowed, edit_list, sum_scale, is_raw, ..Self::default() }
+    }
+}
+
+shared_struct! { "Outcome":
+    /// How a row's draw ended.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub(crate) struct Outcome {
+        pub token: u32,
+        pub status: u32,
+    }
+}
+
+impl Outcome {
+    pub(crate) const DRAWN: u32 = value("STATUS(DRAWN");
+    pub(crate) const NAN_LOGIT: u32 = value("STATUS(NAN_LOGIT");
+    pub(crate) const INFINITE_LOGIT: u32 = value("STATUS(INFINITE_LOGIT");
+    pub(crate) const NOTHING_LEFT: u32 = value("STATUS(NOTHING_LEFT");
+}
+
+shared_struct! { "Report":
+    /// What is said of a drawn token beside its entries.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+    pub(crate) struct Report {
+        pub drawn: u64,
+        pub last: u64,
+        pub mass: u64,
+        pub inverse: f64,
+        pub probability: f64,
+        pub above: f32,
+        pub lowest: f32,
+        pub x_max: f32,
+        pub scale: f32,
+        pub rank: u32,
+        pub entry_count: u32,
+        pub arrived: u32,
+        pub reserved: u32,
+    }
+}
+
+shared_struct! { "Entry":
+    /// A reported token.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+    pub(crate) struct Entry {
+        pub token: u32,
+        pub rank: u32,
+        pub value: f64,
+    }
+}
+
+shared_struct! { "Trial":
+    /// A draft that is judged by laws.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub(crate) struct Trial {
+        pub tokens: u64,
+        pub parents: u64,
+        pub drawn: u64,
+        pub shares: u64,
+        pub slot: u32,
+        pub first: u32,
+        pub nodes: u32,
+        pub is_block: u32,
+        pub length: u32,
+        pub reserved: u32,
+    }
+}
+
+shared_struct! { "Step":
+    /// The one argument of all kernels of a step.
+    #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+    pub(crate) struct StepArguments {
+        pub sequences: u64,
+        pub tasks: u64,
+        pub logits: u64,
+        pub stride: i64,
+        pub rows: u32,
+        pub vocabulary: u32,
+        pub pitch: u32,
+        pub width: u32,
+        pub advances: u32,
+        pub group: u32,
+        pub noise_makers: u32,
+        pub is_summed: u32,
+        pub peaks: u64,
+        pub sums: u64,
+        pub references: u64,
+        pub gains: u64,
+        pub raw_peaks: u64,
+        pub summits: u64,
+        pub raw_summits: u64,
+        pub raw_masses: u64,
+        pub bad_tokens: u64,
+        pub results: u64,
+        pub reports: u64,
+        pub entries: u64,
+        pub laws: u64,
+        pub trials: u64,
+        pub is_chosen: u32,
+        pub weigh_parts: u32,
+        pub edited: u64,
+        pub editors: u32,
+        pub reserved: u32,
+    }
+}
+
+// Every kind of the list is a variant above.
+const _: () = assert!(count("STAGE_KIND(") == 8 && count("EDIT_KIND(") == 5 && count("STATUS(") == 4);
+const _: () = assert!(count("LOGPROBS_MODE(") == LogprobsMode::ALL.len());
+
+/// A mode of logprobs as the kernels number it.
+pub(crate) fn logprobs_mode(mode: LogprobsMode) -> u32 {
+    match mode {
+        LogprobsMode::RawLogprobs => const { value("LOGPROBS_MODE(RAW_LOGPROBS") },
+        LogprobsMode::RawLogits => const { value("LOGPROBS_MODE(RAW_LOGITS") },
+        LogprobsMode::ProcessedLogprobs => const { value("LOGPROBS_MODE(PROCESSED_LOGPROBS") },
+        LogprobsMode::ProcessedLogits => const { value("LOGPROBS_MODE(PROCESSED_LOGITS") },
+    }
+}
+
+/// Blocks of tokens of a row, rounded up to whole vectors: where the next row begins in arrays with one
+/// number for each block.
+pub(crate) fn pitch(vocabulary: usize) -> usize {
+    vocabulary.div_ceil(BLOCK).next_multiple_of(BLOCKS_PER_VECTOR)
+}

@@ -1,0 +1,54 @@
+//! A vocabulary that is split over devices: each device holds one part of every row, a shard, and answers the
+//! questions of a draw over all of them.
+//!
+//! [`onedraw::Sampler::sample_over`] draws on the host. It asks every shard, and a shard on a device answers
+//! with a kernel that goes over its part of the row once, and a copy of a few KB. Shards on devices and on
+//! CPUs may be asked together.
+//!
+//! - `sequence`: a sequence on a device that holds one shard of every row of it.
+//! - `row`: one shard of one row, loaded, ready to be asked.
+//! - `answer`: every question as one that the kernel answers; `arguments`: what the kernel is asked with.
+//!
+//! ```no_run
+//! use onedraw::question::{Answers, Question, Reply};
+//! use onedraw::{Sampler, SamplingParams};
+//! use onedraw_cuda::{Copied, Device, Shard, ShardRow};
+//!
+//! /// Shards of one process; across processes the questions and replies are messages.
+//! struct Shards<'a>(Vec<ShardRow<'a>>);
+//!
+//! impl Answers for Shards<'_> {
+//!     fn ask(&mut self, question: &Question, reply: &mut Reply) {
+//!         *reply = Reply::default();
+//!         for shard in &mut self.0 {
+//!             let mut own = Reply::default();
+//!             shard.ask(question, &mut own);
+//!             reply.absorb(&own);
+//!         }
+//!     }
+//! }
+//!
+//! let devices = [Device::new(0)?, Device::new(1)?];
+//! let params = SamplingParams::builder().top_p(0.9).seed(5).build()?;
+//! let parts = [&[0.1_f32, 2.0, 1.5][..], &[-1.0, 1.9, 0.4, 2.2][..]];
+//! let logits = [Copied::new(&devices[0], parts[0].into())?, Copied::new(&devices[1], parts[1].into())?];
+//! let mut low = Shard::new(&devices[0], &params, 7)?;
+//! let mut high = Shard::new(&devices[1], &params, 7)?;
+//! let mut shards = Shards(vec![
+//!     low.row(&logits[0].matrix(1, 3, 3)?, 0, None)?,
+//!     high.row(&logits[1].matrix(1, 4, 4)?, 3, None)?,
+//! ]);
+//! let drawn = Sampler::new(params)?.sample_over(&mut shards, 7, false)?;
+//! assert!(shards.0.iter().all(|shard| shard.error().is_none()));
+//! low.accept(drawn.token)?;
+//! high.accept(drawn.token)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod answer;
+mod arguments;
+mod row;
+mod sequence;
+
+pub use row::ShardRow;
+pub use sequence::Shard;
