@@ -96,6 +96,7 @@ mod sketch;
 mod skyline;
 mod slice;
 pub mod speculate;
+mod stage_fields;
 pub mod stop;
 mod truncate;
 mod walk;
@@ -116,6 +117,7 @@ pub use row::{Row, Rows};
 pub use sampler::Sampler;
 pub use sequence::{Runner, Sampled, Saved};
 pub use shard::{Rank, Shards, Traffic};
+pub use stage_fields::{STAGE_FIELDS, StageField};
 pub use stop::{Finish, FinishReason, Progress, Rewind, StopConditions, StopMatcher, Utf8Stream};
 
 /// The README's example, compiled and run.
