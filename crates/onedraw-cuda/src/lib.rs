@@ -29,6 +29,7 @@ mod error;
 mod launch;
 mod matrix;
 mod memory;
+pub mod once;
 mod rank;
 mod record;
 mod results;
