@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use onedraw::SamplingParams;
 use onedraw::import::{Imported, Source, import};
-use onedraw::{ParamError, SamplingParams};
 use serde_json::{Map, Value, json};
 
 use crate::error::ModelError;
@@ -70,14 +70,6 @@ impl GenerationConfig {
         if params.eos_token_id.is_empty() {
             params.eos_token_id.clone_from(&self.eos_token_ids);
         }
-    }
-
-    /// Takes out of a model's parameters what cannot stand beside those that were asked for, which led to this error: its top-k beside mirostat, its order of
-    /// stages where a stage is asked for that it does not have. Whether there was anything left to take out: an error that what was asked for makes alone stays.
-    pub fn give_way(params: &mut Map<String, Value>, error: &ParamError) -> bool {
-        let named = [error.field(), "order"].into_iter().find(|name| params.contains_key(*name));
-        let gives_way = named.map(str::to_owned).or_else(|| params.keys().next().cloned());
-        gives_way.is_some_and(|name| params.remove(&name).is_some())
     }
 
     /// Keeps a prompt of so many tokens and its text together within `max_length`, if the file has one.
