@@ -67,12 +67,13 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     Ok(DONE)
 }
 
-/// Names what is measured, on one line that is written over; nothing: clears the line. Only where somebody sees it.
+/// Shows the name of what is being measured, on one line that is written over each time; an empty name clears
+/// the line. Does nothing if standard error is not a terminal.
 fn progress() -> impl FnMut(&str) {
     let shown = io::stderr().is_terminal();
     move |what| {
         if shown {
-            // Nobody is left to tell if standard error is closed.
+            // If standard error is closed, there is nowhere to report that.
             let _ = write!(io::stderr(), "\r\x1b[2K{what}");
         }
     }

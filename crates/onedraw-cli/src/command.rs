@@ -1,4 +1,4 @@
-//! The command line: what can be asked for.
+//! The command line: the commands, and how the program ends.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -55,7 +55,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            // Whoever closed the pipe does not want the help.
+            // If the pipe is closed, nobody reads the help.
             let _ = error.print();
             return DONE;
         }
@@ -66,7 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(code) => return code,
         Err(error) => error,
     };
-    // Errors of reading have become messages where the file's name is known, so this one is of writing.
+    // Errors of reading were turned into messages that name the file, so an I/O error here is one of writing.
     match error.downcast_ref::<io::Error>() {
         // A reader that has seen enough, such as `head`, is no error.
         Some(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
@@ -90,12 +90,12 @@ fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
 }
 
 fn report(message: &str) -> u8 {
-    // Nobody is left to tell if standard error is closed.
+    // If standard error is closed, there is nowhere to report that.
     let _ = writeln!(io::stderr(), "error: {}", one_line(message));
     BAD_INPUT
 }
 
-/// What the parser has to say, without its usage and hints, which follow an empty line.
+/// The parser's message without the usage and hints, which follow after an empty line.
 fn usage(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

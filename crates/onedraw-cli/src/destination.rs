@@ -1,4 +1,4 @@
-//! A file that results go to beside standard output.
+//! A file that results are written to, beside standard output.
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;
@@ -9,12 +9,13 @@ use anyhow::{Result, anyhow};
 pub struct Destination {
     flag: &'static str,
     path: PathBuf,
-    /// Whether it was made here and has nothing in it yet.
+    /// Whether the file was created here and is still empty.
     is_empty: bool,
 }
 
 impl Destination {
-    /// Before the work, so that an error does not come after it. What is there stays until there is something better.
+    /// Opens the file before the work begins, so that an error does not come after it. A file that exists
+    /// keeps its content until the results are there.
     pub fn open(flag: &'static str, path: PathBuf) -> Result<Self> {
         let is_empty = !path.exists();
         let file = OpenOptions::new().append(true).create(true).open(&path);
@@ -32,7 +33,7 @@ impl Destination {
 impl Drop for Destination {
     fn drop(&mut self) {
         if self.is_empty {
-            // There was nothing to put into it.
+            // There are no results, so no empty file is left behind.
             let _ = std::fs::remove_file(&self.path);
         }
     }

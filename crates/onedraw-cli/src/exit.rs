@@ -7,8 +7,8 @@ pub const ROW_FAILED: u8 = 1;
 /// Arguments, parameters or files are bad; nothing was drawn.
 pub const BAD_INPUT: u8 = 2;
 
-/// The text with line ends and other control characters written as escapes: names of files and of unknown
-/// parameters are repeated in messages, and one error is one line.
+/// The text with line ends and other control characters written as escapes. Messages repeat the names of
+/// files and of unknown parameters, and an error must stay on one line.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {

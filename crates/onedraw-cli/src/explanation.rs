@@ -1,4 +1,4 @@
-//! `onedraw sample --explain` as a table: a line a stage.
+//! `onedraw sample --explain` as a table: one line per stage.
 
 use std::io::{self, Write};
 

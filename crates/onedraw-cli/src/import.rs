@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         None => {
             write_json(out, &imported.changed())?;
             for note in &imported.notes {
-                // Nobody is left to tell if standard error is closed.
+                // If standard error is closed, there is nowhere to report that.
                 let _ = writeln!(io::stderr(), "{}", one_line(&note.to_string()));
             }
         }

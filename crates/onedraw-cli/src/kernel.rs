@@ -1,9 +1,9 @@
-//! Whether the instruction set that was asked for is there.
+//! Whether this machine has the instruction set that was asked for.
 
 use anyhow::{Result, bail};
 use onedraw::Kernel;
 
-/// An error names the instruction sets that are.
+/// An error if it does not; the message names the instruction sets that it has.
 pub(crate) fn check_kernel(kernel: Kernel) -> Result<()> {
     if kernel.is_supported() {
         return Ok(());

@@ -1,10 +1,17 @@
-//! The parts of the program `onedraw`.
+//! The program `onedraw`, as a library: tests and fuzz targets call its parts.
 //!
-//! From the file to the line: [`logits`] opens a source of logits and hands it to the reader of its format
-//! ([`npy`], [`safetensors`]), which gives a [`matrix::Matrix`]; [`request`] turns `--params` and the flags
-//! that override it into one checked set of parameters a row; [`sample`] draws; [`output`] writes JSON lines
-//! and [`table`] and [`explanation`] their readable form. [`presets`] and [`import`] print parameters; [`mod@bench`]
-//! measures, [`generate`] writes text with a `model`, [`compare`] puts strategies side by side, [`plot`] draws pictures. [`command`] holds the command line itself, [`exit`] the exit codes.
+//! [`command`] has the command line, and one module has each command:
+//!
+//! - [`sample`] draws tokens from a file of logits. [`logits`] opens the file with the reader of its format
+//!   ([`npy`], [`safetensors`]), which gives a [`matrix::Matrix`]. [`request`] reads `--params` into one
+//!   checked set of parameters per row. [`output`] writes JSON lines; [`table`] and [`explanation`] write the
+//!   readable form.
+//! - [`generate`] writes text with a model, [`compare`] puts strategies side by side, [`plot`] draws
+//!   pictures. They share `flags` (sampling parameters, beams, constraints, contrast, speculation), `model`
+//!   (which model is opened) and `trace` (what each token of a text was drawn from).
+//! - [`presets`] and [`import`] print parameters; [`mod@bench`] measures how long a draw takes.
+//!
+//! [`exit`] has the exit codes, `destination` a file for results, `kernel` the check of `--kernel`.
 //!
 //! The readers take any `Read`, never panic, and allocate no more than what the reader delivers:
 //!
@@ -33,5 +40,5 @@ pub mod presets;
 pub mod request;
 pub mod safetensors;
 pub mod sample;
-mod steps;
 pub mod table;
+mod trace;

@@ -27,7 +27,7 @@ pub fn load(source: &Path) -> Result<Matrix> {
 fn read_file(path: &Path) -> Result<Matrix> {
     let mut file = File::open(path).map_err(|error| anyhow!("cannot be opened: {error}"))?;
     let is = |extension| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
-    // An error's text already tells its cause, which a chain of errors would print twice.
+    // The text of the error already names its cause, which a chain of errors would print twice.
     let npy = |reader: &mut dyn Read| npy::read(reader).map_err(|error| anyhow!("{error}"));
     if is("npy") {
         return npy(&mut file);

@@ -1,4 +1,4 @@
-//! Rows of logits in memory, in the dtype they came in.
+//! Rows of logits in memory, in the dtype of their file.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -36,8 +36,8 @@ impl Values {
 }
 
 impl Matrix {
-    /// `None` unless there are exactly `rows` times `vocabulary` values, or for more than 2^20 rows without logits, each of
-    /// which would be an error of its own.
+    /// `None` unless there are exactly `rows` times `vocabulary` values. Also `None` for more than 2^20 rows
+    /// without any logits, because each of them would be an error of its own.
     pub fn new(rows: usize, vocabulary: usize, values: Values) -> Option<Self> {
         let is_sane = vocabulary > 0 || rows <= 1 << 20;
         (is_sane && rows.checked_mul(vocabulary)? == values.len()).then_some(Self {
@@ -115,7 +115,7 @@ impl Element for bf16 {
     }
 }
 
-/// What came of an attempt to read a number of elements.
+/// The outcome of reading a number of elements.
 pub(crate) enum Elements<T> {
     /// All of them.
     All(Vec<T>),
@@ -123,13 +123,13 @@ pub(crate) enum Elements<T> {
     Cut(u64),
 }
 
-/// The first piece read; each later one is as long as all before it.
+/// The length of the first piece that is read. Each later piece is as long as all before it together.
 const FIRST_PIECE_BYTES: usize = 1 << 20;
 
 /// Reads `count` elements straight into their final place.
 ///
-/// The memory grows with the data and never beyond twice what was delivered (and the first piece), so a
-/// header that claims more than the file holds costs nothing.
+/// The memory grows with the data, to at most twice what was delivered (and the first piece), so a header
+/// that claims more than the file holds costs nothing.
 pub(crate) fn read_elements<T: Element>(reader: &mut impl Read, count: usize) -> io::Result<Elements<T>> {
     let mut values: Vec<T> = Vec::new();
     while values.len() < count {
@@ -149,7 +149,7 @@ pub(crate) fn read_elements<T: Element>(reader: &mut impl Read, count: usize) ->
     Ok(Elements::All(values))
 }
 
-/// Reads until `bytes` is full or the data ends; says how many bytes came.
+/// Reads until `bytes` is full or the data ends. Returns how many bytes were read.
 pub(crate) fn fill(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut found = 0;
     while found < bytes.len() {

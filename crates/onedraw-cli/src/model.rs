@@ -1,4 +1,4 @@
-//! The model that texts are written with: that of a folder, or the one that is part of the program.
+//! The model that texts are written with: one in a folder, or the one that is part of the program.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,8 @@ use crate::kernel::check_kernel;
 /// Which model, and on what it runs.
 #[derive(Debug, Args)]
 pub struct ModelFlags {
-    /// A Hugging Face folder: llama, mistral, qwen2 or qwen3 [default: a small model of stories, part of the program]
+    /// A Hugging Face folder: llama, mistral, qwen2 or qwen3 [default: a small model of stories, part of the
+    /// program]
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Threads of the model; 0: one for each core. Changes no token
@@ -36,7 +37,7 @@ impl ModelFlags {
     }
 }
 
-/// A model that is open.
+/// An open model.
 pub struct Model {
     pub llama: Llama,
     pub tokenizer: Arc<Tokenizer>,
@@ -48,6 +49,7 @@ pub struct Model {
 }
 
 impl Model {
+    /// Opens the model that the flags name.
     pub fn open(flags: &ModelFlags) -> Result<Self> {
         check_kernel(flags.kernel)?;
         let (llama, tokenizer, generation) = match &flags.model {
@@ -83,7 +85,7 @@ impl Model {
 
     /// Another model on the same instruction set and threads.
     pub fn on_its_threads(&self, llama: Llama) -> Result<Llama, ModelError> {
-        /// Bytes of weights below which a pass is over before another thread is awake.
+        /// A model with fewer bytes of weights than this has finished a pass before another thread wakes up.
         const SMALL: usize = 2 << 20;
         let (kernel, threads) = self.on;
         let size: usize = llama.weights().map(<[u8]>::len).sum();
@@ -94,9 +96,12 @@ impl Model {
         self.folder.as_ref().map_or("the model of stories".to_owned(), |folder| folder.display().to_string())
     }
 
-    /// Fetches weights from the disk under a bar, if somebody watches and there are many. Else the first pass does.
+    /// Reads the weights from the disk while a progress bar is shown, if standard error is a terminal and the
+    /// model is large. Otherwise the first pass reads them.
     fn load(&self) {
+        /// The bytes from which reading takes long enough to show a bar, and the step of the bar.
         const MANY: usize = 64 << 20;
+        /// The size of a page of memory.
         const PAGE: usize = 4 << 10;
         let size: usize = self.llama.weights().map(<[u8]>::len).sum();
         if size < MANY || !std::io::stderr().is_terminal() {
@@ -104,14 +109,14 @@ impl Model {
         }
         let bar = bar(size, "loading the model {bar:40} {bytes}/{total_bytes}");
         for part in self.llama.weights().flat_map(|weights| weights.chunks(MANY)) {
-            // A byte of each page is enough.
+            // Touching one byte of a page loads all of it.
             std::hint::black_box(part.iter().step_by(PAGE).fold(0, |all, byte| all ^ byte));
             bar.inc(part.len() as u64);
         }
         bar.finish_and_clear();
     }
 
-    /// A message, and what the system says before it, as the model's template writes a chat.
+    /// A chat of a system prompt, if there is one, and a message, written by the model's template.
     pub fn chat(&self, system: Option<&str>, message: &str) -> Result<String> {
         let template = self.folder.as_deref().map(ChatTemplate::open).transpose()?.flatten();
         let template = template.ok_or_else(|| anyhow!("--chat: {} has no chat template", self.name()))?;
@@ -122,7 +127,7 @@ impl Model {
     }
 }
 
-/// A bar on standard error, gone when it is done.
+/// A progress bar on standard error.
 pub fn bar(length: usize, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(length as u64).with_style(style)

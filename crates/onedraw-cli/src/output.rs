@@ -13,7 +13,7 @@ use crate::table::Table;
 /// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// One JSON value a line, for programs.
+    /// One JSON value per line, for programs.
     #[value(help = None)]
     Json,
     /// Aligned columns, for people.
@@ -29,7 +29,7 @@ pub struct Printer<W> {
 }
 
 impl<W: Write> Printer<W> {
-    /// `has_sequences`: whether any row has more than one sequence, which takes a column of a table.
+    /// `has_sequences`: whether any row has more than one sequence. A table then has a column for it.
     pub fn new(out: W, format: Format, has_sequences: bool) -> Self {
         let table = match format {
             Format::Json => None,
@@ -86,7 +86,8 @@ impl<W: Write> Printer<W> {
     }
 
     fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        // Of these values only the writing can fail, and this conversion gives the writer's error back.
+        // These values can always be serialized, so an error is one of writing, which the conversion gives
+        // back.
         serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)?;
         self.out.write_all(b"\n")
     }

@@ -5,15 +5,13 @@ use std::io::Write;
 use anyhow::Result;
 use clap::Args;
 use onedraw::{SamplingParams, presets};
+use onedraw_lm::settings::PRESET_FIELDS;
 use serde::Serializer;
 use serde::ser::SerializeMap;
 use serde_json::{Map, Value};
 
 use crate::exit::DONE;
 use crate::output::Format;
-
-/// The parameters a preset sets, in the order they are shown.
-const COLUMNS: [&str; 4] = ["temperature", "top_p", "top_k", "repetition_penalty"];
 
 /// The arguments of `onedraw presets`.
 #[derive(Debug, Args)]
@@ -28,7 +26,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let presets = presets::NAMES.into_iter().filter_map(|name| Some((name, presets::by_name(name)?)));
     match arguments.format {
         Format::Table => {
-            let [temperature, top_p, top_k, repetition_penalty] = COLUMNS;
+            let [temperature, top_p, top_k, repetition_penalty] = PRESET_FIELDS;
             writeln!(out, "{:<13}  {temperature}  {top_p:>5}  {top_k:>5}  {repetition_penalty}", "name")?;
             for (name, params) in presets {
                 let SamplingParams { temperature, top_p, top_k, repetition_penalty, .. } = params;
@@ -49,15 +47,6 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         }
     }
     Ok(DONE)
-}
-
-/// What a preset sets, whether that is the default or not.
-pub(crate) fn settings(preset: &SamplingParams) -> Result<Map<String, Value>> {
-    let mut settings = Map::new();
-    if let Value::Object(fields) = serde_json::to_value(preset)? {
-        settings.extend(fields.into_iter().filter(|(name, _)| COLUMNS.contains(&name.as_str())));
-    }
-    Ok(settings)
 }
 
 /// The parameters that are not at their default.

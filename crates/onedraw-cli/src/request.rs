@@ -1,4 +1,4 @@
-//! What is asked of each row: `--params`, with the flags that go before it, checked before any row is drawn.
+//! What is asked of each row: `--params` and the flags that override it, checked before any row is drawn.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use onedraw::{Order, ParamError, Plan, RowError, SamplingParams};
 use serde_json::Value;
 
-/// Flags that go before the parameters of every row.
+/// Flags that override the parameters of every row.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// In place of `logprobs`.
@@ -107,7 +107,7 @@ impl Requests {
                 );
             }
             let plan = Plan::new(params).map_err(|error| named(row, &error))?;
-            // Without any vocabulary it is the rows that are bad, and each will say so.
+            // Rows without logits are reported as the error of each row.
             if vocabulary > 0 {
                 plan.check_vocabulary(vocabulary).map_err(|error| match error {
                     RowError::OutsideVocabulary { .. } => anyhow!("{}", field(row, &error.to_string())),
@@ -121,7 +121,7 @@ impl Requests {
 
 impl Request {
     fn new(mut value: Value, overrides: &Overrides) -> Result<Self, ParamError> {
-        // Before the check, so that what a flag replaces cannot be the error.
+        // Flags replace values before the check, so that a replaced value cannot be an error.
         if let Value::Object(fields) = &mut value {
             let Overrides { logprobs, logprobs_mode, order } = overrides;
             let mut replace = |name: &str, value: Option<Value>| {
@@ -142,7 +142,7 @@ impl Request {
     }
 }
 
-/// The name of a parameter, with the row where there is one parameter set a row.
+/// The name of a parameter, with the row if each row has its own parameters.
 fn field(row: Option<usize>, name: &str) -> String {
     match row {
         None => name.to_owned(),

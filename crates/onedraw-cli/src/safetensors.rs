@@ -1,7 +1,7 @@
 //! Reads the tensor `logits` of a `.safetensors` file: F32, F16 or BF16, of shape `[V]` or `[B, V]`.
 //!
-//! The header is checked by the crate `safetensors`; the data of the one tensor is read straight into its
-//! place, and that of all others is skipped.
+//! The crate `safetensors` checks the header. The data of this tensor is read straight into its place, and
+//! the data of all other tensors is skipped.
 
 use std::io::{self, Read};
 
@@ -17,10 +17,11 @@ pub const TENSOR: &str = "logits";
 /// The longest header the format allows.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
-/// How many names are listed where `logits` is not among them.
+/// How many names of tensors are listed if `logits` is not among them.
 const NAMES_LISTED: usize = 8;
 
-/// Whether these may be the first nine bytes: the format has no magic, but the header is a JSON object.
+/// Whether a file may begin with these nine bytes: the format has no magic number, but its header is a JSON
+/// object.
 pub(crate) fn is_start(bytes: &[u8]) -> bool {
     header_length(bytes).is_some_and(|length| length <= MAX_HEADER_BYTES) && bytes.get(8) == Some(&b'{')
 }
@@ -105,7 +106,7 @@ fn data<T: Element>(reader: &mut impl Read, count: usize, before: u64, total: u6
     }
 }
 
-/// Passes over so many bytes, or as many as there are.
+/// Skips so many bytes, or as many as there are. Returns how many.
 fn skip(reader: &mut impl Read, bytes: u64) -> Result<u64> {
     io::copy(&mut reader.take(bytes), &mut io::sink()).map_err(unreadable)
 }

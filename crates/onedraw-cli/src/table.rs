@@ -17,7 +17,7 @@ pub struct Table {
     is_headed: bool,
 }
 
-/// The cells of one line, as text. An absent value is `-`, and a cell that says nothing is empty.
+/// The cells of one line, as text. An absent value is `-`; a cell that does not apply is empty.
 #[derive(Default)]
 struct DrawCells {
     row: String,
@@ -136,7 +136,7 @@ fn distribution_line(out: &mut impl Write, cells: [String; 5]) -> io::Result<()>
 }
 
 fn number(value: f64) -> String {
-    // Adding 0 takes the sign from -0.
+    // Adding 0 turns -0 into 0.
     format!("{:.6}", value + 0.0)
 }
 

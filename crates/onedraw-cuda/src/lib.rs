@@ -35,6 +35,7 @@ mod kernel;
 mod launch;
 mod matrix;
 mod memory;
+pub mod once;
 mod record;
 mod results;
 mod shard;

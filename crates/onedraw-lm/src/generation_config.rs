@@ -1,39 +1,43 @@
-//! What a model's makers say on how to draw from it: generation_config.json.
+//! What the makers of a model say about how to draw from it: generation_config.json.
 
 use std::path::Path;
 
+use onedraw::SamplingParams;
 use onedraw::import::{Imported, Source, import};
-use onedraw::{ParamError, SamplingParams};
 use serde_json::{Map, Value, json};
 
 use crate::error::ModelError;
 use crate::folder::read_if_there;
+use crate::settings::Layer;
 
 /// Which tokens end a text, and the parameters that a model comes with.
 ///
-/// These are what the file says. Hugging Face's defaults for what it does not say are left out where they are not about the
-/// model: 20 new tokens, and greedy decoding where the file has no setting of sampling at all.
+/// These are what the file says. Hugging Face has defaults for what the file does not say; two of them say
+/// nothing about the model and are left out: 20 new tokens, and greedy decoding if the file has no setting of
+/// sampling at all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerationConfig {
     /// The tokens that end a text. Empty: none is named.
     pub eos_token_ids: Vec<u32>,
-    /// Parameters by onedraw's names, as [`SamplingParams::from_json`](onedraw::SamplingParams::from_json) reads them, without
-    /// `eos_token_id`: that is [`eos_token_ids`](Self::eos_token_ids).
+    /// Parameters by onedraw's names, in the form that
+    /// [`SamplingParams::from_json`](onedraw::SamplingParams::from_json) reads. There is no `eos_token_id`
+    /// among them: see [`eos_token_ids`](Self::eos_token_ids).
     pub params: Map<String, Value>,
-    /// The most tokens of prompt and text together, where the file says that and not how many to write.
+    /// The most tokens of prompt and text together, if the file limits that and not how many tokens to write.
     pub max_length: Option<u32>,
-    /// What is not the same here as in the file, and why.
+    /// What is different here from the file, and why.
     pub notes: Vec<String>,
 }
 
-/// What shapes the draws in Hugging Face's terms, if `do_sample` is true. With one of these and no `do_sample`, greedy decoding
-/// is what the file says, if not what was meant, and a note tells.
-const SHAPES: [&str; 8] =
+/// The settings that Hugging Face uses if `do_sample` is true and ignores otherwise. A file with one of these
+/// and without `do_sample` asks for greedy decoding, even if its author meant something else, and a note says
+/// so.
+const SAMPLING_SETTINGS: [&str; 8] =
     ["temperature", "top_h", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"];
 
 impl GenerationConfig {
-    /// Reads generation_config.json of a folder. If it is not there, or names no token that ends a text, config.json may name
-    /// them. Empty if there is neither.
+    /// Reads generation_config.json of a folder. If there is no such file, or if it names no token that ends
+    /// a text, config.json may name them. Empty if there is neither file.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         let path = folder.join("generation_config.json");
         let mut config = match read_if_there(&path)? {
@@ -51,20 +55,24 @@ impl GenerationConfig {
         Ok(config)
     }
 
-    /// One that is part of the program: its generation_config.json. Errors call it `name`.
+    /// Reads the text of a generation_config.json that is part of the program. Errors call the model `name`.
     pub fn embedded(name: &str, json: &str) -> Result<Self, ModelError> {
         Self::parse(&Path::new(name).join("generation_config.json"), json)
     }
 
-    /// Takes out of a model's parameters what cannot stand beside those that were asked for, which led to this error: its top-k beside mirostat, its order of
-    /// stages where a stage is asked for that it does not have. Whether there was anything left to take out: an error that what was asked for makes alone stays.
-    pub fn give_way(params: &mut Map<String, Value>, error: &ParamError) -> bool {
-        let named = [error.field(), "order"].into_iter().find(|name| params.contains_key(*name));
-        let gives_way = named.map(str::to_owned).or_else(|| params.keys().next().cloned());
-        gives_way.is_some_and(|name| params.remove(&name).is_some())
+    /// Its settings as a layer, which gives way to what a user asks for.
+    pub fn layer(&self) -> Layer {
+        Layer::model(&self.params)
     }
 
-    /// Keeps prompt and text together within `max_length`, if the file has one.
+    /// Texts end with the model's own tokens, unless the parameters name others.
+    pub fn end_texts(&self, params: &mut SamplingParams) {
+        if params.eos_token_id.is_empty() {
+            params.eos_token_id.clone_from(&self.eos_token_ids);
+        }
+    }
+
+    /// Keeps a prompt of so many tokens and its text together within `max_length`, if the file has one.
     pub fn limit(&self, params: &mut SamplingParams, prompt: usize) {
         if let Some(length) = self.max_length {
             let room = (length as usize).saturating_sub(prompt).max(1);
@@ -89,7 +97,7 @@ impl GenerationConfig {
                 .and_then(Value::as_u64)
                 .and_then(|length| u32::try_from(length).ok());
         }
-        if !says(&["do_sample"]) && !says(&SHAPES) {
+        if !says(&["do_sample"]) && !says(&SAMPLING_SETTINGS) {
             params.remove("temperature");
             params.remove("order");
             defaults.push("do_sample");

@@ -36,6 +36,7 @@ mod kernels;
 pub mod llama;
 mod matrix;
 mod model;
+pub mod settings;
 pub mod speculate;
 pub mod stories;
 mod tokenizer;

@@ -4,23 +4,23 @@ use onedraw::{RowError, Saved, Step};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::error::{Error, Result, exceptions};
+use crate::error::{Error, Result};
 use crate::explanation::Explanation;
 use crate::grammar::Matcher;
 use crate::guarded::{Guarded, check_process};
-use crate::once::{self, objects};
 use crate::result::{Distribution, Sampled, token_logprobs};
+use crate::rows::{drawn, objects};
 use crate::sampler::{check_ahead, check_threads, kernel};
 use crate::sequence::{check_rows, next_batch, sequence_id};
 use crate::speculate::{Draft, Guess, Runner, Verdict, verify};
 use crate::stop::Rewind;
 use crate::tensor::Logits;
-use crate::{mask, params, result};
+use crate::{exceptions, mask, params, result};
 
 sequence_id!("onedraw", onedraw::SequenceId);
 
-/// Sequences that come and go between steps, each with its own parameters, seed and history, drawn on `threads` threads (0: one a core). A row's token
-/// depends on its own sequence alone.
+/// Sequences that come and go between steps, each with its own parameters, seed and history, drawn on
+/// `threads` threads (0: one per core). The token of a row depends only on its own sequence.
 ///
 /// >>> import onedraw, numpy as np
 /// >>> batch = onedraw.Batch()
@@ -33,7 +33,7 @@ sequence_id!("onedraw", onedraw::SequenceId);
 pub struct Batch {
     batch: Guarded<onedraw::Batch>,
     number: u64,
-    /// The process whose threads it has, if it has any.
+    /// The process that its threads belong to, if it has any.
     process: Option<u32>,
 }
 
@@ -106,10 +106,10 @@ impl Batch {
         let read = Steps::read(self, sequences, logits, masks)?;
         let steps = read.steps();
         let results = self.with(py, |batch| draw(batch, &steps))?;
-        once::drawn(py, results, read.is_one)
+        drawn(py, results, read.is_one)
     }
 
-    /// What a sequence that must be there says.
+    /// Asks about a sequence; an error if there is no such sequence.
     fn of<T: Send>(
         &self,
         py: Python<'_>,
@@ -130,7 +130,8 @@ impl Batch {
         Ok(Self { batch, number: next_batch(), process })
     }
 
-    /// Adds a sequence, the first of the parameters'. A bad parameter spoils nothing else.
+    /// Adds a sequence: the first of the `n` that the parameters ask for. An error in the parameters changes
+    /// nothing.
     #[pyo3(signature = (params=None, **parameters))]
     fn add(
         &self,
@@ -142,7 +143,7 @@ impl Batch {
         Ok(self.named(self.with(py, |batch| batch.add(params))??))
     }
 
-    /// Adds all `n` sequences of the parameters, which share one seed.
+    /// Adds all `n` sequences that the parameters ask for. They share one seed.
     #[pyo3(signature = (params=None, **parameters))]
     fn add_all(
         &self,
@@ -154,21 +155,23 @@ impl Batch {
         Ok(self.with(py, |batch| batch.add_all(params))??.into_iter().map(|id| self.named(id)).collect())
     }
 
-    /// Removes a sequence; whether it was there.
+    /// Removes a sequence. Returns whether it was there.
     fn remove(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<bool> {
         let id = self.own(sequence);
         self.with(py, |batch| batch.remove(id))
     }
 
-    /// A second sequence with the same parameters, seed and history, which goes its own way.
+    /// Adds a copy of a sequence, with the same parameters, seed and history. From then on the two are
+    /// independent.
     fn fork(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<SequenceId> {
         let id = self.own(sequence);
         self.of(py, |batch| batch.fork(id)).map(|id| self.named(id))
     }
 
-    /// Draws a token for each sequence from its row and appends it. `sequences` is a list of ids and `logits` as many rows, or one id and one row; `masks` is a
-    /// list of masks, each None where there is none. Returns `Samples`, or for one id a `Sampled`; rows that cannot be sampled raise `RowsError`, which carries
-    /// the results of the others.
+    /// Draws a token for each sequence from its row and appends it. `sequences` is a list of ids and `logits`
+    /// as many rows, or one id and one row; `masks` is a list with a mask or None for each row.
+    /// Returns `Samples`, or for one id a `Sampled`; rows that cannot be sampled raise `RowsError`, which
+    /// carries the results of the others.
     #[pyo3(signature = (sequences, logits, *, masks=None))]
     fn sample<'py>(
         &self,
@@ -179,7 +182,7 @@ impl Batch {
         self.drawn(sequences, logits, masks, |batch, steps| batch.sample(steps))
     }
 
-    /// As `sample`, at `ahead` positions after each sequence's next, and leaves the histories as they are.
+    /// Like `sample`, but `ahead` positions after the next one, and without changing the histories.
     #[pyo3(signature = (sequences, logits, ahead=0, *, masks=None))]
     fn peek<'py>(
         &self,
@@ -196,7 +199,7 @@ impl Batch {
         self.drawn(sequences, logits, masks, |batch, steps| batch.peek(steps, ahead))
     }
 
-    /// The whole distribution of each sequence.
+    /// The whole distribution that each sequence would draw from.
     #[pyo3(signature = (sequences, logits, *, masks=None))]
     fn distributions<'py>(
         &self,
@@ -227,7 +230,7 @@ impl Batch {
         })
     }
 
-    /// The `count` most likely tokens of each sequence that its chain keeps, as lists of `TokenLogprob`.
+    /// The `count` most likely tokens that the chain of each sequence keeps, as lists of `TokenLogprob`.
     #[pyo3(signature = (sequences, logits, count, *, masks=None))]
     fn best<'py>(
         &self,
@@ -242,7 +245,8 @@ impl Batch {
         objects(py, results, read.is_one, |best| token_logprobs(&best).into_pyobject(py).map(Bound::into_any))
     }
 
-    /// Appends a `Sampled` that `peek` or `verify` drew at the next position, or the id of a token that was chosen elsewhere, from which mirostat learns nothing.
+    /// Appends a `Sampled` that `peek` or `verify` drew at the next position, or the id of a token chosen
+    /// elsewhere, which does not change mirostat's state.
     fn accept(
         &self,
         py: Python<'_>,
@@ -258,7 +262,7 @@ impl Batch {
         self.of(py, |batch| batch.accept(id, token).then_some(()))
     }
 
-    /// Takes back a sequence's tokens after the first `length` of its output: an undo.
+    /// Takes back the tokens of a sequence after the first `length` of its output. This is an undo.
     fn rewind(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, length: usize) -> Result<()> {
         let id = self.own(sequence);
         self.of(py, |batch| batch.rewind(id, length).then_some(()))
@@ -281,19 +285,19 @@ impl Batch {
         self.of(py, |batch| batch.output(id).map(<[u32]>::to_vec))
     }
 
-    /// A sequence's seed: the one given, or the one drawn from the system.
+    /// The seed of a sequence: the given one, or one drawn from the system.
     fn seed(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<u64> {
         let id = self.own(sequence);
         self.of(py, |batch| batch.seed(id))
     }
 
-    /// Where mirostat stands, in bits, if the sequence has it on; else None.
+    /// Mirostat's state mu, in bits; None if the sequence has mirostat off.
     fn mirostat_mu(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<Option<f64>> {
         let id = self.own(sequence);
         self.of(py, |batch| batch.seed(id).map(|_| batch.mirostat_mu(id)))
     }
 
-    /// Everything a sequence's later draws depend on, as JSON.
+    /// Everything the later draws of a sequence depend on, as JSON.
     fn save(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<String> {
         let id = self.own(sequence);
         let saved = self.of(py, |batch| batch.save(id))?;
@@ -309,8 +313,9 @@ impl Batch {
         Ok(self.named(self.with(py, |batch| batch.load(&saved))??))
     }
 
-    /// The tokens that come in first in the race of a sequence's next draw, at most `count`, as `Runner`s: the one that `sample` would draw, then what it would
-    /// have drawn without that one. This is what a drafter guesses with for `verify="exact"`. The history stays as it is.
+    /// The first tokens in the race of a sequence's next draw, at most `count`, as `Runner`s: the token that
+    /// `sample` would draw, then the one that it would draw without that token, and so on. A drafter guesses
+    /// with these for `verify="exact"`. The history does not change.
     #[pyo3(signature = (sequence, logits, count, *, mask=None))]
     fn runners<'py>(
         &self,
@@ -326,8 +331,9 @@ impl Batch {
         Ok(runners.into_iter().map(Runner::from).collect())
     }
 
-    /// Draws up to `count` guesses of a sequence's next token from a drafter's row, for `verify="rejection"` and `"block"`: a `Guess` of tokens and the law they
-    /// were drawn from. `begun` is the length of the output where the draft begins. The history stays as it is.
+    /// Draws up to `count` guesses of a sequence's next token from a drafter's row, for `verify="rejection"`
+    /// and `"block"`: a `Guess` of tokens and the distribution they were drawn from. `begun` is the length of
+    /// the output where the draft begins. The history does not change.
     #[pyo3(signature = (sequence, logits, count, begun, *, mask=None))]
     fn guess<'py>(
         &self,
@@ -343,9 +349,10 @@ impl Batch {
         Ok(Guess { tokens, law })
     }
 
-    /// Judges a draft. Row 0 of `logits` is the target's after the text so far, row i + 1 that after node i. `verify` is `exact` (the text is that of plain
-    /// decoding), `rejection` or `block` (another text, from the same law), or `typical` (another law). The sequence and the matcher stay as they are: what is
-    /// taken of the verdict must be accepted, token by token.
+    /// Verifies a draft. Row 0 of `logits` is the target model's row after the text so far, row i + 1 the one
+    /// after node i. `verify` is `exact` (the text is that of plain decoding), `rejection` or `block`
+    /// (another text from the same distribution), or `typical` (another distribution). The sequence and the
+    /// matcher do not change: the tokens that are used must be accepted one by one.
     ///
     /// >>> import onedraw, numpy as np
     /// >>> batch = onedraw.Batch()

@@ -18,16 +18,16 @@ use crate::{mask, params};
 pub struct Hypothesis {
     /// Its tokens after the prompt, with the one that ended it.
     pub tokens: Vec<u32>,
-    /// What it was ranked by: the sum of logprobs, less the penalties of diversity, over the length's power; of a text drawn without replacement the logprob
-    /// with its noise.
+    /// What it was ranked by: the sum of logprobs, less the penalties of diversity, over the length's power;
+    /// of a text drawn without replacement the logprob with its noise.
     pub score: f64,
     /// The sum of the logprobs of its tokens.
     pub logprob: f64,
-    /// Of a text drawn without replacement: the probability that it is among the draws; else None.
+    /// For a text drawn without replacement, the probability that it is among the draws; else None.
     pub inclusion: Option<f64>,
     /// Why it ended: `eos`, `stop` or `length`; None if the search ended first.
     pub finish_reason: Option<&'static str>,
-    /// The text, where there is a tokenizer; else None.
+    /// The text, if there is a tokenizer; else None.
     pub text: Option<String>,
 }
 
@@ -65,14 +65,14 @@ fn named(finish: Option<Finish>) -> Option<&'static str> {
     finish.map(|finish| reason_name(finish.reason()))
 }
 
-/// A text that goes on.
+/// A text that has not ended.
 #[pyclass(module = "onedraw", frozen, get_all)]
 pub struct Beam {
     /// The tokens that it has written.
     tokens: Vec<u32>,
     /// The sum of their logprobs.
     logprob: f64,
-    /// What it is ranked by.
+    /// The score that it is ordered by.
     score: f64,
 }
 
@@ -83,7 +83,8 @@ impl Beam {
     }
 }
 
-/// What one step did: the beams of the next step are `beams[i]` of this one, with `tokens[i]`. Caches follow `beams`.
+/// What one step did: beam i of the next step is beam `beams[i]` of this step with the token `tokens[i]`.
+/// Caches must be reordered by `beams`.
 #[pyclass(module = "onedraw", frozen)]
 pub struct Expansion(beam::Expansion);
 
@@ -95,13 +96,14 @@ impl Expansion {
         PyArray1::from_iter(py, self.0.branches.iter().map(|branch| branch.beam as i64))
     }
 
-    /// The token it goes on with, int64.
+    /// The token that continues it, int64.
     #[getter]
     fn tokens<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         PyArray1::from_iter(py, self.0.branches.iter().map(|branch| i64::from(branch.token)))
     }
 
-    /// The continuations that were looked at, the best first: (beam, token, logprob, score, what became of it: `kept`, `ended` or `dropped`).
+    /// The continuations that were considered, the best first: (beam, token, logprob, score, outcome), where
+    /// the outcome is `kept`, `ended` or `dropped`.
     #[getter]
     fn candidates(&self) -> Vec<(usize, u32, f64, f64, &'static str)> {
         let fate = |fate| match fate {
@@ -128,7 +130,7 @@ impl Expansion {
     }
 }
 
-/// The search's own settings.
+/// The settings of the search itself.
 pub fn settings(
     width: usize,
     style: &str,
@@ -205,7 +207,7 @@ impl Search {
     }
 }
 
-/// Which ids end a text.
+/// The ids that end a text.
 struct Ends {
     eos: Vec<u32>,
     stop: Vec<u32>,
@@ -228,12 +230,14 @@ impl Ends {
     }
 }
 
-/// Beam search without a model. The caller computes the logits after each of `beams`, hands them to `step`, and lets its caches follow what comes back; `finish`
-/// gives the best texts. Edits of the parameters act (masks, bias, penalties, minimum lengths), temperature and truncations do not; texts end with `eos_token_id`,
-/// `stop_token_ids` and `max_tokens`.
+/// Beam search without a model. The caller computes the logits after each of `beams`, gives them to `step`,
+/// and reorders its caches by the result; `finish` gives the best texts. The edits of the parameters apply
+/// (masks, bias, penalties, minimum lengths), temperature and truncations do not. Texts end with
+/// `eos_token_id`, `stop_token_ids` and `max_tokens`.
 ///
-/// `style` is whose rules: `hf`, `vllm` or `gnmt`. `early_stopping` is False, True or `"never"`, as in transformers. With `stochastic=True` texts are drawn without
-/// replacement instead, and temperature and truncations act.
+/// `style` names the system whose rules are used: `hf`, `vllm` or `gnmt`. `early_stopping` is False, True or
+/// `"never"`, as in transformers. With `stochastic=True` texts are drawn without replacement instead, and
+/// temperature and truncations apply.
 ///
 /// >>> import onedraw, numpy as np
 /// >>> search = onedraw.BeamSearch(width=2, max_tokens=3, n=2, eos_token_id=2)
@@ -280,7 +284,7 @@ impl BeamSearch {
         Ok(Self { search: Guarded::new(Some(search)), ends })
     }
 
-    /// The texts that go on, in the order in which `step` wants their rows.
+    /// The texts that have not ended, in the order in which `step` takes their rows.
     #[getter]
     fn beams(&self, py: Python<'_>) -> Result<Vec<Beam>> {
         self.with(py, |search: &mut Search| {
@@ -302,9 +306,10 @@ impl BeamSearch {
         self.search.with(py, |search| search.as_ref().is_none_or(Search::is_done))
     }
 
-    /// One token more for every beam. Row i of `logits` is that after beam i; `masks` has what a grammar allows there, None where there is none. `continuation`
-    /// says what a token does to a beam's text where that is more than its id tells: a function of the beam's place and the token that returns None or
-    /// `"goes"`, `"ends"` or `"forbidden"`.
+    /// Adds one token to every beam. Row i of `logits` is the row after beam i; `masks` has the mask of a
+    /// grammar for each row, or None. `continuation` decides what a token does to the text of a beam, if its
+    /// id alone does not: a function of the beam's place and the token that returns None, `"goes"`, `"ends"`
+    /// or `"forbidden"`.
     #[pyo3(signature = (logits, *, masks=None, continuation=None))]
     fn step(
         &self,
@@ -336,7 +341,7 @@ impl BeamSearch {
                     (continuation, _) => continuation,
                 });
             match trouble {
-                // What it would have said is not known, and the step is made.
+                // The step was made without the function's answer, so the search cannot be continued.
                 Some(error) => {
                     *place = None;
                     Err(Error::Python(error))
@@ -347,7 +352,7 @@ impl BeamSearch {
         Ok(Expansion(outcome?))
     }
 
-    /// The best texts, `n` of them (stochastic: all), the best first. The search is over then.
+    /// The `n` best texts (stochastic: all), the best first. This ends the search.
     fn finish(&self, py: Python<'_>) -> Result<Vec<Hypothesis>> {
         let search = self.search.with(py, Option::take)?;
         match search {
@@ -379,10 +384,10 @@ fn over() -> Error {
     Error::Python(PyRuntimeError::new_err("the search is over: it was finished, or a step of it failed"))
 }
 
-/// What a function in Python says of a token.
+/// Asks the function in Python what a token does to a text.
 fn said(function: &Py<PyAny>, beam: usize, token: u32) -> PyResult<Continuation> {
     Python::attach(|py| {
-        // It runs in the middle of a step: what it asks of the search must not wait for that.
+        // It runs in the middle of a step, so it must not wait for the search.
         let answer = in_stage(|| function.call1(py, (beam, token)))?;
         match answer.extract::<Option<&str>>(py)? {
             None | Some("goes") => Ok(Continuation::Goes),

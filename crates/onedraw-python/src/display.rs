@@ -1,21 +1,21 @@
-//! What is shown of an object: a line, and small pictures for notebooks, bars in a table of HTML.
+//! How objects are shown: in one line, and in notebooks as bars in an HTML table.
 
 use std::fmt::{Debug, Write};
 
-/// Rust's form of a plain value, in Python's letters.
+/// The debug form of a plain Rust value, written as Python would write it.
 pub fn plain(value: &impl Debug) -> String {
     format!("{value:?}").replace(" { ", "(").replace(": ", "=").replace(" }", ")")
 }
 
-/// Bars of a distribution, at most.
+/// The most bars of a distribution.
 pub const BARS: usize = 20;
 
-/// One bar: what it is of, how long it is as a share of the longest there could be, and what is written beside it.
+/// One bar: its label, its length as a share of the longest possible bar, and the text beside it.
 pub struct Bar {
     pub label: String,
     pub share: f64,
     pub value: String,
-    /// Whether it is the one that was drawn.
+    /// Whether it is the bar of the drawn token.
     pub is_drawn: bool,
 }
 
@@ -25,7 +25,7 @@ impl Bar {
     }
 }
 
-/// A share as people read it.
+/// A share as a percentage.
 pub fn percent(share: f64) -> String {
     match share {
         0.0 => "0 %".to_owned(),
@@ -34,7 +34,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Bars under each other, with a line above and one below.
+/// Bars under each other, with a title above and a note below.
 pub fn chart(title: &str, bars: &[Bar], note: &str) -> String {
     const DRAWN: &str = "#c2571a";
     const OTHER: &str = "#4878a8";
@@ -76,7 +76,7 @@ pub fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     html + "</table>"
 }
 
-/// Text as HTML has it.
+/// A text with the characters escaped that mean something in HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

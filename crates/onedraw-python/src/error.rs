@@ -1,68 +1,16 @@
-//! Errors as Python sees them: subclasses of `ValueError` with the library's words, and one of `RuntimeError` for devices.
+//! Errors on their way to Python, where they become [`exceptions`](crate::exceptions) with the library's
+//! messages.
 
 use onedraw::{ConstraintError, ParamError, RowError};
 use onedraw_cuda::CudaError;
 use onedraw_grammar::GrammarError;
 use onedraw_lm::{GenerateError, ModelError};
-use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::stage;
+use crate::{exceptions, raised};
 
-/// The Python exceptions, by their names there.
-pub mod exceptions {
-    use super::*;
-
-    create_exception!(onedraw, OnedrawError, PyValueError, "What onedraw cannot do, and why.");
-    create_exception!(
-        onedraw,
-        ParamError,
-        OnedrawError,
-        "A parameter that cannot be used. `field` is its name, `message` what is wrong with it and what is allowed."
-    );
-    create_exception!(
-        onedraw,
-        TensorError,
-        OnedrawError,
-        "Logits that cannot be read where they lie: another dtype, rank, layout or device. The message says what to do."
-    );
-    create_exception!(
-        onedraw,
-        RowError,
-        OnedrawError,
-        "A row that cannot be sampled. `kind` is a short name of what is wrong, such as `nan_logit`."
-    );
-    create_exception!(
-        onedraw,
-        RowsError,
-        RowError,
-        "Rows of a batch that cannot be sampled. `results` has an entry for each row, the result or the `RowError`; `errors` has the bad rows \
-         alone, by their number."
-    );
-    create_exception!(
-        onedraw,
-        GrammarError,
-        OnedrawError,
-        "A vocabulary or a grammar that cannot be used. `line` and `column` say where, if that is known; else they are None."
-    );
-    create_exception!(onedraw, ConstraintError, OnedrawError, "A text that its grammar does not go on with.");
-    create_exception!(
-        onedraw,
-        ModelError,
-        OnedrawError,
-        "A model that cannot be read, or not do what is asked."
-    );
-    create_exception!(
-        onedraw,
-        CudaError,
-        PyRuntimeError,
-        "What cannot be drawn on a CUDA device, and why: no driver, no room, parameters that only the CPU knows."
-    );
-}
-
-/// Whatever can go wrong on the way.
+/// Everything that can go wrong in a call.
 #[derive(Debug)]
 pub enum Error {
     Param(ParamError),
@@ -119,10 +67,9 @@ impl From<GenerateError> for Error {
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
-        use exceptions as python;
         match error {
             Error::Param(error) => {
-                let raised = python::ParamError::new_err(error.to_string());
+                let raised = exceptions::ParamError::new_err(error.to_string());
                 with_attributes(raised, |value| {
                     value.setattr("field", error.field())?;
                     value.setattr("message", error.message())
@@ -130,24 +77,24 @@ impl From<Error> for PyErr {
             }
             Error::Row(error) => row_error(&error),
             Error::Grammar(error) => {
-                let raised = python::GrammarError::new_err(error.to_string());
+                let raised = exceptions::GrammarError::new_err(error.to_string());
                 with_attributes(raised, |value| {
                     value.setattr("line", error.place().map(|place| place.line))?;
                     value.setattr("column", error.place().map(|place| place.column))
                 })
             }
-            Error::Tensor(message) => python::TensorError::new_err(message),
-            Error::Constraint(error) => python::ConstraintError::new_err(error.to_string()),
-            Error::Model(error) => python::ModelError::new_err(error.to_string()),
-            Error::Cuda(error) => python::CudaError::new_err(error.to_string()),
+            Error::Tensor(message) => exceptions::TensorError::new_err(message),
+            Error::Constraint(error) => exceptions::ConstraintError::new_err(error.to_string()),
+            Error::Model(error) => exceptions::ModelError::new_err(error.to_string()),
+            Error::Cuda(error) => exceptions::CudaError::new_err(error.to_string()),
             Error::Python(error) => error,
         }
     }
 }
 
-/// One row's error.
+/// The exception for the error of one row.
 pub fn row_error(error: &RowError) -> PyErr {
-    let (text, cause) = stage::cause(&error.to_string());
+    let (text, cause) = raised::cause(&error.to_string());
     let raised = exceptions::RowError::new_err(text);
     if let Some(cause) = cause {
         Python::attach(|py| raised.set_cause(py, Some(cause)));
@@ -155,12 +102,14 @@ pub fn row_error(error: &RowError) -> PyErr {
     with_attributes(raised, |value| value.setattr("kind", error.kind()))
 }
 
-/// The error of several rows, which carries what the good ones gave.
+/// The error of several rows. It carries the results of the rows that did not fail.
 pub fn rows_error(py: Python<'_>, results: Vec<std::result::Result<Py<PyAny>, RowError>>) -> PyErr {
     let named: Vec<(usize, &RowError)> =
         results.iter().enumerate().filter_map(|(row, result)| Some((row, result.as_ref().err()?))).collect();
-    let first =
-        named.iter().take(3).map(|(row, error)| format!("row {row}: {}", stage::cause(&error.to_string()).0));
+    let first = named
+        .iter()
+        .take(3)
+        .map(|(row, error)| format!("row {row}: {}", raised::cause(&error.to_string()).0));
     let more = named.len().saturating_sub(3);
     let and_more = (more > 0).then(|| format!("and {more} more rows"));
     let lines: Vec<String> = first.chain(and_more).collect();
@@ -185,7 +134,7 @@ pub fn rows_error(py: Python<'_>, results: Vec<std::result::Result<Py<PyAny>, Ro
     })
 }
 
-/// An exception with attributes; if one cannot be set, that is the exception.
+/// An exception with attributes. If one cannot be set, the error of setting it is the exception.
 fn with_attributes(error: PyErr, set: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) -> PyErr {
     Python::attach(|py| match set(error.value(py).as_any()) {
         Ok(()) => error,

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::display::{self, Bar};
 
-/// A token and its probability: before the stage for a token that goes, after it for one that stays.
+/// A token and its probability: before the stage if the stage removes it, after the stage if it stays.
 #[pyclass(module = "onedraw", frozen, get_all, eq)]
 #[derive(Clone, PartialEq)]
 pub struct Candidate {
@@ -30,15 +30,15 @@ fn candidate(&explain::Candidate { token, probability }: &explain::Candidate) ->
 #[pyclass(module = "onedraw", frozen, get_all)]
 #[derive(Clone)]
 pub struct StageEffect {
-    /// The stage's name; `row` for the row as it came.
+    /// The name of the stage; `row` for the unmodified row.
     stage: String,
     /// Tokens left after it.
     tokens: u32,
     /// The share of the probability before it that the tokens left had.
     mass: f64,
-    /// How many tokens went.
+    /// How many tokens it removed.
     gone: u32,
-    /// The most likely of them.
+    /// The most likely of the removed tokens.
     removed: Vec<Candidate>,
     /// The best token after it.
     best: Candidate,
@@ -48,9 +48,10 @@ pub struct StageEffect {
     entropy: f64,
     /// The temperature in force after it.
     temperature: f64,
-    /// What it decided at this draw, where that is not in the parameters; else None.
+    /// What it decided at this draw, if the parameters do not say it; else None.
     decision: Option<String>,
-    /// The time to find what is left. A draw only asks about its winner, and takes less.
+    /// The time it took to find the tokens that are left. A draw needs less, because it only asks about its
+    /// winner.
     nanoseconds: u64,
 }
 
@@ -64,7 +65,7 @@ impl StageEffect {
     }
 }
 
-/// A chain at work on one row. Stages that their parameters leave idle are not in it.
+/// What the chain does to one row, stage by stage. Stages that are off are left out.
 ///
 /// >>> import onedraw
 /// >>> explanation = onedraw.explain([2.0, 1.0, 0.5, -3.0], temperature=0.5, top_k=3, min_p=0.1, seed=1)
@@ -72,7 +73,7 @@ impl StageEffect {
 /// [('row', 4), ('temperature', 4), ('min_p', 2), ('top_k', 2)]
 #[pyclass(module = "onedraw", frozen, get_all)]
 pub struct Explanation {
-    /// The row as it came, then each stage in the order of the chain.
+    /// The unmodified row, then each stage in the order of the chain.
     stages: Vec<StageEffect>,
     /// The token that is drawn here.
     token: u32,

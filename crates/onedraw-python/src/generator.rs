@@ -1,20 +1,20 @@
-//! Texts of a model: the embedded one, or that of a folder.
+//! Texts of a model: the embedded one, or one in a folder.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
-use onedraw::{Constraint, Kernel, ParamError, SamplingParams as Params};
+use onedraw::{Constraint, ParamError, SamplingParams as Params};
 use onedraw_lm::generate::Texts;
+use onedraw_lm::settings::{MAX_TOKENS, Settings};
 use onedraw_lm::speculate::{EarlyExit, Guesser, Ngram, Speculation};
 use onedraw_lm::{Asks, Beams, GenerationConfig, LanguageModel, Llama, ModelError, Run, Wanted, stories};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple, PyType};
-use self_cell::self_cell;
 
 use crate::beam::{Hypothesis, settings};
+use crate::decoder::{Loop, Opened, Stream};
 use crate::error::{Error, Result};
 use crate::grammar::{Grammar, Matcher, Vocabulary, vocabulary};
 use crate::guarded::{Guarded, check_process, released};
@@ -26,79 +26,20 @@ use crate::text::{Event, Generated, RequestId};
 use crate::tokenizer::Tokenizer;
 use crate::value::type_name;
 
-/// A model that is open, with all that it came with.
-pub struct Opened {
-    llama: Llama,
-    tokenizer: Arc<onedraw_lm::Tokenizer>,
-    generation: GenerationConfig,
-    guesser: Guesser,
-    speculation: Speculation,
-    kernel: Kernel,
-}
-
-self_cell!(
-    /// A generator beside the model that it borrows.
-    struct Loop {
-        owner: Arc<Opened>,
-        #[not_covariant]
-        dependent: Decoder,
-    }
-);
-
-/// Passes between two looks at the interpreter's signals.
+/// Passes between two checks for signals such as Ctrl-C.
 const PASSES: usize = 8;
 
-type Decoder<'a> = onedraw_lm::Generator<'a, Llama>;
-
-impl Loop {
-    fn begin(opened: Arc<Opened>) -> Result<Self> {
-        Self::try_new(opened, |opened| {
-            let generator =
-                onedraw_lm::Generator::new(&opened.llama, &*opened.tokenizer).kernel(opened.kernel);
-            opened.guesser.beside(generator, &opened.llama, opened.speculation)
-        })
-        .map_err(Error::from)
-    }
-
-    fn add(
-        &mut self,
-        prompt: &[u32],
-        params: Params,
-        constraint: Option<&dyn Constraint>,
-    ) -> Result<onedraw_lm::RequestId> {
-        let request = self.with_dependent_mut(|_, generator| match constraint {
-            None => generator.add(prompt, params),
-            Some(constraint) => generator.add_constrained(prompt, params, constraint),
-        });
-        Ok(request?)
-    }
-
-    fn is_done(&self) -> bool {
-        self.with_dependent(|_, generator| generator.is_done())
-    }
-
-    /// At most so many passes.
-    fn steps(&mut self, passes: usize, mut event: impl FnMut(onedraw_lm::Event)) -> Result<()> {
-        self.with_dependent_mut(|_, generator| {
-            for _ in 0..passes {
-                if generator.is_done() {
-                    break;
-                }
-                generator.step()?.into_iter().for_each(&mut event);
-            }
-            Ok(())
-        })
-    }
-}
-
-/// Writes texts with a model: the small one of stories that is part of the package, or that of a Hugging Face folder (llama, mistral, qwen2, qwen3).
+/// Writes texts with a model: the small model of stories that is part of the package, or one in a Hugging
+/// Face folder (llama, mistral, qwen2, qwen3).
 ///
-/// `threads` are the model's, 0: one for each core. `draft` says who guesses ahead: `"model"` (the embedded model's drafter), the folder of a smaller model, `"eagle"`,
-/// `"ngram"`, or a number of layers to leave after; `verify` how guesses are judged, `depth` and `width` how many there are at most. With `verify="exact"`, the
-/// default, guesses change no token.
+/// `threads` are those of the model, 0: one per core. `draft` names the drafter that guesses ahead: `"model"`
+/// (the embedded model's drafter), the folder of a smaller model, `"eagle"`, `"ngram"`, or a number of layers
+/// after which the model guesses. `verify` says how guesses are verified, `depth` and `width` how many there
+/// are at most. With `verify="exact"`, the default, guesses do not change any token.
 ///
-/// Keyword arguments, or a dict of them, are laid over the model's own settings, and a text has up to 256 tokens. `SamplingParams` and presets are complete: of the model's
-/// own settings only the tokens that end a text act beside them (a preset by name has up to 256 tokens, too).
+/// Keyword arguments, or a dict of them, go before the model's own settings, and a text has up to 256 tokens.
+/// `SamplingParams` and presets are complete: of the model's own settings only the tokens that end a text are
+/// used beside them (a preset by name has up to 256 tokens, too).
 ///
 /// >>> import onedraw
 /// >>> generator = onedraw.Generator()
@@ -107,17 +48,18 @@ impl Loop {
 #[pyclass(module = "onedraw", frozen)]
 pub struct Generator {
     opened: Arc<Opened>,
-    /// What `tokenizer` gives.
+    /// The object that `tokenizer` returns.
     tokenizer: Py<Tokenizer>,
     /// The requests of `add`.
     running: Guarded<Loop>,
-    /// The process whose threads the model has, if it has any.
+    /// The process that the threads of the model belong to, if it has any.
     process: Option<u32>,
     is_embedded: bool,
 }
 
 impl Generator {
-    /// The parameters of a text: those given, or the model's own under the keyword arguments.
+    /// The parameters of a text: those that are given, or else keyword arguments before the model's own
+    /// settings.
     fn params_of(
         &self,
         py: Python<'_>,
@@ -125,10 +67,8 @@ impl Generator {
         arguments: Option<&Bound<'_, PyDict>>,
         prompt: usize,
     ) -> Result<Params> {
-        /// The library's default is 16, which is no story.
-        const MAX_TOKENS: u32 = 256;
         let generation = &self.opened.generation;
-        // A dict is keyword arguments in another form.
+        // A dict is another way to give keyword arguments.
         let merged = match given {
             Some(given) if given.hasattr("keys")? && !given.is_instance_of::<PyType>() => {
                 let merged = PyDict::new(py);
@@ -155,38 +95,19 @@ impl Generator {
                 params
             }
             None => {
-                let mut own = generation.params.clone();
-                own.entry("max_tokens").or_insert(MAX_TOKENS.into());
-                let mut params = loop {
-                    let base = Params::from_value(own.clone().into()).and_then(|base| {
-                        params::SamplingParams::new(base).with(py, arguments).map_err(|error| match error {
-                            Error::Param(error) => error,
-                            other => ParamError::new("params", PyErr::from(other).to_string()),
-                        })
-                    });
-                    match base {
-                        Ok(params) => break params,
-                        Err(error) => {
-                            if !GenerationConfig::give_way(&mut own, &error) {
-                                // The same again, for its own words.
-                                break params::read(py, None, arguments)?;
-                            }
-                        }
-                    }
-                };
+                let settings = Settings::default().layer(params::layer(arguments)?).layer(generation.layer());
+                let mut params = settings.resolve()?.params;
                 if !says_length {
                     generation.limit(&mut params, prompt);
                 }
                 params
             }
         };
-        if params.eos_token_id.is_empty() {
-            params.eos_token_id.clone_from(&generation.eos_token_ids);
-        }
+        generation.end_texts(&mut params);
         Ok(params)
     }
 
-    /// A text, or its tokens.
+    /// Reads a prompt, which is a text or its tokens.
     fn prompt(&self, prompt: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
         check_process(self.process)?;
         let tokens = match prompt.cast::<PyString>() {
@@ -218,7 +139,7 @@ fn wrong_draft() -> Error {
     ParamError::new("draft", "must be \"model\", \"eagle\", \"ngram\", a folder or a number of layers").into()
 }
 
-/// What a text must keep to: a grammar, or a matcher in the middle of a text.
+/// What a text must match: a grammar, or a matcher in the middle of a text.
 fn constraint(grammar: Option<&Bound<'_, PyAny>>) -> Result<Option<Box<dyn Constraint>>> {
     let Some(grammar) = grammar.filter(|grammar| !grammar.is_none()) else { return Ok(None) };
     if let Ok(grammar) = grammar.cast::<Grammar>() {
@@ -237,7 +158,7 @@ fn is_list(object: &Bound<'_, PyAny>) -> bool {
     object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>()
 }
 
-/// Whether an argument is several prompts: a list of texts, or of lists of tokens.
+/// Whether an argument has several prompts: a list of texts, or of lists of tokens.
 fn is_several(prompt: &Bound<'_, PyAny>) -> PyResult<bool> {
     if !is_list(prompt) {
         return Ok(false);
@@ -320,7 +241,7 @@ impl Generator {
         self.opened.llama.vocabulary()
     }
 
-    /// The most positions of a text.
+    /// The most tokens of prompt and text together.
     #[getter]
     fn context(&self) -> usize {
         self.opened.llama.context()
@@ -332,13 +253,14 @@ impl Generator {
         self.opened.generation.eos_token_ids.clone()
     }
 
-    /// The model's tokens for grammars.
+    /// The model's tokens in the form that grammars take.
     fn vocabulary(&self, py: Python<'_>) -> Result<Vocabulary> {
         let Opened { llama, tokenizer, generation, .. } = &*self.opened;
         py.detach(|| vocabulary(tokenizer, llama.vocabulary(), &generation.eos_token_ids))
     }
 
-    /// What a text with these arguments is written with: the parameters, with the model's own settings under them.
+    /// The parameters that a text with these arguments is written with. What they do not set comes from the
+    /// model's own settings.
     #[pyo3(signature = (params=None, **parameters))]
     fn params(
         &self,
@@ -349,8 +271,9 @@ impl Generator {
         Ok(params::SamplingParams::new(self.params_of(py, params, parameters, 0)?))
     }
 
-    /// Writes what follows a prompt, a text or its tokens: a `Generated`, or for several prompts or where `n` is above 1 a list of them. Several prompts may
-    /// have a list of parameters; `grammar` is a `Grammar` or a `Matcher` that the texts keep to.
+    /// Writes what follows a prompt, which is a text or its tokens. Returns a `Generated`, or a list of them
+    /// for several prompts or if `n` is above 1. Several prompts may have a list of parameters; `grammar` is
+    /// a `Grammar` or a `Matcher` that the texts must match.
     #[pyo3(signature = (prompt, params=None, *, grammar=None, **parameters))]
     fn generate<'py>(
         &self,
@@ -387,7 +310,7 @@ impl Generator {
         let mut decoder = self.begin(&requests, constraint.as_deref())?;
         let mut texts = Texts::default();
         while !decoder.is_done() {
-            // Ctrl-C is seen between passes.
+            // Checks for Ctrl-C between passes.
             py.check_signals()?;
             released(py, || decoder.steps(PASSES, |event| texts.push(event)))??;
         }
@@ -399,7 +322,8 @@ impl Generator {
         }
     }
 
-    /// Writes what follows a prompt, an `Event` a token, as it comes. Arguments are those of `generate`, for one prompt.
+    /// Writes what follows a prompt, one `Event` per token, while it is written. Arguments are those of
+    /// `generate`, for one prompt.
     ///
     /// >>> import onedraw
     /// >>> for event in onedraw.Generator().stream("Once upon a time", seed=7, max_tokens=4):
@@ -417,10 +341,11 @@ impl Generator {
         let params = self.params_of(prompt.py(), params, parameters, tokens.len())?;
         let constraint = constraint(grammar)?;
         let decoder = self.begin(&[(tokens, params)], constraint.as_deref())?;
-        Ok(Stream(Guarded::new((decoder, VecDeque::new()))))
+        Ok(Stream::new(decoder))
     }
 
-    /// Takes a request beside those on their way; `step` writes on. Texts join and leave between two passes, and none depends on another.
+    /// Adds a request beside those that are running; `step` continues all of them. Requests may join and
+    /// leave between two passes, and no text depends on another.
     ///
     /// >>> import onedraw
     /// >>> generator = onedraw.Generator()
@@ -448,7 +373,8 @@ impl Generator {
         ))
     }
 
-    /// One pass for the requests of `add`: every text that has read its prompt goes on by a token, or by several where guesses hold; the others read on.
+    /// Makes one pass for the requests of `add`. Every text whose prompt was read gets one more token, or
+    /// several if guesses were right; the others read more of their prompts.
     fn step(&self, py: Python<'_>) -> Result<Vec<Event>> {
         check_process(self.process)?;
         let mut events = Vec::new();
@@ -456,7 +382,7 @@ impl Generator {
         Ok(events)
     }
 
-    /// Ends a request of `add`; the last events of its texts, with what was held back.
+    /// Ends a request of `add`. Returns the last events of its texts, with the text that was held back.
     fn cancel(&self, py: Python<'_>, request: &Bound<'_, RequestId>) -> Result<Vec<Event>> {
         let request = request.get().0;
         let events = self
@@ -465,13 +391,14 @@ impl Generator {
         Ok(events.into_iter().map(Event).collect())
     }
 
-    /// Whether no request of `add` is on its way.
+    /// Whether no request of `add` is running.
     #[getter]
     fn is_done(&self, py: Python<'_>) -> Result<bool> {
         self.running.with(py, |running| running.is_done())
     }
 
-    /// The best texts after a prompt by beam search, `n` of them, as `Hypothesis` with their text. The settings are those of `BeamSearch`.
+    /// The `n` best texts after a prompt, found by beam search, as `Hypothesis` with their text. The settings
+    /// are those of `BeamSearch`.
     ///
     /// >>> import onedraw
     /// >>> onedraw.Generator().beams("Once upon a", width=3, max_tokens=4)[0].text
@@ -501,7 +428,7 @@ impl Generator {
         let mut interruption = None;
         let interrupted = &mut interruption;
         let found = released(py, move || {
-            // Ctrl-C is seen between steps.
+            // Checks for Ctrl-C between steps.
             let mut goes_on = || {
                 Python::attach(|py| py.check_signals()).map_err(|error| *interrupted = Some(error)).is_ok()
             };
@@ -526,7 +453,8 @@ impl Generator {
         }
     }
 
-    /// The logits after every token of a prompt, [positions, V], float32: row i predicts token i + 1, the last one what follows.
+    /// The logits after every token of a prompt, [positions, V], float32: row i predicts token i + 1, and the
+    /// last row predicts what follows.
     ///
     /// >>> import onedraw
     /// >>> generator = onedraw.Generator()
@@ -565,34 +493,5 @@ impl Generator {
             self.opened.llama.vocabulary(),
             self.opened.llama.context()
         )
-    }
-}
-
-/// The events of one request, as they come.
-#[pyclass(module = "onedraw", frozen)]
-pub struct Stream(Guarded<(Loop, VecDeque<onedraw_lm::Event>)>);
-
-#[pymethods]
-impl Stream {
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> Result<Option<Event>> {
-        loop {
-            py.check_signals()?;
-            let (event, is_done) = self.0.with(py, |(decoder, waiting)| {
-                if waiting.is_empty() {
-                    decoder.steps(1, |event| waiting.push_back(event))?;
-                }
-                Ok::<_, Error>((waiting.pop_front(), decoder.is_done()))
-            })??;
-            match event {
-                Some(event) => return Ok(Some(Event(event))),
-                None if is_done => return Ok(None),
-                // A part of the prompt was read.
-                None => {}
-            }
-        }
     }
 }

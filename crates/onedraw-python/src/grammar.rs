@@ -1,4 +1,4 @@
-//! Texts that keep to a grammar.
+//! Texts that follow a grammar.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +12,11 @@ use pyo3::types::{PyBytes, PyString};
 use crate::error::Result;
 use crate::result::{self, ids};
 
-/// The tokens of a model, ready for grammars: made once for a tokenizer.
+/// The tokens of a model in the form that grammars take, made once for a tokenizer.
 ///
-/// `tokens` are the bytes (or strings) of every token, from id 0 on, as many as the model has logits; tokens without bytes are never allowed. `eos` are the ids
-/// that end a text, `special` ids that are marks and not text. `Generator.vocabulary()` and `Tokenizer.vocabulary()` make one of a model's tokens.
+/// `tokens` are the bytes (or strings) of every token, from id 0 on, as many as the model has logits; tokens
+/// without bytes are never allowed. `eos` are the ids that end a text, `special` ids that are marks and not
+/// text. `Generator.vocabulary()` and `Tokenizer.vocabulary()` make one of a model's tokens.
 ///
 /// >>> import onedraw
 /// >>> vocabulary = onedraw.Vocabulary(["", "y", "n", "yes", "no", "e", "s", "o"], eos=[0])
@@ -63,7 +64,7 @@ impl Vocabulary {
     }
 }
 
-/// The vocabulary of a tokenizer, for a model of so many logits.
+/// The vocabulary of a tokenizer, for a model with so many logits.
 pub fn vocabulary(tokenizer: &Arc<Tokenizer>, size: usize, eos: &[u32]) -> Result<Vocabulary> {
     if size > MAX_VOCABULARY {
         let message = format!("{size} tokens are more than {MAX_VOCABULARY}");
@@ -77,11 +78,11 @@ pub fn vocabulary(tokenizer: &Arc<Tokenizer>, size: usize, eos: &[u32]) -> Resul
     Ok(Vocabulary(builder.build()?))
 }
 
-/// What a text must keep to, compiled for a vocabulary; `start` begins a text.
+/// What a text must match, compiled for a vocabulary; `start` begins a text.
 #[pyclass(module = "onedraw", frozen)]
 pub struct Grammar(pub onedraw_grammar::Grammar);
 
-/// A schema as text: a string, or whatever `json.dumps` takes.
+/// A schema as text: a string, or anything that `json.dumps` takes.
 fn schema_text(schema: &Bound<'_, PyAny>) -> PyResult<String> {
     match schema.cast::<PyString>() {
         Ok(text) => Ok(text.to_str()?.to_owned()),
@@ -91,7 +92,8 @@ fn schema_text(schema: &Bound<'_, PyAny>) -> PyResult<String> {
 
 #[pymethods]
 impl Grammar {
-    /// JSON that a schema (a dict, or a string of JSON) allows; without white space between the parts unless `whitespace` is set.
+    /// JSON that a schema (a dict, or a string of JSON) allows; without white space between the parts unless
+    /// `whitespace` is set.
     #[staticmethod]
     #[pyo3(signature = (vocabulary, schema, *, whitespace=false))]
     fn json_schema(
@@ -128,7 +130,7 @@ impl Grammar {
         Ok(Self(py.detach(|| onedraw_grammar::Grammar::lark(vocabulary, grammar))?))
     }
 
-    /// A text that is yet to be written.
+    /// A matcher for a text that has not begun.
     fn start(&self) -> Matcher {
         Matcher::new(Box::new(self.0.start()))
     }
@@ -138,7 +140,7 @@ impl Grammar {
     }
 }
 
-/// A text that keeps to a grammar: which tokens may come next, and which must.
+/// A text that follows a grammar: which tokens may come next, and which must.
 #[pyclass(module = "onedraw", frozen)]
 pub struct Matcher(Mutex<State>);
 
@@ -156,7 +158,7 @@ impl Matcher {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One in the same place, for whoever draws.
+    /// An independent copy at the same place, to draw with.
     pub fn fork_inner(&self, py: Python<'_>) -> Result<Box<dyn Constraint>> {
         Ok(py.detach(|| self.state().constraint.fork()))
     }
@@ -164,18 +166,18 @@ impl Matcher {
 
 #[pymethods]
 impl Matcher {
-    /// The tokens that may come next: 32 a word, lowest bit first, uint32.
+    /// The tokens that may come next, as uint32 words: 32 tokens per word, lowest bit first.
     fn mask<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyArray1<u32>>> {
         let mask = py.detach(|| self.state().constraint.mask().map(<[u32]>::to_vec))?;
         Ok(PyArray1::from_vec(py, mask))
     }
 
-    /// The tokens that must come next, where the grammar leaves no choice; they need no draw.
+    /// The tokens that must come next because the grammar leaves no choice; they need no draw.
     fn forced(&self, py: Python<'_>) -> Result<Vec<u32>> {
         Ok(py.detach(|| self.state().constraint.forced())?)
     }
 
-    /// Goes on with a token. One that does not fit raises `ConstraintError` and changes nothing.
+    /// Adds a token to the text. A token that does not fit raises `ConstraintError` and changes nothing.
     fn accept(&self, py: Python<'_>, token: &Bound<'_, PyAny>) -> Result<()> {
         let token = result::token(token)?;
         Ok(py.detach(|| {
@@ -203,7 +205,7 @@ impl Matcher {
         self.state().tokens.clone()
     }
 
-    /// One in the same place, which goes its own way.
+    /// An independent copy at the same place.
     fn fork(&self, py: Python<'_>) -> Result<Self> {
         let fork = Self::new(self.fork_inner(py)?);
         fork.state().tokens = self.tokens();

@@ -1,4 +1,5 @@
-//! A value that several Python threads may use, one after the other, with the interpreter released.
+//! Computing while the interpreter is released, and values that several Python threads use one after the
+//! other.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -7,14 +8,14 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::stage;
+use crate::raised;
 
 thread_local! {
     /// Whether this thread runs a stage written in Python, in the middle of a draw.
     static IN_STAGE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a stage written in Python.
+/// Marks this thread as running a stage written in Python while `run` does.
 pub fn in_stage<T>(run: impl FnOnce() -> T) -> T {
     let before = IN_STAGE.replace(true);
     let result = run();
@@ -22,16 +23,17 @@ pub fn in_stage<T>(run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Computes without the interpreter. Where a stage written in Python was interrupted meanwhile, that is the outcome: not an error of a row.
+/// Computes with the interpreter released. If a stage written in Python was interrupted meanwhile, the
+/// interruption is the outcome, instead of an error of a row.
 pub fn released<R: Send>(py: Python<'_>, compute: impl FnOnce() -> R + Send) -> Result<R> {
     let outcome = py.detach(compute);
-    match stage::interruption() {
+    match raised::interruption() {
         Some(error) => Err(Error::Python(error)),
         None => Ok(outcome),
     }
 }
 
-/// Threads do not follow into a forked process: whoever waited for them would wait for ever.
+/// An error in a forked process. Threads do not exist there, so waiting for them would never end.
 pub fn check_process(process: Option<u32>) -> Result<()> {
     match process {
         Some(process) if process != std::process::id() => Err(Error::Python(PyRuntimeError::new_err(
@@ -48,7 +50,8 @@ impl<T: Send> Guarded<T> {
         Self(Mutex::new(value))
     }
 
-    /// Uses the value, once nobody else does, without the interpreter. Inside a stage it does not wait: it would wait for itself.
+    /// Uses the value with the interpreter released, once no other thread uses it. Inside a stage it does not
+    /// wait, because it might wait for itself.
     pub fn with<R: Send>(&self, py: Python<'_>, action: impl FnOnce(&mut T) -> R + Send) -> Result<R> {
         let may_wait = !IN_STAGE.get();
         released(py, || self.lock(may_wait).map(|mut value| action(&mut value)))?

@@ -1,14 +1,27 @@
-//! The Python package `onedraw`, as far as it is compiled: `onedraw._onedraw`. What is written in Python is beside it, in `python/onedraw`.
+//! The compiled part of the Python package `onedraw`: the module `onedraw._onedraw`. The part that is written
+//! in Python is in `python/onedraw`.
 //!
-//! A class here holds one of the library and says what it says: parameters come as keyword arguments (`params`, read by `value`), logits where they lie
-//! (`tensor`; on a CUDA device `cuda`), errors go out as exceptions (`error`), and the interpreter is released while anything is computed (`guarded`).
+//! A class here holds an object of the library and has its methods. These are the modules; each group uses
+//! only those above it:
+//!
+//! - Borders: `value` reads Python objects as serde does, `raised` keeps exceptions of stages, `exceptions`
+//!   and `error` turn errors into exceptions, `guarded` releases the interpreter while anything is computed,
+//!   `display` shows objects.
+//! - Results: `result`, `explanation`, `rows` (results of several rows, and their errors).
+//! - Arguments: `tensor` (logits, read in place), `mask`, `stage` (stages written in Python), `params`.
+//! - Decode loops: `stop`, `grammar`, `beam`, `speculate`, `contrast`.
+//! - Drawing: `sequence` (names of sequences), `cuda` (on a device), `once` (single calls), `sampler` (one
+//!   sequence), `batch` (many).
+//! - Texts of a model: `tokenizer`, `text`, `decoder` (the decode loop), `generator`.
 
 mod batch;
 mod beam;
 mod contrast;
 mod cuda;
+mod decoder;
 mod display;
 mod error;
+mod exceptions;
 mod explanation;
 mod generator;
 mod grammar;
@@ -16,7 +29,9 @@ mod guarded;
 mod mask;
 mod once;
 mod params;
+mod raised;
 mod result;
+mod rows;
 mod sampler;
 mod sequence;
 mod speculate;
@@ -32,14 +47,15 @@ use pyo3::prelude::*;
 /// From logits to a token: the compiled part of onedraw.
 #[pymodule]
 fn _onedraw(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    use error::exceptions;
     let py = module.py();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PRESETS", onedraw::presets::NAMES)?;
+    module.add("MAX_TOKENS", onedraw_lm::settings::MAX_TOKENS)?;
     module.add_function(wrap_pyfunction!(once::sample, module)?)?;
     module.add_function(wrap_pyfunction!(once::distribution, module)?)?;
     module.add_function(wrap_pyfunction!(once::explain, module)?)?;
     module.add_function(wrap_pyfunction!(stage::order, module)?)?;
+    module.add_function(wrap_pyfunction!(stage::headline_field, module)?)?;
     module.add_class::<params::SamplingParams>()?;
     module.add_class::<sampler::Sampler>()?;
     module.add_class::<sampler::Report>()?;
@@ -73,7 +89,7 @@ fn _onedraw(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<contrast::Contrast>()?;
     module.add_class::<tokenizer::Tokenizer>()?;
     module.add_class::<generator::Generator>()?;
-    module.add_class::<generator::Stream>()?;
+    module.add_class::<decoder::Stream>()?;
     module.add_class::<text::Generated>()?;
     module.add_class::<text::Event>()?;
     module.add_class::<text::RequestId>()?;

@@ -1,4 +1,4 @@
-//! Masks from Python: the tokens that may be drawn.
+//! Masks from Python: which tokens may be drawn.
 
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use onedraw::Row;
@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 use crate::error::{Error, Result};
 use crate::value::type_name;
 
-/// A mask for a row of so many logits: 32-bit words, 32 tokens each, lowest bit first (what a grammar gives, ours or another engine's), or a bool for every token.
+/// Reads the mask of a row with so many logits: 32-bit words of 32 tokens each, lowest bit first (as our
+/// grammars and those of other engines give it), or one bool per token.
 pub fn read(mask: Option<&Bound<'_, PyAny>>, vocabulary: usize) -> Result<Option<Vec<u32>>> {
     let Some(mask) = mask.filter(|mask| !mask.is_none()) else { return Ok(None) };
     let array = mask.py().import("numpy")?.call_method1("asarray", (mask,))?;
@@ -41,13 +42,13 @@ pub fn read(mask: Option<&Bound<'_, PyAny>>, vocabulary: usize) -> Result<Option
     Err(PyTypeError::new_err(message).into())
 }
 
-/// Masks of several rows: None, or a list with an entry a row, each a mask or None.
+/// Reads the masks of several rows: None, or a list with a mask or None for each row.
 pub fn read_each(masks: Option<&Bound<'_, PyAny>>, rows: &[Row<'_>]) -> Result<Vec<Option<Vec<u32>>>> {
     let masks = list(masks, rows.len())?;
     masks.iter().zip(rows).map(|(mask, row)| read(Some(mask), row.len())).collect()
 }
 
-/// The masks of so many rows as they come; none if there are none.
+/// The masks of so many rows as Python objects; empty if there are none.
 pub fn list<'py>(masks: Option<&Bound<'py, PyAny>>, rows: usize) -> Result<Vec<Bound<'py, PyAny>>> {
     let Some(masks) = masks.filter(|masks| !masks.is_none()) else { return Ok(Vec::new()) };
     let list = masks.try_iter().map_err(|_| {

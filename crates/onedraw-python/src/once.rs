@@ -1,25 +1,27 @@
-//! Single calls: logits and parameters in, a result out, nothing kept but the memory that a draw works in.
+//! Single calls: logits and parameters in, a result out. Only the memory that a draw works in is kept.
 
 use std::cell::RefCell;
 
-use onedraw::{Batch, ParamError, RowError, SamplingParams as Params, SequenceId, Step};
+use onedraw::{Batch, ParamError, SamplingParams as Params, SequenceId, Step};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::cuda::stream::Handle;
-use crate::error::{Error, Result, row_error, rows_error};
+use crate::error::{Error, Result};
 use crate::explanation::Explanation;
 use crate::guarded::released;
-use crate::result::{Distribution, Sampled, Samples};
+use crate::result::Distribution;
+use crate::rows::{drawn, objects};
 use crate::tensor::Logits;
 use crate::{cuda, mask, params, tensor};
 
 thread_local! {
-    /// Each thread's memory. A stage written in Python may draw, too, in the middle of a draw: then there is none here, and it takes a new one.
+    /// The batch of this thread. A stage written in Python may itself draw in the middle of a draw; it finds
+    /// none here and makes a new one.
     static BATCH: RefCell<Option<Batch>> = const { RefCell::new(None) };
 }
 
-/// Draws from rows, each with the sequences that `add` makes of its parameters.
+/// Adds the sequences of each row with `add`, asks for something with `ask`, and removes them again.
 fn with_sequences<T: Send>(
     py: Python<'_>,
     logits: &Logits,
@@ -69,7 +71,7 @@ fn all(batch: &mut Batch, params: Params) -> std::result::Result<Vec<SequenceId>
     }
 }
 
-/// One row's mask, or a list of them.
+/// The mask of one row, or a list of masks.
 fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<Vec<u32>>>> {
     match logits.is_row {
         true => Ok(vec![mask::read(mask, logits.row()?.len())?]),
@@ -77,11 +79,13 @@ fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<
     }
 }
 
-/// Draws a token: a `Sampled` for one row of logits, `Samples` for rows or where `n` is above 1.
+/// Draws a token: a `Sampled` for one row of logits, `Samples` for several rows or if `n` is above 1.
 ///
-/// `logits` is a NumPy array or any tensor with `__dlpack__`, float32, float16 or bfloat16, [V] or [B, V], read where it lies; or a list of numbers. A tensor on
-/// a CUDA device is drawn there, on `stream` (see `onedraw.cuda.Batch`). `params` are `SamplingParams`, a dict, a preset's name, or a list of one a row; keyword arguments go before them. `mask` is a grammar's: a mask, or for
-/// rows a list of them. Rows that cannot be sampled raise `RowsError`, which carries the results of the others.
+/// `logits` is a NumPy array or any tensor with `__dlpack__`, float32, float16 or bfloat16, [V] or [B, V],
+/// read in place; or a list of numbers. A tensor on a CUDA device is drawn there, on `stream` (see
+/// `onedraw.cuda.Batch`). `params` are `SamplingParams`, a dict, a preset's name, or a list with one for each
+/// row; keyword arguments go before them. `mask` is the mask of a grammar, or a list of masks for several
+/// rows. Rows that cannot be sampled raise `RowsError`, which carries the results of the others.
 ///
 /// >>> import onedraw, numpy as np
 /// >>> logits = np.array([1.5, 0.2, 3.1, -4.0], dtype="f4")
@@ -117,7 +121,8 @@ pub fn sample<'py>(
     drawn(py, results, is_one)
 }
 
-/// Every token that can be drawn, with its probability: a `Distribution`, or for rows a list of them. Arguments are those of `sample`.
+/// Every token that can be drawn, with its probability: a `Distribution`, or a list of them for several rows.
+/// Arguments are those of `sample`.
 ///
 /// >>> import onedraw
 /// >>> onedraw.distribution([0.0, 1.0, 2.0], min_p=0.2)
@@ -139,8 +144,9 @@ pub fn distribution<'py>(
     objects(py, results, logits.is_row, |inner| Ok(Bound::new(py, Distribution { inner })?.into_any()))
 }
 
-/// What each stage of the chain does to a row: an `Explanation`, or for rows a list of them. Of the tokens that go at a stage, and of those that stay,
-/// the `listed` most likely are named. The other arguments are those of `sample`.
+/// What each stage of the chain does to a row: an `Explanation`, or a list of them for several rows. The
+/// `listed` most likely tokens that a stage removes are named, and as many of those that stay. The other
+/// arguments are those of `sample`.
 #[pyfunction]
 #[pyo3(signature = (logits, params=None, *, listed=10, mask=None, **parameters))]
 pub fn explain<'py>(
@@ -159,46 +165,4 @@ pub fn explain<'py>(
     objects(py, results, logits.is_row, |explained| {
         Ok(Bound::new(py, Explanation::from(explained))?.into_any())
     })
-}
-
-/// The one result there is.
-fn one<T>(mut results: Vec<std::result::Result<T, RowError>>) -> Result<T> {
-    match results.pop() {
-        Some(result) => Ok(result.map_err(|error| row_error(&error))?),
-        None => Err(RowError::EmptyRow.into()),
-    }
-}
-
-/// A `Sampled` if it was one row, else `Samples`; or the error of the rows that failed.
-pub fn drawn(
-    py: Python<'_>,
-    results: Vec<std::result::Result<onedraw::Sampled, RowError>>,
-    is_one: bool,
-) -> Result<Bound<'_, PyAny>> {
-    match is_one {
-        true => Ok(Bound::new(py, Sampled(one(results)?))?.into_any()),
-        false => Ok(Bound::new(py, Samples::of(py, results)?)?.into_any()),
-    }
-}
-
-/// One object, or a list of them; or the error of the rows that failed.
-pub fn objects<'py, T>(
-    py: Python<'py>,
-    results: Vec<std::result::Result<T, RowError>>,
-    is_row: bool,
-    object: impl Fn(T) -> PyResult<Bound<'py, PyAny>>,
-) -> Result<Bound<'py, PyAny>> {
-    if is_row {
-        return Ok(object(one(results)?)?);
-    }
-    let is_good = results.iter().all(std::result::Result::is_ok);
-    let results = results.into_iter().map(|result| match result {
-        Ok(result) => Ok(Ok(object(result)?.unbind())),
-        Err(error) => Ok(Err(error)),
-    });
-    let results: Vec<std::result::Result<Py<PyAny>, RowError>> = results.collect::<PyResult<_>>()?;
-    match is_good {
-        true => Ok(pyo3::types::PyList::new(py, results.into_iter().flatten())?.into_any()),
-        false => Err(rows_error(py, results).into()),
-    }
 }

@@ -1,10 +1,11 @@
-//! Parameters: the library's, as an object of keyword arguments.
+//! Parameters: those of the library, as a Python class and as keyword arguments.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onedraw::import::Source;
 use onedraw::{ParamError, PenaltyScope, SamplingParams as Params};
+use onedraw_lm::settings::{Layer, Origin};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
@@ -13,9 +14,10 @@ use crate::error::Result;
 use crate::stage::Staged;
 use crate::value::{Fields, type_name};
 
-/// Every parameter of a sequence. Names and defaults are the library's; an unknown name is an error, and so is a value that cannot be.
+/// Every parameter of a sequence. Names and defaults are those of the library. An unknown name is an error,
+/// and so is a value that is not allowed.
 ///
-/// It does not change once it is made: `replace` makes another one. README.md of the project says what each parameter does.
+/// It never changes: `replace` makes another one. README.md of the project says what each parameter does.
 ///
 /// >>> import onedraw
 /// >>> params = onedraw.SamplingParams(temperature=0.7, top_p=0.9, seed=42)
@@ -32,7 +34,7 @@ pub struct SamplingParams {
     order: Option<Staged>,
 }
 
-/// Makes a getter of each field, and what goes over all of them.
+/// Makes a getter for each field, and the functions that go over all fields.
 macro_rules! fields {
     ($($(#[doc = $doc:literal])* $name:ident: $type:ty,)*) => {
         #[pymethods]
@@ -46,20 +48,10 @@ macro_rules! fields {
             )*
         }
 
-        /// The names of the fields that are plain values.
+        /// The names of the fields that need no conversion for Python.
         const PLAIN: &[&str] = &[$(stringify!($name)),*];
 
-        /// Takes one field over.
-        fn take_over(to: &mut Params, from: &Params, name: &str) {
-            match name {
-                $(stringify!($name) => to.$name.clone_from(&from.$name),)*
-                "penalty_scope" => to.penalty_scope = from.penalty_scope,
-                "logprobs_mode" => to.logprobs_mode = from.logprobs_mode,
-                _ => {}
-            }
-        }
-
-        /// Whether a field is not as it is by default.
+        /// Whether a field differs from its default.
         fn is_set(params: &Params, default: &Params, name: &str) -> bool {
             match name {
                 $(stringify!($name) => params.$name != default.$name,)*
@@ -78,15 +70,16 @@ fields! {
     top_k: i64,
     /// Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off.
     top_p: f64,
-    /// Keeps tokens at least this share as likely as the best, in [0, 1]; 0: off.
+    /// Keeps tokens whose probability is at least this share of the best one's, in [0, 1]; 0: off.
     min_p: f64,
-    /// Divides a positive logit and multiplies another, once for each token seen in prompt or output; above 0.
+    /// Divides a positive logit and multiplies another, once for each token seen in prompt or output; above
+    /// 0.
     repetition_penalty: f64,
     /// Subtracted once for each time a token was seen in the output.
     frequency_penalty: f64,
     /// Subtracted once if a token was seen in the output.
     presence_penalty: f64,
-    /// Penalties look at the last so many tokens of prompt and output; 0: at all.
+    /// The penalties count the last so many tokens of prompt and output; 0: all tokens.
     penalty_window: u32,
     /// Added to single logits, by token.
     logit_bias: BTreeMap<u32, f64>,
@@ -98,23 +91,23 @@ fields! {
     min_tokens: u32,
     /// Generation ends after so many tokens.
     max_tokens: u32,
-    /// Generation ends where one of these appears in the text.
+    /// Generation ends when one of these appears in the text.
     stop: Vec<String>,
     /// Generation ends when one of these is drawn.
     stop_token_ids: Vec<u32>,
-    /// Whether generation goes on after EOS.
+    /// Whether generation continues after EOS.
     ignore_eos: bool,
     /// Whether the stop string stays in the text.
     include_stop_str_in_output: bool,
     /// The end-of-sequence ids.
     eos_token_id: Vec<u32>,
-    /// Names the noise; None: drawn from the system and reported with the result.
+    /// The seed of the noise; None: drawn from the system and reported with the result.
     seed: Option<u64>,
     /// How many sequences to draw from one prompt.
     n: u32,
     /// Report the drawn token's logprob and the best so many; 0: the drawn token alone, -1: all.
     logprobs: Option<i64>,
-    /// As `logprobs`, for each token of the prompt.
+    /// Like `logprobs`, for each token of the prompt.
     prompt_logprobs: Option<i64>,
     /// Phrases that must not appear in the text.
     banned_strings: Vec<String>,
@@ -122,19 +115,20 @@ fields! {
     prompt_token_ids: Vec<u32>,
     /// The tokens written so far; their number is the position of the next draw.
     output_token_ids: Vec<u32>,
-    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1: off.
+    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1:
+    /// off.
     typical_p: f64,
     /// Keeps logits within so many standard deviations of the best; 0: off.
     top_n_sigma: f64,
     /// Keeps tokens at least this likely, in [0, 1]; 0: off.
     epsilon_cutoff: f64,
-    /// As `epsilon_cutoff`, with a bar that falls where the entropy is high; 0: off.
+    /// Like `epsilon_cutoff`, with a threshold that is lower if the entropy is high; 0: off.
     eta_cutoff: f64,
     /// Keeps tokens at least `top_a` times the square of the best probability likely; 0: off.
     top_a: f64,
     /// How often XTC removes all but the least likely of the tokens above its threshold; 0: off.
     xtc_probability: f64,
-    /// The probability from which a token is a top choice to XTC.
+    /// The probability from which XTC counts a token as a top choice.
     xtc_threshold: f64,
     /// Tokens that XTC never removes.
     xtc_protected_token_ids: Vec<u32>,
@@ -144,9 +138,9 @@ fields! {
     mirostat_tau: f64,
     /// How fast mirostat learns.
     mirostat_eta: f64,
-    /// Where mirostat stands, in bits; None: twice `mirostat_tau`.
+    /// Mirostat's state mu, in bits; None: twice `mirostat_tau`.
     mirostat_mu: Option<f64>,
-    /// How far the temperature may go from `temperature` with the entropy; 0: not at all.
+    /// How far the entropy may move the temperature away from `temperature`; 0: not at all.
     dynatemp_range: f64,
     /// The power of the entropy's share that sets the temperature.
     dynatemp_exponent: f64,
@@ -154,21 +148,21 @@ fields! {
     smoothing_factor: f64,
     /// The share of a cubic term in the smoothing, 1 (none) to 3.
     smoothing_curve: f64,
-    /// The strength of DRY, which penalises a token that would go on with a repetition; 0: off.
+    /// The strength of DRY, which penalises a token that would continue a repetition; 0: off.
     dry_multiplier: f64,
     /// DRY's penalty grows by this factor with each token of the repetition.
     dry_base: f64,
     /// Repetitions shorter than this are not penalised.
     dry_allowed_length: u32,
-    /// DRY looks at the last so many tokens; 0: at all.
+    /// DRY looks at the last so many tokens; 0: at all tokens.
     dry_penalty_last_n: u32,
-    /// Token sequences over which DRY sees no repetition.
+    /// Token sequences at which a repetition ends for DRY.
     dry_sequence_breakers: Vec<Vec<u32>>,
     /// No sequence of so many tokens appears twice in prompt and output; 0: off.
     no_repeat_ngram_size: u32,
 }
 
-/// All names.
+/// The names of all fields.
 fn names() -> impl Iterator<Item = &'static str> {
     PLAIN.iter().copied().chain(["penalty_scope", "logprobs_mode", "order"])
 }
@@ -179,17 +173,12 @@ impl SamplingParams {
         Self { params, order }
     }
 
-    /// The library's.
+    /// The parameters in the library's type.
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// With keyword arguments over it.
-    pub fn with(&self, py: Python<'_>, arguments: Option<&Bound<'_, PyDict>>) -> Result<Params> {
-        Ok(Self::over(Some(self), arguments, py)?.params)
-    }
-
-    /// Keyword arguments over a base.
+    /// Keyword arguments over a base, or over the defaults.
     fn over(base: Option<&Self>, arguments: Option<&Bound<'_, PyDict>>, py: Python<'_>) -> Result<Self> {
         let order_of =
             |base: Option<&Self>| base.and_then(|base| base.order.as_ref().map(|order| order.copy(py)));
@@ -197,28 +186,15 @@ impl SamplingParams {
             let params = base.map_or_else(Params::default, |base| base.params.clone());
             return Ok(Self { params, order: order_of(base) });
         };
-        // A stage of a user's own is no text.
-        let given = Params::from_deserializer(Fields { arguments, without: "order" })?;
-        let mut params = match base {
-            None => given,
-            Some(base) => {
-                let mut params = base.params.clone();
-                for name in arguments.keys() {
-                    take_over(&mut params, &given, name.cast::<PyString>().map_err(PyErr::from)?.to_str()?);
-                }
-                params
-            }
-        };
-        let order = match arguments.get_item("order")? {
-            Some(order) => Staged::read(&order)?,
-            None => order_of(base),
-        };
-        params.order = order.as_ref().map(|order| order.order.clone());
+        let (layer, order) = read_layer(arguments)?;
+        let mut params = base.map_or_else(Params::default, |base| base.params.clone());
+        layer.lay_over(&mut params);
         params.validate()?;
+        let order = if layer.sets("order") { order } else { order_of(base) };
         Ok(Self { params, order })
     }
 
-    /// A field as a Python object.
+    /// The value of a field as a Python object.
     fn field<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         slf.getattr(name)
     }
@@ -241,25 +217,26 @@ impl SamplingParams {
         }
     }
 
-    /// What reported numbers are taken from: `raw_logprobs`, `raw_logits`, `processed_logprobs` or `processed_logits`.
+    /// What reported numbers are taken from: `raw_logprobs`, `raw_logits`, `processed_logprobs` or
+    /// `processed_logits`.
     #[getter]
     fn logprobs_mode(&self) -> &'static str {
         self.params.logprobs_mode.name()
     }
 
-    /// The order of the stages: a list of names and of stages of your own; None: vLLM's.
+    /// The order of the stages: a list of names and of your own stages; None: vLLM's order.
     #[getter]
     fn order<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.order.as_ref().map(|order| Ok(order.to_list(py)?.into_any())).transpose()
     }
 
-    /// The same with other values.
+    /// A copy with other values.
     #[pyo3(signature = (**parameters))]
     fn replace(&self, py: Python<'_>, parameters: Option<&Bound<'_, PyDict>>) -> Result<Self> {
         Self::over(Some(self), parameters, py)
     }
 
-    /// The same with a stage, an `Edit` or a `Truncation` or one by name, set in before another one.
+    /// A copy with a stage (an `Edit`, a `Truncation` or a name) inserted before another one.
     fn with_stage(&self, stage: &Bound<'_, PyAny>, before: &Bound<'_, PyAny>) -> Result<Self> {
         let py = stage.py();
         let order = match &self.order {
@@ -280,7 +257,7 @@ impl SamplingParams {
         Ok(fields)
     }
 
-    /// All parameters as JSON. A stage of your own has none, which is an error.
+    /// All parameters as JSON. An error if the order has a stage of your own, which cannot be written.
     fn to_json(&self) -> Result<String> {
         serde_json::to_string(&self.params)
             .map_err(|error| ParamError::new("order", error.to_string()).into())
@@ -296,8 +273,9 @@ impl SamplingParams {
         Ok(Self::new(Params::from_json(text)?))
     }
 
-    /// Settings of another system, one JSON object, as parameters, and a line for each thing that could not be carried over or became another.
-    /// `source` is `openai`, `vllm`, `llama.cpp` or `huggingface`; None: the fields tell it.
+    /// Reads the settings of another system, one JSON object. Returns parameters, and a line for each setting
+    /// that was lost or changed. `source` is `openai`, `vllm`, `llama.cpp` or `huggingface`; None: it is
+    /// recognised by the fields.
     ///
     /// >>> import onedraw
     /// >>> params, notes = onedraw.SamplingParams.import_settings('{"temperature": 0.6, "top_k": 40}', "llama.cpp")
@@ -332,7 +310,7 @@ impl SamplingParams {
         other.cast::<Self>().is_ok_and(|other| other.get().params == self.params)
     }
 
-    // What is equal reads the same.
+    // Equal parameters have the same debug text.
     fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         format!("{:?}", self.params).hash(&mut hasher);
@@ -349,7 +327,7 @@ impl SamplingParams {
         Ok(((), Self::changed(slf)?))
     }
 
-    /// The parameters that are not as they are by default.
+    /// The parameters that differ from their defaults.
     fn changed<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let (fields, default) = (PyDict::new(slf.py()), Params::default());
         for name in names().filter(|name| is_set(&slf.get().params, &default, name)) {
@@ -359,7 +337,30 @@ impl SamplingParams {
     }
 }
 
-/// Parameters as a function takes them: an object, a dict, a preset's name or nothing, and keyword arguments over it.
+/// Keyword arguments as a layer of settings, not yet checked, and the order among them with its Python
+/// objects.
+fn read_layer(arguments: &Bound<'_, PyDict>) -> Result<(Layer, Option<Staged>)> {
+    // Stages written in Python may stand in an order, which serde cannot read.
+    let mut values = Params::from_deserializer(Fields { arguments, without: "order" })?;
+    let order = match arguments.get_item("order")? {
+        Some(order) => Staged::read(&order)?,
+        None => None,
+    };
+    values.order = order.as_ref().map(|order| order.order.clone());
+    let names = arguments.keys().iter().map(|name| name.extract::<String>()).collect::<PyResult<Vec<_>>>()?;
+    Ok((Layer::new(Origin::Argument, values, names.iter().map(String::as_str)), order))
+}
+
+/// Keyword arguments as a layer of settings.
+pub fn layer(arguments: Option<&Bound<'_, PyDict>>) -> Result<Layer> {
+    match arguments {
+        Some(arguments) => Ok(read_layer(arguments)?.0),
+        None => Ok(Layer::new(Origin::Argument, Params::default(), [])),
+    }
+}
+
+/// Reads the parameters of a function: an object, a dict, the name of a preset or nothing, with keyword
+/// arguments that go before it.
 pub fn read(
     py: Python<'_>,
     given: Option<&Bound<'_, PyAny>>,
@@ -392,7 +393,7 @@ pub fn read(
     Ok(SamplingParams::over(Some(&base), arguments, py)?.params)
 }
 
-/// As [`read`], for rows: one for all, or a list of one a row.
+/// Like [`read`], for several rows: one for all rows, or a list with one for each row.
 pub fn read_each(
     py: Python<'_>,
     given: Option<&Bound<'_, PyAny>>,

@@ -1,4 +1,4 @@
-//! What comes out of a draw: a token, several, a whole distribution.
+//! The results of draws: one token, several tokens, a whole distribution.
 
 use numpy::{IntoPyArray, PyArray1};
 use onedraw::row::MAX_VOCABULARY;
@@ -11,7 +11,7 @@ use crate::display::{self, Bar};
 use crate::error::{Result, rows_error};
 use crate::value::type_name;
 
-/// A token with its logprob (or logit, as the mode says) and its rank.
+/// A token with its logprob (or its logit, in the logits modes) and its rank.
 #[pyclass(module = "onedraw", frozen, eq, get_all)]
 #[derive(Clone, PartialEq)]
 pub struct TokenLogprob {
@@ -105,13 +105,13 @@ impl Sampled {
         token_logprobs(&self.0.logprobs)
     }
 
-    /// Where mirostat stands once the token is accepted, where it is on; else None.
+    /// Mirostat's state mu once the token is accepted; None if mirostat is off.
     #[getter]
     fn mirostat_mu(&self) -> Option<f64> {
         self.0.mirostat_mu
     }
 
-    /// All of it by name.
+    /// All fields by name.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
         fields.set_item("token", self.0.token)?;
@@ -161,7 +161,7 @@ impl Sampled {
 
     fn _repr_html_(&self) -> String {
         let onedraw::Sampled { token, seed, position, ref logprobs, .. } = self.0;
-        // In the logits modes the numbers are no probabilities: they have no bars.
+        // In the logits modes the numbers are not probabilities, so they have no bars.
         let is_logprobs = self
             .0
             .probability
@@ -181,19 +181,19 @@ impl Sampled {
         Ok((read, (json,)))
     }
 
-    /// One that was written with `to_json`.
+    /// Reads what `to_json` wrote.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         serde_json::from_str(text).map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// All of it as JSON.
+    /// All fields as JSON.
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
-/// The tokens of several rows: a sequence of `Sampled`, with arrays of what they have in common.
+/// The tokens of several rows: a sequence of `Sampled`, with their tokens and numbers as arrays.
 ///
 /// >>> import onedraw, numpy as np
 /// >>> onedraw.sample(np.zeros((3, 8), "f4"), temperature=0).tokens
@@ -202,7 +202,7 @@ impl Sampled {
 pub struct Samples(pub Vec<onedraw::Sampled>);
 
 impl Samples {
-    /// The results of rows, or the error of those that failed.
+    /// The results of rows, or an error if rows failed.
     pub fn of(
         py: Python<'_>,
         results: Vec<std::result::Result<onedraw::Sampled, RowError>>,
@@ -363,7 +363,7 @@ pub struct Distribution {
 
 #[pymethods]
 impl Distribution {
-    /// One of your own: tokens with their probabilities and the logarithms of these.
+    /// Makes a distribution from tokens, their probabilities and the logarithms of these.
     #[new]
     fn new(tokens: &Bound<'_, PyAny>, probabilities: Vec<f64>, logprobs: Vec<f64>) -> Result<Self> {
         let tokens = ids(tokens)?;
@@ -386,19 +386,20 @@ impl Distribution {
         PyArray1::from_iter(py, self.inner.tokens.iter().map(|&token| i64::from(token)))
     }
 
-    /// Their probabilities. They sum to 1 within 10^-7: the total is of weights with the 24 bits of a float32.
+    /// Their probabilities. They sum to 1 within 10^-7: the total is of weights with the 24 bits of a
+    /// float32.
     #[getter]
     fn probabilities<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, &self.inner.probabilities)
     }
 
-    /// The logarithms of these.
+    /// The logarithms of the probabilities.
     #[getter]
     fn logprobs<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         PyArray1::from_slice(py, &self.inner.logprobs)
     }
 
-    /// The probability of every token of a vocabulary of that size, by id; 0 for those that are gone.
+    /// The probability of every token of a vocabulary of that size, by id; 0 for removed tokens.
     fn dense<'py>(&self, py: Python<'py>, vocabulary: usize) -> PyResult<Bound<'py, PyArray1<f64>>> {
         if vocabulary > MAX_VOCABULARY {
             let message = format!("a vocabulary has at most {MAX_VOCABULARY} tokens, not {vocabulary}");
@@ -445,7 +446,7 @@ impl Distribution {
     }
 }
 
-/// Tokens from Python as ids: one, or any number.
+/// Reads tokens from Python as ids: one token, or any number of them.
 pub fn ids(tokens: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
     if tokens.is_instance_of::<PyBytes>() || tokens.is_instance_of::<PyString>() || tokens.is_none() {
         let message = format!("tokens are ids, not an object of the type {}", type_name(tokens));
@@ -459,7 +460,7 @@ pub fn ids(tokens: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
     }
 }
 
-/// One token's id.
+/// Reads one token from Python as its id.
 pub fn token(object: &Bound<'_, PyAny>) -> Result<u32> {
     if object.is_instance_of::<PyBool>() || !object.hasattr("__index__")? {
         let message = format!("a token is an id, not an object of the type {}", type_name(object));

@@ -4,15 +4,15 @@ use onedraw::{Kernel, ParamError, RowError, Saved, Shards};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
-use crate::error::{Error, Result, exceptions};
+use crate::error::{Error, Result};
 use crate::explanation::Explanation;
 use crate::guarded::Guarded;
 use crate::result::{Distribution, Sampled, TokenLogprob, token_logprobs};
 use crate::stop::Rewind;
 use crate::tensor::Logits;
-use crate::{mask, params, result};
+use crate::{exceptions, mask, params, result};
 
-/// What is reported of one token of a prompt.
+/// What is reported about one token of a prompt.
 #[pyclass(module = "onedraw", frozen, get_all)]
 pub struct Report {
     /// The id.
@@ -41,7 +41,7 @@ impl From<&onedraw::Report> for Report {
     }
 }
 
-/// Positions are counted in 32 bits.
+/// Checks that the position fits 32 bits.
 pub fn check_ahead(position: u32, ahead: u32) -> Result<()> {
     match position.checked_add(ahead) {
         Some(_) => Ok(()),
@@ -52,7 +52,7 @@ pub fn check_ahead(position: u32, ahead: u32) -> Result<()> {
     }
 }
 
-/// Threads by number.
+/// Checks a number of threads.
 pub fn check_threads(threads: usize) -> Result<usize> {
     const MOST: usize = 1024;
     match threads {
@@ -61,7 +61,7 @@ pub fn check_threads(threads: usize) -> Result<usize> {
     }
 }
 
-/// An instruction set by name, one that this machine has.
+/// The instruction set of that name; an error if this machine does not have it.
 pub fn kernel(name: &str) -> Result<Kernel> {
     let kernel: Kernel = name.parse()?;
     match kernel.is_supported() {
@@ -78,8 +78,8 @@ pub fn kernel(name: &str) -> Result<Kernel> {
 
 /// Draws the tokens of one sequence, each with the history of those before it.
 ///
-/// Parameters are `SamplingParams`, a dict, a preset's name or keyword arguments. A copy (`copy.copy`) goes its own way; a pickle holds parameters, seed and
-/// history.
+/// Parameters are `SamplingParams`, a dict, a preset's name or keyword arguments. A copy (`copy.copy`) is
+/// independent; a pickle holds parameters, seed and history.
 ///
 /// >>> import onedraw
 /// >>> sampler = onedraw.Sampler(temperature=0.8, repetition_penalty=1.3, seed=7)
@@ -130,7 +130,7 @@ impl Sampler {
         Ok(set_up(onedraw::Sampler::new(params)?, self::kernel(kernel)?, shards))
     }
 
-    /// A sampler for each of the `n` sequences. They share the seed and differ in the noise.
+    /// One sampler for each of the `n` sequences. They share the seed and have different noise.
     #[classmethod]
     #[pyo3(signature = (params=None, *, kernel="auto", shards=1, **parameters))]
     fn sequences(
@@ -148,7 +148,8 @@ impl Sampler {
             .collect())
     }
 
-    /// Draws the next token and appends it to the history. With a mask, among the tokens that it allows.
+    /// Draws the next token and appends it to the history. A mask limits the draw to the tokens that it
+    /// allows.
     #[pyo3(signature = (logits, *, mask=None))]
     fn sample(&self, logits: &Bound<'_, PyAny>, mask: Option<&Bound<'_, PyAny>>) -> Result<Sampled> {
         let read = Logits::read(logits)?;
@@ -161,7 +162,7 @@ impl Sampler {
         Ok(Sampled(sampled??))
     }
 
-    /// Draws at `ahead` positions after the next, and leaves the history as it is.
+    /// Draws `ahead` positions after the next one, without changing the history.
     #[pyo3(signature = (logits, ahead=0))]
     fn peek(&self, logits: &Bound<'_, PyAny>, ahead: u32) -> Result<Sampled> {
         let position = self.position(logits.py())?;
@@ -169,7 +170,8 @@ impl Sampler {
         self.draw(logits, |sampler, row| sampler.peek(row, ahead))
     }
 
-    /// The token at share `uniform` in [0, 1) of the kept mass, for a caller who brings the randomness. Appends it to the history.
+    /// The token at the share `uniform` in [0, 1) of the kept mass, for callers who have their own
+    /// randomness. Appends it to the history.
     fn sample_uniform(&self, logits: &Bound<'_, PyAny>, uniform: f64) -> Result<Sampled> {
         self.draw(logits, |sampler, row| sampler.sample_uniform(row, uniform))
     }
@@ -191,7 +193,7 @@ impl Sampler {
         Ok(Distribution { inner })
     }
 
-    /// What each stage does to a row, and what is drawn in the end; the history stays as it is.
+    /// What each stage does to a row, and which token is drawn. The history does not change.
     #[pyo3(signature = (logits, *, listed=10, mask=None))]
     fn explain(
         &self,
@@ -209,8 +211,8 @@ impl Sampler {
         Ok(explained.into())
     }
 
-    /// Logprobs of the prompt (`prompt_token_ids`): row i of the matrix predicts token i + 1. An entry for each token: None for the first, which nothing
-    /// predicts, a `Report`, or the `RowError` of its row.
+    /// Logprobs of the prompt (`prompt_token_ids`): row i of the matrix predicts token i + 1. There is one
+    /// entry per token: None for the first, which nothing predicts, a `Report`, or the `RowError` of its row.
     fn prompt_logprobs(&self, logits: &Bound<'_, PyAny>) -> Result<Vec<Py<PyAny>>> {
         let py = logits.py();
         let read = Logits::read(logits)?;
@@ -226,7 +228,8 @@ impl Sampler {
             .collect()
     }
 
-    /// Appends a `Sampled` that `peek` drew at the next position, or the id of a token that was chosen elsewhere, from which mirostat learns nothing.
+    /// Appends a `Sampled` that `peek` drew at the next position, or the id of a token that was chosen
+    /// elsewhere, which does not change mirostat's state.
     fn accept(&self, py: Python<'_>, token: &Bound<'_, PyAny>) -> Result<()> {
         if let Ok(sampled) = token.cast::<Sampled>() {
             let sampled = &sampled.get().0;
@@ -236,12 +239,14 @@ impl Sampler {
         self.0.with(py, |sampler| sampler.accept(token))
     }
 
-    /// Takes back the tokens after the first `length` of the output: an undo, the same rows draw the same tokens again.
+    /// Takes back the tokens after the first `length` of the output. This is an undo: the same rows draw the
+    /// same tokens again.
     fn rewind(&self, py: Python<'_>, length: usize) -> Result<()> {
         self.0.with(py, |sampler| sampler.rewind(length))
     }
 
-    /// Takes text back because of what was drawn, as a `StopMatcher` decided: the token that stood there is banned at that position, and the noise is fresh.
+    /// Takes text back because of what was drawn, as a `StopMatcher` decided. The token that stood there is
+    /// banned at that position, and the next draw there has new noise.
     fn take_back(&self, py: Python<'_>, rewind: &Bound<'_, Rewind>) -> Result<()> {
         let rewind = rewind.get().0;
         self.0.with(py, |sampler| sampler.take_back(&rewind))
@@ -259,25 +264,26 @@ impl Sampler {
         self.0.with(py, |sampler| sampler.output().to_vec())
     }
 
-    /// The seed: the one given, or the one drawn from the system.
+    /// The seed: the given one, or one drawn from the system.
     #[getter]
     fn seed(&self, py: Python<'_>) -> Result<u64> {
         self.0.with(py, |sampler| sampler.seed())
     }
 
-    /// Where mirostat stands, in bits, if it is on; else None.
+    /// Mirostat's state mu, in bits; None if mirostat is off.
     #[getter]
     fn mirostat_mu(&self, py: Python<'_>) -> Result<Option<f64>> {
         self.0.with(py, |sampler| sampler.mirostat_mu())
     }
 
-    /// Everything a later draw depends on, as JSON: parameters, seed, tokens, mirostat's state, rewinds and bans. A stage of your own has no JSON.
+    /// Everything a later draw depends on, as JSON: parameters, seed, tokens, mirostat's state, rewinds and
+    /// bans. A stage of your own cannot be saved.
     fn save(&self, py: Python<'_>) -> Result<String> {
         let saved = self.0.with(py, |sampler| sampler.save())?;
         serde_json::to_string(&saved).map_err(|error| ParamError::new("order", error.to_string()).into())
     }
 
-    /// The sampler that was saved.
+    /// Restores a saved sampler.
     #[staticmethod]
     fn load(saved: &str) -> Result<Self> {
         let saved: Saved = serde_json::from_str(saved).map_err(|error| {

@@ -1,4 +1,4 @@
-//! Names of sequences. Each knows its batch: another may have a sequence of the same number.
+//! Names of sequences. A name knows its batch, because another batch may have a sequence of the same number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ pub fn next_batch() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Whether each of the sequences has its row.
+/// An error unless there are as many rows as sequences.
 pub fn check_rows(sequences: usize, rows: usize) -> Result<()> {
     match sequences == rows {
         true => Ok(()),
@@ -20,10 +20,10 @@ pub fn check_rows(sequences: usize, rows: usize) -> Result<()> {
     }
 }
 
-/// The class `SequenceId` of a Python module, around a library's own.
+/// Defines the class `SequenceId` of a Python module around the name type of a library.
 macro_rules! sequence_id {
     ($module:literal, $id:ty) => {
-        /// Names a sequence of a `Batch`. Not used again after the sequence is removed.
+        /// Names a sequence of a `Batch`. The name of a removed sequence is not used again.
         #[pyclass(name = "SequenceId", module = $module, frozen, eq, hash)]
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct SequenceId {
@@ -36,7 +36,7 @@ macro_rules! sequence_id {
                 Self { id, batch }
             }
 
-            /// As the library knows it. One of another batch is none of this.
+            /// The library's name. A name of another batch names no sequence here.
             fn of(&self, batch: u64) -> $id {
                 if self.batch == batch { self.id } else { <$id>::NOBODY }
             }

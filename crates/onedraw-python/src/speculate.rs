@@ -1,4 +1,4 @@
-//! Guesses and how they are judged.
+//! Guesses, and how they are verified.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::error::{Result, row_error};
 use crate::result::{Distribution, Sampled, ids};
 
-/// A way to judge by name.
+/// The way to verify of that name.
 pub fn verify(name: &str) -> Result<speculate::Verify> {
     Ok(name.parse()?)
 }
@@ -20,7 +20,7 @@ pub fn verify(name: &str) -> Result<speculate::Verify> {
 pub struct Runner {
     /// The token.
     token: u32,
-    /// How far behind the winner, in units of the logarithm of time; 0 for the winner.
+    /// How far it is behind the winner, in the logarithm of the time; 0 for the winner.
     behind: f64,
 }
 
@@ -37,7 +37,7 @@ impl From<onedraw::Runner> for Runner {
     }
 }
 
-/// Guesses that were drawn, with the law that they come from: what `Draft.grow` takes.
+/// Drawn guesses, with the distribution that they come from, for `Draft.grow`.
 #[pyclass(module = "onedraw", frozen)]
 pub struct Guess {
     /// The tokens.
@@ -48,7 +48,8 @@ pub struct Guess {
 
 #[pymethods]
 impl Guess {
-    /// The probability that the law gives a token; None if the guesses were not drawn but given, as a greedy sequence's are.
+    /// The probability of a token in the distribution of the guesses; None if they were not drawn but given,
+    /// as those of a greedy sequence are.
     fn probability(&self, token: u32) -> Option<f64> {
         match &self.law {
             Law::Given => None,
@@ -62,7 +63,7 @@ impl Guess {
     }
 }
 
-/// What a drafter guesses: a tree of tokens after a text, with the laws they were drawn from.
+/// The guesses of a drafter: a tree of tokens after a text, with the distributions they were drawn from.
 ///
 /// >>> import onedraw
 /// >>> draft = onedraw.Draft()
@@ -75,7 +76,7 @@ impl Guess {
 pub struct Draft(Mutex<speculate::Draft>);
 
 impl Draft {
-    /// The library's.
+    /// The parameters in the library's type.
     pub fn copy(&self) -> speculate::Draft {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -88,14 +89,16 @@ impl Draft {
         Self(Mutex::new(speculate::Draft::default()))
     }
 
-    /// Guesses that come one after the other, and were not drawn: an n-gram's, or a drafter's own best tokens.
+    /// Guesses that follow one another and were not drawn, such as those of an n-gram, or a drafter's best
+    /// tokens.
     #[staticmethod]
     fn chain(tokens: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self(Mutex::new(speculate::Draft::given(DraftTree::chain(&ids(tokens)?)))))
     }
 
-    /// Adds all guesses after a node, or after the text (None); their places. `guesses` is a `Guess`, which has its law, or tokens; with tokens, `law` may be the
-    /// `Distribution` that they were drawn from, one after the other, without replacement.
+    /// Adds all guesses after a node, or after the text (None). Returns their places. `guesses` is a `Guess`,
+    /// which has its law, or tokens; with tokens, `law` may be the `Distribution` that they were drawn from,
+    /// one after the other, without replacement.
     #[pyo3(signature = (parent, guesses, law=None))]
     fn grow(
         &self,
@@ -123,7 +126,7 @@ impl Draft {
         self.copy().tree.tokens().to_vec()
     }
 
-    /// What each follows: the place of a token before it, or None for the text.
+    /// The parent of each token: the place of a token before it, or None for the text.
     #[getter]
     fn parents(&self) -> Vec<Option<usize>> {
         self.copy().tree.parents().to_vec()
@@ -143,7 +146,7 @@ impl Draft {
     }
 }
 
-/// How far guesses hold.
+/// How many of the guesses were right.
 #[pyclass(module = "onedraw", frozen)]
 pub struct Verdict(speculate::Verdict);
 
@@ -155,25 +158,26 @@ impl From<speculate::Verdict> for Verdict {
 
 #[pymethods]
 impl Verdict {
-    /// The nodes that hold, from the root.
+    /// The nodes whose guesses were right, from the root.
     #[getter]
     fn path(&self) -> Vec<usize> {
         self.0.path.clone()
     }
 
-    /// Their tokens as the target reports them, and the one after them: `Sampled`s. Fewer only where there is an error.
+    /// Their tokens as the target model reports them, and the token after them, as `Sampled`s. There are
+    /// fewer only if there is an error.
     #[getter]
     fn sampled(&self) -> Vec<Sampled> {
         self.0.sampled.iter().cloned().map(Sampled).collect()
     }
 
-    /// The ids of these.
+    /// The ids of these tokens.
     #[getter]
     fn tokens(&self) -> Vec<u32> {
         self.0.sampled.iter().map(|sampled| sampled.token).collect()
     }
 
-    /// Why no token could be drawn after those, a `RowError`; else None.
+    /// The `RowError` if no token could be drawn after those; else None.
     #[getter]
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         self.0.error.as_ref().map(|error| row_error(error).into_value(py).into_any())

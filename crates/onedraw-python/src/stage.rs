@@ -1,27 +1,24 @@
-//! A stage of the chain written in Python.
-
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+//! Stages of the chain written in Python.
 
 use numpy::PyArray1;
 use onedraw::custom::{self, Change, Custom, Keep};
 use onedraw::{Order, ParamError, Stage};
-use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::error::Result;
 use crate::guarded::in_stage;
+use crate::raised;
 use crate::result::ids;
 use crate::tensor::Logits;
 use crate::value::type_name;
 
-/// What a stage written in Python sees: the logits as the stages before it left them, and the sequence.
+/// What a stage written in Python sees: the logits after the stages before it, and the sequence.
 #[pyclass(module = "onedraw", frozen)]
 pub struct View {
-    /// The logit of every token, a copy as float32; -inf where a token is gone. An `Edit` sees them divided by the temperatures before it, a
-    /// `Truncation` does not.
+    /// The logit of every token, a copy as float32; -inf for removed tokens. An `Edit` sees them divided by
+    /// the temperatures of the stages before it; a `Truncation` does not.
     #[pyo3(get)]
     logits: Py<PyArray1<f32>>,
     /// The tokens of the prompt.
@@ -33,7 +30,7 @@ pub struct View {
     /// The position that is drawn.
     #[pyo3(get)]
     position: u32,
-    /// The temperature in force that the logits are not yet divided by.
+    /// The temperature that applies, but by which the logits are not yet divided.
     #[pyo3(get)]
     temperature: f64,
 }
@@ -59,12 +56,14 @@ impl View {
     }
 }
 
-/// A stage of your own that changes logits, to be set into an order by its place.
+/// A stage of your own that changes logits. An order names it at its place.
 ///
-/// `function` takes a `View` and returns what changes: a dict of tokens and their new logits (-inf masks a token), an array with a logit for every
-/// token, or None for no change. The draw is still a function of logits, parameters, history, seed and position as long as the function is.
-/// What the function raises is the cause of the row's error. The garbage collector does not look into a stage: a method of the object that holds the parameters keeps that
-/// object alive for good, a function or a weak reference does not.
+/// `function` takes a `View` and returns what changes: a dict of tokens and their new logits (-inf masks a
+/// token), an array with a logit for every token, or None for no change. The draw stays a function of logits,
+/// parameters, history, seed and position if the function depends on nothing else. An exception of the
+/// function becomes the cause of the row's error. The garbage collector does not look into a stage: a method
+/// of the object that holds the parameters keeps that object alive for ever; a function or a weak reference
+/// does not.
 ///
 /// >>> import onedraw
 /// >>> no_echo = onedraw.Edit("no_echo", lambda view: {view.output[-1]: float("-inf")} if view.output else None)
@@ -74,10 +73,10 @@ impl View {
 /// [1, 2, 1]
 #[pyclass(module = "onedraw", frozen)]
 pub struct Edit {
-    /// The name, as explanations and errors have it.
+    /// The name that explanations and errors use.
     #[pyo3(get)]
     name: String,
-    /// What is called.
+    /// The function.
     #[pyo3(get)]
     function: Py<PyAny>,
     stage: Custom,
@@ -102,9 +101,10 @@ impl Edit {
     }
 }
 
-/// A stage of your own that keeps a subset of the tokens, to be set into an order by its place.
+/// A stage of your own that keeps a subset of the tokens. An order names it at its place.
 ///
-/// `function` takes a `View` and returns the tokens that stay: their ids, or an array of bools with an entry for every token.
+/// `function` takes a `View` and returns the tokens that stay: their ids, or an array of bools with an entry
+/// for every token.
 ///
 /// >>> import onedraw
 /// >>> even = onedraw.Truncation("even", lambda view: range(0, len(view.logits), 2))
@@ -112,10 +112,10 @@ impl Edit {
 /// array([2, 0])
 #[pyclass(module = "onedraw", frozen)]
 pub struct Truncation {
-    /// The name, as explanations and errors have it.
+    /// The name that explanations and errors use.
     #[pyo3(get)]
     name: String,
-    /// What is called.
+    /// The function.
     #[pyo3(get)]
     function: Py<PyAny>,
     stage: Custom,
@@ -150,22 +150,7 @@ fn check_callable(function: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-/// Exceptions that stages raised, by number, until somebody tells them: an error of a row can only hold a text.
-static RAISED: Mutex<VecDeque<(u64, PyErr)>> = Mutex::new(VecDeque::new());
-/// The number of the next.
-static NEXT: AtomicU64 = AtomicU64::new(0);
-/// Whether one of them is an interruption, such as Ctrl-C.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// More than rows that anybody still looks at: the oldest are forgotten.
-const KEPT: usize = 1024;
-/// What stands before and after the number in an error's text.
-const MARK: char = '\u{1}';
-
-fn raised() -> MutexGuard<'static, VecDeque<(u64, PyErr)>> {
-    RAISED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Calls the function of a stage, from whatever thread draws.
+/// Calls the function of a stage, on whichever thread draws.
 fn call<T>(
     function: &Py<PyAny>,
     view: &custom::View<'_>,
@@ -176,63 +161,8 @@ fn call<T>(
             let answer = function.bind(py).call1((View::new(py, view)?,))?;
             read(&answer, view.logits().len())
         });
-        answer.map_err(|error| {
-            let (number, text) = (NEXT.fetch_add(1, Ordering::Relaxed), told(py, &error));
-            let mut raised = raised();
-            if !error.is_instance_of::<PyException>(py) {
-                INTERRUPTED.store(true, Ordering::Release);
-            }
-            if raised.len() == KEPT {
-                raised.pop_front();
-            }
-            raised.push_back((number, error));
-            format!("{MARK}{number}{MARK}{text}")
-        })
+        answer.map_err(|error| raised::keep(py, error))
     })
-}
-
-/// What stages were interrupted by, once: several rows may have been.
-pub fn interruption() -> Option<PyErr> {
-    if !INTERRUPTED.load(Ordering::Acquire) {
-        return None;
-    }
-    Python::attach(|py| {
-        let mut raised = raised();
-        INTERRUPTED.store(false, Ordering::Release);
-        let (errors, interruptions): (VecDeque<_>, VecDeque<_>) =
-            raised.drain(..).partition(|(_, error): &(u64, PyErr)| error.is_instance_of::<PyException>(py));
-        *raised = errors;
-        interruptions.into_iter().next().map(|(_, error)| error)
-    })
-}
-
-/// An error's text as it is read, and the exception that a stage raised, if it still is there.
-pub fn cause(text: &str) -> (String, Option<PyErr>) {
-    let mut parts = text.splitn(3, MARK);
-    let (Some(before), Some(number), Some(after)) = (parts.next(), parts.next(), parts.next()) else {
-        return (text.to_owned(), None);
-    };
-    let number: Option<u64> = number.parse().ok();
-    let raised = raised();
-    let place = raised.iter().position(|(other, _)| Some(*other) == number);
-    let error = place.map(|place| Python::attach(|py| raised[place].1.clone_ref(py)));
-    (format!("{before}{after}"), error)
-}
-
-/// An exception in a line, with the place where it was raised.
-fn told(py: Python<'_>, error: &PyErr) -> String {
-    let mut place = String::new();
-    let mut traceback = error.traceback(py).map(Bound::into_any);
-    while let Some(frame) = traceback {
-        if let (Ok(line), Ok(file)) = (
-            frame.getattr("tb_lineno"),
-            frame.getattr("tb_frame").and_then(|frame| frame.getattr("f_code")?.getattr("co_filename")),
-        ) {
-            place = format!(" ({file}, line {line})");
-        }
-        traceback = frame.getattr("tb_next").ok().filter(|next| !next.is_none());
-    }
-    format!("{error}{place}")
 }
 
 fn change(answer: &Bound<'_, PyAny>, _: usize) -> PyResult<Change> {
@@ -240,7 +170,7 @@ fn change(answer: &Bound<'_, PyAny>, _: usize) -> PyResult<Change> {
         return Ok(Change::Sparse(Vec::new()));
     }
     if let Ok(changes) = answer.cast::<PyDict>() {
-        // A copy: what reads a number may be a function, too.
+        // The items are copied, because reading a number may call Python code that changes the dict.
         let changes = changes.items().iter().map(|entry| entry.extract()).collect::<PyResult<_>>()?;
         return Ok(Change::Sparse(changes));
     }
@@ -264,7 +194,7 @@ fn keep(answer: &Bound<'_, PyAny>, vocabulary: usize) -> PyResult<Keep> {
     Ok(Keep::Only(ids(&numpy.call_method1("flatnonzero", (array,))?)?))
 }
 
-/// The stage that a Python object is.
+/// The stage that a Python object stands for.
 fn stage(object: &Bound<'_, PyAny>) -> Result<Stage> {
     if let Ok(edit) = object.cast::<Edit>() {
         return Ok(Stage::Custom(edit.get().stage.clone()));
@@ -282,20 +212,20 @@ fn stage(object: &Bound<'_, PyAny>) -> Result<Stage> {
     Err(ParamError::new("order", message).into())
 }
 
-/// An order with the Python objects that stand in it.
+/// An order, with the Python objects of the user's own stages.
 pub struct Staged {
     pub order: Order,
-    /// The users' own, as they were given.
+    /// The user's own stages, with the objects that were given.
     own: Vec<(Stage, Py<PyAny>)>,
 }
 
 impl Staged {
-    /// Without stages of a user's own.
+    /// An order without stages of the user's own.
     pub fn plain(order: Order) -> Self {
         Self { order, own: Vec::new() }
     }
 
-    /// An order's name, or a list of stages; None is no order.
+    /// Reads the name of an order, or a list of stages; None is no order.
     pub fn read(object: &Bound<'_, PyAny>) -> Result<Option<Self>> {
         if object.is_none() {
             return Ok(None);
@@ -322,7 +252,7 @@ impl Staged {
         Ok(Some(Self { order: Order::of(stages), own }))
     }
 
-    /// With one more, before another.
+    /// The order with one more stage, before another one.
     pub fn with(&self, py: Python<'_>, added: &Bound<'_, PyAny>, before: &Bound<'_, PyAny>) -> Result<Self> {
         let (added_stage, next) = (stage(added)?, stage(before)?);
         let mut own = self.own(py);
@@ -341,7 +271,7 @@ impl Staged {
         Self { order: self.order.clone(), own: self.own(py) }
     }
 
-    /// As Python gave it.
+    /// The order as a Python list, with the objects that were given.
     pub fn to_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for stage in self.order.stages() {
@@ -354,7 +284,8 @@ impl Staged {
     }
 }
 
-/// The names of an order's stages, to be put together anew: `vllm`, `huggingface` or `llama.cpp`.
+/// The names of the stages of an order, to make an order of your own from: `vllm`, `huggingface` or
+/// `llama.cpp`.
 ///
 /// >>> import onedraw
 /// >>> onedraw.order("huggingface")[-3:]
@@ -363,4 +294,11 @@ impl Staged {
 pub fn order(name: &str) -> Result<Vec<String>> {
     let order: Order = name.parse().map_err(|error: ParamError| error)?;
     Ok(order.stages().iter().map(|stage| stage.name().to_owned()).collect())
+}
+
+/// The parameter whose number stands for a stage in a heading, such as `typical_p` for `typical`; None for a
+/// stage that no single number describes.
+#[pyfunction]
+pub fn headline_field(stage: &str) -> Option<&'static str> {
+    stage.parse::<Stage>().ok().and_then(|stage| stage.headline_field())
 }

@@ -1,4 +1,4 @@
-//! When a text ends, and when it goes back.
+//! When a text ends, and when some of it must be taken back.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::params;
 use crate::value::type_name;
 
-/// The name of a reason.
+/// The name of a finish reason.
 pub fn reason_name(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
@@ -21,7 +21,7 @@ pub fn reason_name(reason: FinishReason) -> &'static str {
     }
 }
 
-/// Text to be taken back, for a banned string: what `Sampler.take_back` takes.
+/// Text to take back because of a banned string, for `Sampler.take_back`.
 #[pyclass(module = "onedraw", frozen, eq)]
 #[derive(PartialEq)]
 pub struct Rewind(pub onedraw::Rewind);
@@ -40,13 +40,13 @@ impl Rewind {
         self.0.length
     }
 
-    /// The token that stood after them, which is banned there.
+    /// The token after them, which is banned at that position.
     #[getter]
     fn token(&self) -> u32 {
         self.0.token
     }
 
-    /// Which of `banned_strings` it was.
+    /// Which of `banned_strings` was found.
     #[getter]
     fn phrase(&self) -> usize {
         self.0.phrase
@@ -57,7 +57,7 @@ impl Rewind {
     }
 }
 
-/// What a token did to a text.
+/// What a token changed in a text.
 #[pyclass(module = "onedraw", frozen)]
 pub struct Progress {
     text: Vec<u8>,
@@ -73,7 +73,7 @@ impl Progress {
         PyBytes::new(py, &self.text)
     }
 
-    /// Why the text has ended: `eos`, `stop` or `length`; None while it goes on.
+    /// Why the text has ended: `eos`, `stop` or `length`; None while it continues.
     #[getter]
     fn finish_reason(&self) -> Option<&'static str> {
         self.finish.map(|finish| reason_name(finish.reason()))
@@ -97,7 +97,7 @@ impl Progress {
         }
     }
 
-    /// Set if a banned string was completed: the text goes back, and the sampler with it (`take_back`).
+    /// Set if a banned string was completed: the text and the sampler must go back (`take_back`).
     #[getter]
     fn rewind(&self) -> Option<Rewind> {
         self.rewind.map(Rewind)
@@ -112,8 +112,8 @@ impl Progress {
     }
 }
 
-/// Finds where a text ends, token by token: EOS, stop ids, stop strings across tokens, lengths; and the banned strings. Of the parameters it takes those, by name
-/// or as `SamplingParams`.
+/// Finds where a text ends, token by token: at EOS, stop ids, stop strings across tokens, and lengths. It
+/// also finds banned strings. Of the parameters it uses only these, given by name or as `SamplingParams`.
 ///
 /// >>> import onedraw
 /// >>> matcher = onedraw.StopMatcher(stop="END", max_tokens=100)
@@ -141,7 +141,7 @@ impl StopMatcher {
         Ok(Self(Mutex::new(onedraw::StopMatcher::new(conditions))))
     }
 
-    /// Takes a token and the text that it stands for, bytes or a string.
+    /// Takes a token and its text, bytes or a string.
     fn push(&self, token: u32, text: &Bound<'_, PyAny>) -> PyResult<Progress> {
         let mut matcher = self.inner();
         let progress = match text.cast::<PyString>() {
@@ -159,7 +159,8 @@ impl StopMatcher {
         Ok(Progress { text: progress.text.to_vec(), finish: progress.finish, rewind: progress.rewind })
     }
 
-    /// Ends the text from outside: the bytes that were held back because they might have become a stop string.
+    /// Ends the text from outside. Returns the bytes that were held back because they might have become a
+    /// stop string.
     fn finish<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.inner().finish())
     }
@@ -183,7 +184,7 @@ impl StopMatcher {
     }
 }
 
-/// Makes text of bytes that come in pieces: a character cut in two waits for its other half.
+/// Makes text from bytes that come in pieces. The first bytes of a character wait for the rest.
 ///
 /// >>> import onedraw
 /// >>> stream = onedraw.Utf8Stream()
@@ -208,7 +209,7 @@ impl Utf8Stream {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(&bytes).to_owned()
     }
 
-    /// Ends the stream: a character that never came whole is U+FFFD.
+    /// Ends the stream. A character that is not complete becomes U+FFFD.
     fn finish(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).finish().to_owned()
     }

@@ -1,7 +1,7 @@
-//! Logits from Python, where they lie: a NumPy array, any DLPack tensor on the CPU, or a list.
+//! Logits from Python, read in place: a NumPy array, any DLPack tensor on the CPU, or a list.
 //!
-//! The rows are read while the interpreter is released. Nobody must write to them, resize them or free them from another thread in the meantime: the same as with
-//! every library that releases the interpreter.
+//! The rows are read while the interpreter is released. Other threads must not write to them, resize them or
+//! free them in the meantime, as with every library that releases the interpreter.
 #![allow(unsafe_code)] // A tensor of another library is an address, a type and strides: there is no safe way to read it.
 
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use pyo3::types::{PyList, PyTuple};
 use crate::error::{Error, Result};
 use crate::value::type_name;
 
-/// Rows of one call: each has a result, which takes memory.
+/// The most rows of one call. Each row has a result, which takes memory.
 const MOST_ROWS: usize = 1 << 20;
 
 /// A row, or rows of one length and type.
 pub struct Tensor {
     view: View,
-    /// Whether it came as one row rather than as a matrix of one.
+    /// Whether it is a vector (one row) and not a matrix of one row.
     is_row: bool,
-    /// Keeps the memory where it is.
+    /// Keeps the memory alive and in place.
     _owner: Owner,
 }
 
-/// Who holds the memory.
+/// What keeps the memory alive.
 enum Owner {
     Array { _array: Py<PyAny> },
     Dlpack { _tensor: ImportedDlpack },
     Numbers { _numbers: Arc<Vec<f32>> },
 }
 
-/// Where rows lie, on the CPU or on a device.
+/// Where rows are in memory, on the CPU or on a device.
 #[derive(Clone, Copy)]
 pub struct View {
     pub first: *const u8,
     pub element: Element,
     pub rows: usize,
     pub vocabulary: usize,
-    /// Bytes from one row to the next; may be negative, or 0.
+    /// Bytes from one row to the next; may be negative or 0.
     pub stride: isize,
 }
 
@@ -78,11 +78,11 @@ pub struct Logits {
 }
 
 impl Logits {
-    /// Reads an argument. A list of numbers is one row, a list of anything else is rows.
+    /// Reads an argument. A list of numbers is one row; a list of anything else is several rows.
     pub fn read(object: &Bound<'_, PyAny>) -> Result<Self> {
         let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
         if is_list {
-            // An array of one number would also pass for a number.
+            // Asks for a length, because an array of one number could also be read as a number.
             let is_rows = match object.try_iter()?.next() {
                 Some(first) => first?.hasattr("__len__")?,
                 None => false,
@@ -99,7 +99,7 @@ impl Logits {
         Ok(Self { tensors: vec![tensor], is_row })
     }
 
-    /// As [`Logits::read`], where an empty list is no rows rather than a row of no logits.
+    /// Like [`Logits::read`], but an empty list has no rows, instead of one row without logits.
     pub fn read_rows(object: &Bound<'_, PyAny>) -> Result<Self> {
         let is_list = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
         match is_list && object.len()? == 0 {
@@ -118,7 +118,7 @@ impl Logits {
         self.tensors.iter().flat_map(|tensor| (0..tensor.view.rows).map(|row| tensor.row(row))).collect()
     }
 
-    /// The rows as a matrix: they must be of one tensor, one after the other.
+    /// The rows as a matrix. They must be in one tensor, one after the other.
     pub fn matrix(&self) -> Result<Rows<'_>> {
         let matrix = match self.tensors.as_slice() {
             [tensor] => tensor.matrix(),
@@ -129,7 +129,7 @@ impl Logits {
         })
     }
 
-    /// The row, if it is one.
+    /// The only row; an error if there are several.
     pub fn row(&self) -> Result<Row<'_>> {
         match self.rows().as_slice() {
             &[row] => Ok(row),
@@ -170,11 +170,11 @@ impl Tensor {
         let element = match dtype.num() {
             FLOAT => Element::F32,
             HALF => Element::F16,
-            // Of ml_dtypes, which JAX uses: NumPy has no number for it.
+            // The bfloat16 of ml_dtypes, which JAX uses. NumPy has no number for it.
             _ if dtype.itemsize() == 2 && name()? == "bfloat16" => Element::Bf16,
             _ => return Err(wrong_dtype(&name()?)),
         };
-        // `=`: of this machine; `|`: of no order.
+        // `=` is the byte order of this machine; `|` means that there is none.
         if !matches!(dtype.byteorder(), b'=' | b'|') {
             return Err(Error::Tensor(
                 "the logits' bytes are in the order of other machines; convert them with .astype(logits.dtype.newbyteorder('='))".into(),
@@ -205,7 +205,7 @@ impl Tensor {
         Ok(Self { view, is_row, _owner: Owner::Dlpack { _tensor: tensor } })
     }
 
-    /// `None` if rows do not come one after the other.
+    /// `None` if the rows are not one after the other.
     fn matrix(&self) -> Option<Rows<'_>> {
         let View { rows, vocabulary, stride, element, .. } = self.view;
         let stride = if rows > 1 { usize::try_from(stride / element.size()).ok()? } else { vocabulary };
@@ -220,14 +220,15 @@ impl Tensor {
         self.slice(self.view.stride * row as isize, self.view.vocabulary)
     }
 
-    /// So many elements from an offset of bytes on.
+    /// So many elements from an offset in bytes on.
     fn slice(&self, offset: isize, length: usize) -> Row<'_> {
         let View { first, element, .. } = self.view;
         if length == 0 {
             return Row::F32(&[]);
         }
-        // SAFETY: callers take offset and length from shape and strides, which are those of the owner: it says that elements of this type lie there, aligned,
-        // in memory that it keeps. Between two rows of a matrix lies what the owner has between them. Whoever writes there at the same time breaks the
+        // SAFETY: callers take offset and length from shape and strides, which are those of the owner: it
+        // says that elements of this type lie there, aligned, in memory that it keeps. Between two rows of a
+        // matrix lies what the owner has between them. Whoever writes there at the same time breaks the
         // contract of NumPy and of DLPack. The lifetime is that of the borrow of the owner.
         unsafe {
             let start = first.offset(offset);
@@ -277,7 +278,7 @@ impl View {
     }
 }
 
-/// What a tensor of any device says of itself, and whether it is one row.
+/// The view that a tensor on any device describes, and whether it is one row.
 pub fn described(object: &Bound<'_, PyAny>, tensor: &ImportedDlpack) -> Result<(View, bool)> {
     let described = tensor.validate().map_err(invalid)?;
     let element = match described.dtype() {
@@ -298,7 +299,7 @@ pub fn described(object: &Bound<'_, PyAny>, tensor: &ImportedDlpack) -> Result<(
         strides.iter().map(|&stride| isize::try_from(stride).unwrap_or(0) * size).collect();
     // SAFETY: the tensor was validated, so its offset stays within its memory.
     let first = unsafe { described.offset_bytes_ptr() }.map_err(invalid)?;
-    // Where there is nothing to read, there may be no address either.
+    // An empty tensor may have no address.
     let is_empty = shape.contains(&0);
     if !is_empty && first.align_offset(size as usize) != 0 {
         return Err(Error::Tensor(
@@ -309,7 +310,7 @@ pub fn described(object: &Bound<'_, PyAny>, tensor: &ImportedDlpack) -> Result<(
     Ok((view, shape.len() == 1))
 }
 
-/// The way to a tensor on a CUDA device, and the device's number; `None` for whatever is elsewhere.
+/// How to import a tensor that is on a CUDA device, and the number of the device; `None` for anything else.
 pub fn on_cuda<'py>(object: &Bound<'py, PyAny>) -> Result<Option<(ImportRequest<'py>, usize)>> {
     if object.is_instance_of::<PyUntypedArray>() || !object.hasattr("__dlpack_device__")? {
         return Ok(None);
@@ -320,7 +321,7 @@ pub fn on_cuda<'py>(object: &Bound<'py, PyAny>) -> Result<Option<(ImportRequest<
     Ok(usize::try_from(device.device_id).ok().filter(|_| is_cuda).map(|ordinal| (request, ordinal)))
 }
 
-/// Some libraries send the way through their own code along, after the first line.
+/// An error of DLPack. Some libraries add a stack trace after the first line, which is left out.
 pub fn unreadable(error: PyErr) -> Error {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Texts as they come, and as they are in the end.
+//! Texts while they are written, and once they have ended.
 
 use onedraw::{Finish, RowError};
 use pyo3::prelude::*;
@@ -21,55 +21,56 @@ impl RequestId {
     }
 }
 
-/// What one token of one text did.
+/// What one token changed in one text.
 #[pyclass(module = "onedraw", frozen)]
 pub struct Event(pub onedraw_lm::Event);
 
 #[pymethods]
 impl Event {
-    /// Whose.
+    /// The request that it belongs to.
     #[getter]
     fn request(&self) -> RequestId {
         RequestId(self.0.request)
     }
 
-    /// Which of its `n` texts.
+    /// Which of the `n` texts of the request it is.
     #[getter]
     fn sample(&self) -> usize {
         self.0.sample
     }
 
-    /// The token, a `Sampled`; None if none could be drawn.
+    /// The token as a `Sampled`; None if none could be drawn.
     #[getter]
     fn sampled(&self) -> Option<Sampled> {
         self.0.sampled.clone().map(Sampled)
     }
 
-    /// How many of the last tokens were taken back, this one among them, for a banned phrase.
+    /// How many of the last tokens were taken back because of a banned phrase, including this one.
     #[getter]
     fn taken_back(&self) -> usize {
         self.0.taken_back
     }
 
-    /// The text to show now, after that shown before: whole characters, and never any that is taken back later.
+    /// The text to show now, after the text shown before. It has only whole characters, and none is taken
+    /// back later.
     #[getter]
     fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// Why the text has ended: `eos`, `stop` or `length`; None while it goes on.
+    /// Why the text has ended: `eos`, `stop` or `length`; None while it continues.
     #[getter]
     fn finish_reason(&self) -> Option<&'static str> {
         self.0.finish.map(|finish: Finish| reason_name(finish.reason()))
     }
 
-    /// Why no token could be drawn, a `RowError`: the text has ended too; else None.
+    /// The `RowError` if no token could be drawn, which also ends the text; else None.
     #[getter]
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         error_object(py, self.0.error.as_ref())
     }
 
-    /// Whether nothing of this text follows.
+    /// Whether this is the last event of the text.
     #[getter]
     fn is_last(&self) -> bool {
         self.0.is_last()
@@ -104,7 +105,7 @@ impl Generated {
         self.0.tokens.iter().map(|sampled| sampled.token).collect()
     }
 
-    /// The same as `Sampled`s, with their logprobs where these were asked for.
+    /// The tokens as `Sampled`s, with their logprobs if these were asked for.
     #[getter]
     fn sampled(&self) -> Vec<Sampled> {
         self.0.tokens.iter().cloned().map(Sampled).collect()
@@ -128,13 +129,14 @@ impl Generated {
         self.0.tokens.first().map(|sampled| sampled.seed)
     }
 
-    /// Why no token could be drawn, a `RowError`; else None.
+    /// The `RowError` if no token could be drawn; else None.
     #[getter]
     fn error(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         error_object(py, self.0.error.as_ref())
     }
 
-    /// Where `prompt_logprobs` is set, an entry for each token of the prompt: None for the first, a `Report`, or the `RowError` of its row. Else None.
+    /// If `prompt_logprobs` is set, one entry per token of the prompt: None for the first, a `Report`, or the
+    /// `RowError` of its row. Else None.
     #[getter]
     fn prompt_logprobs(&self, py: Python<'_>) -> PyResult<Option<Vec<Py<PyAny>>>> {
         let Some(reports) = &self.0.prompt_logprobs else { return Ok(None) };

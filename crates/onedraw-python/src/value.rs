@@ -1,4 +1,5 @@
-//! Python objects as serde reads them: keyword arguments become parameters with the names, forms and words that JSON has.
+//! Python objects as input of serde, so that keyword arguments are read by the same code as JSON, with the
+//! same errors.
 
 use std::fmt;
 
@@ -11,20 +12,20 @@ use serde::de::{self, Deserializer, IntoDeserializer, Visitor};
 #[derive(Clone)]
 pub struct Value<'py> {
     object: Bound<'py, PyAny>,
-    /// What it is part of: a list that holds itself has no end.
+    /// How deep it is nested. A list may contain itself, so there is a limit.
     depth: u32,
 }
 
-/// Parameters are lists of lists at most.
+/// The deepest nesting that is read. Parameters are at most lists of lists, so this is more than enough.
 const DEEPEST: u32 = 8;
 
-/// Keyword arguments, but for those named in `without`.
+/// Keyword arguments without the one named `without`.
 pub struct Fields<'a, 'py> {
     pub arguments: &'a Bound<'py, PyDict>,
     pub without: &'a str,
 }
 
-/// What cannot be read.
+/// Why an object cannot be read.
 #[derive(Debug)]
 pub struct Failure(String);
 
@@ -60,7 +61,7 @@ pub fn type_name(object: &Bound<'_, PyAny>) -> String {
     object.get_type().qualname().map_or_else(|_| "object".to_owned(), |name| name.to_string())
 }
 
-/// The items of anything that can be gone through.
+/// The items of an iterable.
 fn items<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     object.try_iter()?.collect()
 }
@@ -93,7 +94,7 @@ impl<'de> Deserializer<'de> for Value<'_> {
             let entries: Vec<_> = dict.iter().map(|(key, value)| (Key(key), within(value))).collect();
             return visitor.visit_map(MapDeserializer::new(entries.into_iter()));
         }
-        // Numbers and arrays of NumPy and its like.
+        // Numbers and arrays of NumPy and similar libraries.
         if object.hasattr("tolist").map_err(failed)? {
             return within(object.call_method0("tolist").map_err(failed)?).deserialize_any(visitor);
         }

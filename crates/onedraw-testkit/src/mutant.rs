@@ -5,10 +5,10 @@
 //! engine's tokens. So it may stand in for the engine when a test shows that it would notice a [`Mutant`].
 
 use onedraw::SamplingParams;
+use onedraw::key::Key;
 use onedraw::mass::Softmax;
 use onedraw::math::ln;
 use onedraw::noise::{BLOCK, Noise, Purpose, exponential};
-use onedraw::key::Key;
 use onedraw::params::GREEDY_BELOW;
 
 /// A mistake that somebody could make.

@@ -104,6 +104,7 @@ pub use explain::Explanation;
 pub use fault::Fault;
 pub use kernels::Kernel;
 pub use logprobs::{Distribution, PromptLogprobs, Report, TokenLogprob};
+pub use params::stage_fields::{STAGE_FIELDS, StageField};
 pub use params::{LogprobsMode, PenaltyScope, SamplingParams};
 pub use plan::Plan;
 pub use row::{Row, Rows};

@@ -1,4 +1,5 @@
-//! One strategy on one prompt: its texts, how fast they came, and what the model thinks of them.
+//! One strategy on one prompt: its texts, how fast they were written, and how likely the model itself finds
+//! them.
 
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use serde::Serialize;
 
 use crate::compare::metrics::Variety;
 use crate::compare::strategy::{Search, Strategy};
-use crate::steps::{for_each_part, sampler, steps};
+use crate::trace::{for_each_chunk, sampler, trace};
 
 /// A text of a strategy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,21 +22,23 @@ pub struct Text {
     pub finish_reason: Option<FinishReason>,
 }
 
-/// What a strategy did.
+/// The texts of a strategy, and what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     pub strategy: String,
     pub texts: Vec<Text>,
-    /// Tokens of all texts by the time they took, the prompt's included.
+    /// The tokens of all texts, divided by the time they took together with the prompt.
     pub tokens_per_second: f64,
-    /// The mean logprob of a token under the model itself, whatever the strategy made of it, and exp of its negative.
+    /// The mean logprob of a token under the model itself, without the parameters of the strategy.
     pub logprob: f64,
+    /// `exp(-logprob)`.
     pub perplexity: f64,
     #[serde(flatten)]
     pub variety: Variety,
-    /// Bits, the mean over the steps: of the distribution that was drawn from. Not known of beams.
+    /// The entropy of the distribution that a token was drawn from, in bits, as the mean over the tokens.
+    /// Beams have none.
     pub entropy: Option<f64>,
-    /// How many tokens could be drawn, the mean over the steps.
+    /// How many tokens could be drawn, as the mean over the tokens.
     pub kept: Option<f64>,
 }
 
@@ -49,7 +52,7 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Runs a strategy and looks at what came of it.
+    /// Runs a strategy and measures its texts.
     pub fn measure(&self, strategy: &Strategy, params: &SamplingParams) -> Result<Measured> {
         match (&strategy.contrast, self.amateur) {
             (Some(contrast), Some(amateur)) => {
@@ -78,8 +81,8 @@ impl Scene<'_> {
             sum += self.logprob(&text.tokens)?;
             if strategy.search == Search::Draw {
                 let sampler = sampler(params, self.prompt, sample)?.kernel(self.kernel);
-                for step in steps(model, sampler, self.prompt, &text.tokens, None)? {
-                    (bits, kept) = (bits + step.entropy, kept + step.kept as f64);
+                for token in trace(model, sampler, self.prompt, &text.tokens, None)? {
+                    (bits, kept) = (bits + token.entropy, kept + token.kept as f64);
                 }
             }
         }
@@ -106,7 +109,7 @@ impl Scene<'_> {
         params: &SamplingParams,
     ) -> Result<Vec<Text>> {
         let beams = || Beams::new(model, self.tokenizer).kernel(self.kernel);
-        // What a user has written: the groups are `diverse` there.
+        // A strategy names the groups `diverse`.
         let named = |error: GenerateError| {
             anyhow!(
                 "--strategy {}: {}",
@@ -160,8 +163,8 @@ impl Scene<'_> {
         })?;
         let mut sum = 0.0;
         let first = self.prompt.len();
-        for_each_part(self.model, &whole, |place, rows| {
-            // Rows of the prompt's own tokens are passed over.
+        for_each_chunk(self.model, &whole, |place, rows| {
+            // The tokens of the prompt do not count.
             let reports = batch.prompt_logprobs(id, place + 1, rows);
             for (place, report) in (place + 1..).zip(reports).filter(|(place, _)| *place >= first) {
                 debug_assert!(place < whole.len());

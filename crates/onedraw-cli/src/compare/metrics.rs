@@ -1,17 +1,20 @@
-//! What is told of a text without a model: how varied it is, how much it repeats itself, how well it compresses.
+//! What can be measured of a text without a model: how varied it is, how much it repeats itself, how well it
+//! compresses.
 
 use std::collections::BTreeSet;
 
-/// Of one text or several of one strategy.
+/// How varied one text or several texts of one strategy are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Variety {
-    /// The share of different words among all, and of different pairs and triples of words (Li and others 2016).
+    /// The share of distinct words among all words (Li and others 2016).
     pub distinct_1: f64,
+    /// The same for pairs of words.
     pub distinct_2: f64,
+    /// The same for triples of words.
     pub distinct_3: f64,
-    /// The share of runs of four tokens that were there before in the same text (Welleck and others 2019).
+    /// The share of runs of four tokens that occurred before in the same text (Welleck and others 2019).
     pub rep_4: f64,
-    /// Bytes of the texts by bytes after zlib.
+    /// The bytes of the texts, divided by their bytes after compression with zlib.
     pub compression: f64,
 }
 
@@ -29,13 +32,13 @@ impl Variety {
     }
 }
 
-/// Words in lower case, without the marks around them.
+/// Words in lower case, without the punctuation around them.
 fn words(text: &str) -> Vec<String> {
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     text.split_whitespace().map(bare).filter(|word| !word.is_empty()).collect()
 }
 
-/// The share of different runs of `n` words among all; 1 where there are none.
+/// The share of distinct runs of `n` words among all such runs; 1 if there are none.
 fn distinct(texts: &[Vec<String>], n: usize) -> f64 {
     let runs: Vec<&[String]> = texts.iter().flat_map(|words| words.windows(n)).collect();
     let different: BTreeSet<&[String]> = runs.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! The comparison as one page that needs no other file: texts, metrics and charts.
+//! The comparison as one HTML page that needs no other file: texts, metrics and charts.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ article b{color:#777;font-weight:400}
 @media(prefers-color-scheme:dark){body{background:#16181c;color:#e4e4e4}th,td{border-color:#333}figcaption,article b{color:#aaa}svg text{fill:#e4e4e4}}
 ";
 
-/// What a chart shows: a heading, and a number of each strategy that has one.
+/// A chart: its heading, and the number of a strategy, if it has one.
 type Chart = (&'static str, fn(&Measured) -> Option<f64>);
 
 const CHARTS: [Chart; 6] = [
@@ -29,6 +29,7 @@ const CHARTS: [Chart; 6] = [
     ("tokens a second", |one| Some(one.tokens_per_second)),
 ];
 
+/// The page.
 pub fn page(prompt: &str, measured: &[Measured]) -> String {
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     page += "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>onedraw compare</title>\n";
@@ -63,7 +64,7 @@ pub fn page(prompt: &str, measured: &[Measured]) -> String {
     page + "</html>\n"
 }
 
-/// Bars from zero, each with its number.
+/// Bars that begin at zero, each with its number.
 fn chart(heading: &str, bars: &[(&str, f64)]) -> String {
     const ROW: usize = 20;
     const LEFT: f64 = 120.0;
@@ -91,7 +92,7 @@ fn chart(heading: &str, bars: &[(&str, f64)]) -> String {
     svg + &format!("</svg><figcaption>{heading}</figcaption></figure>\n")
 }
 
-/// Text that is only text in HTML.
+/// A text with the characters escaped that mean something in HTML.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {

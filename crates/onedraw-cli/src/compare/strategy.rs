@@ -8,7 +8,7 @@ use onedraw::{Contrast, SamplingParams};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A name, parameters, and what is done beside drawing.
+/// A name, parameters, and how texts are found with them.
 #[derive(Clone, Debug)]
 pub struct Strategy {
     pub name: String,
@@ -23,11 +23,11 @@ pub enum Search {
     /// Token by token.
     Draw,
     Beams(BeamParams),
-    /// So many texts without replacement; the first is shown.
+    /// So many texts drawn without replacement; the first is shown.
     Stochastic(usize),
 }
 
-/// What stands beside the sampling parameters.
+/// The settings of a strategy that are not sampling parameters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Extras {
@@ -54,7 +54,7 @@ const EXTRAS: [&str; 9] = [
     "beta",
 ];
 
-/// What all strategies have in common, so that they can be compared.
+/// The parameters that are the same for all strategies, so that they can be compared.
 const FOR_ALL: [&str; 2] = ["max_tokens", "n"];
 
 /// The strategies that are compared if none is named.
@@ -77,7 +77,8 @@ const USUAL: [(&str, &str); 15] = [
 ];
 
 impl Strategy {
-    /// Those that are compared if none is named; `has_amateur`: whether there is a weaker model to set one off against.
+    /// The strategies that are compared if none is named. `has_amateur` says whether there is a weaker model
+    /// for contrastive decoding.
     pub fn usual(has_amateur: bool) -> Result<Vec<Self>> {
         let all = USUAL.into_iter().map(|(name, json)| Self::new(name, json)).collect::<Result<Vec<_>>>()?;
         Ok(all.into_iter().filter(|strategy| has_amateur || strategy.contrast.is_none()).collect())

@@ -1,4 +1,4 @@
-//! The comparison as a person reads it in a terminal.
+//! The comparison as a table and texts in a terminal.
 
 use std::io::{self, Write};
 

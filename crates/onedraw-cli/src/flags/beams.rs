@@ -1,4 +1,4 @@
-//! How to search: `--beams` and what goes with it.
+//! How to search: `--beams` and the flags that belong to it.
 
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueEnum};
@@ -56,12 +56,12 @@ pub struct BeamFlags {
 }
 
 impl BeamFlags {
-    /// Whether there are beams at all.
+    /// Whether a search is asked for.
     pub fn is_asked(&self) -> bool {
         self.beams.is_some()
     }
 
-    /// The search's own settings.
+    /// The settings of the search itself.
     pub fn params(&self) -> BeamParams {
         BeamParams {
             width: self.beams.unwrap_or_default(),
@@ -85,7 +85,7 @@ impl BeamFlags {
         }
     }
 
-    /// Whether they are drawn.
+    /// Whether the texts are drawn without replacement, instead of searched.
     pub fn is_stochastic(&self) -> bool {
         self.stochastic
     }
@@ -111,7 +111,7 @@ impl BeamFlags {
     }
 }
 
-/// An error that names the flag.
+/// The error with the name of the flag that it is about.
 pub(crate) fn named(error: GenerateError) -> anyhow::Error {
     match error {
         GenerateError::Param(error) => {

@@ -1,4 +1,4 @@
-//! What a text must keep to: `--json-schema`, `--regex`, `--choice` and `--grammar`.
+//! What the text must match: `--json-schema`, `--regex`, `--choice` and `--grammar`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct ConstraintFlags {
 }
 
 impl ConstraintFlags {
-    /// A text that is yet to be written under the grammar, if one is asked for.
+    /// The matcher of a text that has not begun, if a grammar is asked for.
     pub fn matcher(&self, model: &Model, params: &SamplingParams) -> Result<Option<Matcher>> {
         let vocabulary = || vocabulary(model, params);
         let named = |flag: &str| {
@@ -40,7 +40,7 @@ impl ConstraintFlags {
         };
         let grammar = if let Some(path) = &self.json_schema {
             let name = format!("--json-schema {}", path.display());
-            // Where white space may stand, a model that has not learned JSON can write it for ever.
+            // If white space were allowed, a model that has not learned JSON could write it for ever.
             Grammar::compact_json_schema(&vocabulary()?, &read(path, &name)?).map_err(named(&name))?
         } else if let Some(expression) = &self.regex {
             Grammar::regex(&vocabulary()?, expression).map_err(named("--regex"))?
@@ -60,7 +60,7 @@ fn read(path: &Path, name: &str) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| anyhow!("{name}: {error}"))
 }
 
-/// The model's tokens for grammars, as many as it has logits.
+/// The model's tokens in the form that grammars take, as many as it has logits.
 fn vocabulary(model: &Model, params: &SamplingParams) -> Result<Vocabulary> {
     let tokenizer = &model.tokenizer;
     let cutter = Arc::clone(tokenizer);

@@ -1,4 +1,4 @@
-//! What the model is set off against: `--contrast`, `--guidance` and `--dola`.
+//! What the model's logits are contrasted with: `--contrast`, `--guidance` and `--dola`.
 
 use std::path::Path;
 
@@ -14,14 +14,16 @@ use crate::model::Model;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Contrast")]
 pub struct ContrastFlags {
-    /// Set the model off against a weaker one with the same tokens [without DIR: the embedded model's drafter]
+    /// Set the model off against a weaker one with the same tokens [without DIR: the embedded model's
+    /// drafter]
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(group = "contrasting")]
     contrast: Option<String>,
     /// A token must be so many times as likely as the best to be plausible
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, requires = "contrasting")]
     alpha: f64,
-    /// As O'Brien and Lewis 2023: (1 + BETA) times the model less BETA times the other. Without it as Li and others 2022: the difference
+    /// As O'Brien and Lewis 2023: (1 + BETA) times the model less BETA times the other. Without it as Li and
+    /// others 2022: the difference
     #[arg(long, value_name = "BETA", requires = "contrast", conflicts_with = "amateur_temperature")]
     beta: Option<f64>,
     /// The temperature of the weaker model
@@ -39,56 +41,59 @@ pub struct ContrastFlags {
     dola: Option<String>,
 }
 
-/// The model that texts come from.
-pub enum Opponent<'a> {
-    Nobody,
+/// What the model is contrasted with.
+pub enum Counterpart<'a> {
+    None,
     Amateur(Box<Amateur>),
-    Negative(Guided<'a, Llama>),
+    NegativePrompt(Guided<'a, Llama>),
     Layers(Dola<'a>),
 }
 
-/// A weaker model, and how it is set off.
+/// A weaker model, and how the two rows of logits become one.
 pub struct Amateur {
     llama: Llama,
     contrast: Contrast,
 }
 
 impl Amateur {
+    /// The model that both make together.
     pub fn with<'a>(&'a self, expert: &'a Llama) -> Result<Contrasted<'a, Llama, Llama>> {
         Ok(Contrasted::new(expert, &self.llama, self.contrast)?)
     }
 }
 
-/// Gives the model that `$opponent` makes of `$expert` to `$body`, whatever its type.
-macro_rules! set_off {
-    ($expert:expr, $opponent:expr, |$model:ident| $body:expr) => {
-        match $opponent {
-            $crate::flags::contrast::Opponent::Nobody => {
+/// Runs `$body` with the model that `$expert` and `$counterpart` make together. Each counterpart makes a
+/// model of another type, so this is a macro and not a function.
+macro_rules! with_counterpart {
+    ($expert:expr, $counterpart:expr, |$model:ident| $body:expr) => {
+        match $counterpart {
+            $crate::flags::contrast::Counterpart::None => {
                 let $model = $expert;
                 $body
             }
-            $crate::flags::contrast::Opponent::Amateur(amateur) => {
+            $crate::flags::contrast::Counterpart::Amateur(amateur) => {
                 let $model = &amateur.with($expert)?;
                 $body
             }
-            $crate::flags::contrast::Opponent::Negative($model) => {
+            $crate::flags::contrast::Counterpart::NegativePrompt($model) => {
                 let $model = &$model;
                 $body
             }
-            $crate::flags::contrast::Opponent::Layers($model) => {
+            $crate::flags::contrast::Counterpart::Layers($model) => {
                 let $model = &$model;
                 $body
             }
         }
     };
 }
-pub(crate) use set_off;
+pub(crate) use with_counterpart;
 
 impl ContrastFlags {
-    /// The names of its numbers.
+    /// The names of the flags that are numbers.
     pub const NUMBERS: [&str; 4] = ["alpha", "beta", "amateur_temperature", "guidance"];
 
-    /// The same with another value of the number of that name, where there is something that it belongs to.
+    /// The same flags with another value for the number of that name. An error if the number has no effect
+    /// here.
     pub fn with(&self, name: &str, value: f64) -> Result<Self> {
         let flags = self.clone();
         let (has_amateur, has_layers) = (self.contrast.is_some(), self.dola.is_some());
@@ -107,8 +112,8 @@ impl ContrastFlags {
         })
     }
 
-    /// Against what `model` is set off, for a prompt of so many tokens.
-    pub fn opponent<'a>(&self, model: &'a Model, prompt: usize) -> Result<Opponent<'a>> {
+    /// What `model` is contrasted with, for a prompt of so many tokens.
+    pub fn counterpart<'a>(&self, model: &'a Model, prompt: usize) -> Result<Counterpart<'a>> {
         let named = |error: onedraw::ParamError| {
             anyhow!("--{}: {}", error.field().replace('_', "-"), error.message())
         };
@@ -118,7 +123,7 @@ impl ContrastFlags {
                 None => Contrast::li(self.alpha, self.amateur_temperature),
             };
             let llama = self.amateur(model, folder)?;
-            return Ok(Opponent::Amateur(Box::new(Amateur { llama, contrast: contrast.map_err(named)? })));
+            return Ok(Counterpart::Amateur(Box::new(Amateur { llama, contrast: contrast.map_err(named)? })));
         }
         if let Some(scale) = self.guidance {
             let contrast = Contrast::guidance(scale).map_err(named)?;
@@ -126,7 +131,7 @@ impl ContrastFlags {
             if negative.is_empty() {
                 bail!("--negative-prompt: is empty, and the model has no token that begins a text");
             }
-            return Ok(Opponent::Negative(Guided::new(&model.llama, prompt, &negative, contrast)?));
+            return Ok(Counterpart::NegativePrompt(Guided::new(&model.llama, prompt, &negative, contrast)?));
         }
         if let Some(layers) = &self.dola {
             let contrast = Contrast::dola(self.alpha).map_err(named)?;
@@ -138,15 +143,15 @@ impl ContrastFlags {
                 "" => Vec::new(),
                 layers => layers.split(',').map(number).collect::<Result<_>>()?,
             };
-            return Ok(Opponent::Layers(Dola::new(&model.llama, &layers, contrast)?));
+            return Ok(Counterpart::Layers(Dola::new(&model.llama, &layers, contrast)?));
         }
         if self.negative_prompt.is_some() {
             bail!("--negative-prompt: needs --guidance");
         }
-        Ok(Opponent::Nobody)
+        Ok(Counterpart::None)
     }
 
-    /// The weaker model in a folder; without one, that of the embedded model.
+    /// The weaker model in a folder, or the embedded model's drafter if the folder is empty.
     fn amateur(&self, model: &Model, folder: &str) -> Result<Llama> {
         let path = Path::new(folder);
         let (llama, tokenizer) = match folder.is_empty() {

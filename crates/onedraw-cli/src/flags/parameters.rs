@@ -1,12 +1,13 @@
-//! Every sampling parameter as a flag: `--top-p 0.9`. The flags are made from the parameters themselves, so none can be missing.
+//! Every sampling parameter as a flag: `--top-p 0.9`. The flags are made from the parameters themselves, so
+//! none can be missing.
 
 use anyhow::{Result, anyhow};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use onedraw::{SamplingParams, presets};
-use onedraw_lm::GenerationConfig;
+use onedraw::{ParamError, SamplingParams};
+use onedraw_lm::settings::{Layer, Origin, Settings};
 use serde_json::{Map, Value};
 
-/// What the program sets itself.
+/// The parameters that the program sets itself.
 const NOT_FLAGS: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
 
 /// The parameters that were given as flags.
@@ -21,9 +22,9 @@ fn defaults() -> Map<String, Value> {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
-    // Not written where it is unset.
+    // It is not serialized while it is unset.
     fields.insert("order".to_owned(), Value::Null);
-    // Unset is not empty, but it is a list.
+    // Its default is null, but its values are lists.
     fields.insert("allowed_token_ids".to_owned(), Value::Array(Vec::new()));
     fields.retain(|name, _| !NOT_FLAGS.contains(&name.as_str()));
     fields
@@ -78,23 +79,12 @@ impl FromArgMatches for ParameterFlags {
     }
 }
 
-/// What is text whatever it looks like: `--stop 7` stops at "7". Only a list is read as one.
+/// The parameters whose values are text even if they look like numbers: `--stop 7` stops at "7". Only a list
+/// is read as JSON.
 const TEXTS: [&str; 2] = ["stop", "banned_strings"];
 
-/// What a preset decides, together with its own settings: what else would shape the draw.
-const SHAPES: [&str; 8] = [
-    "order",
-    "min_p",
-    "typical_p",
-    "top_n_sigma",
-    "epsilon_cutoff",
-    "eta_cutoff",
-    "frequency_penalty",
-    "presence_penalty",
-];
-
 impl ParameterFlags {
-    /// A value as JSON, or else as the text it is.
+    /// Reads a value as JSON, or as plain text if it is not JSON.
     pub fn read(text: &str, name: &str) -> Value {
         match serde_json::from_str(text) {
             Ok(value @ Value::Array(_)) => value,
@@ -108,7 +98,7 @@ impl ParameterFlags {
         defaults().contains_key(name)
     }
 
-    /// The same, with another value for one parameter.
+    /// The same flags with another value for one parameter.
     pub fn with(&self, name: &str, value: Value) -> Self {
         let mut flags = self.clone();
         flags.given.insert(name.to_owned(), value);
@@ -120,42 +110,28 @@ impl ParameterFlags {
         self.given.contains_key(name)
     }
 
-    /// The parameters: flags before the preset, that before what the model comes with, that before the defaults. What the model
-    /// comes with gives way where it cannot stand beside what was asked for: its top-k beside mirostat, its order of stages where a
-    /// stage is asked for that it does not have.
+    /// The parameters: a flag goes before the preset, the preset before the model's own settings, and these
+    /// before the defaults. A setting of the model gives way where it cannot stand beside what was asked for.
     pub fn params(&self, preset: Option<&str>, model: &Map<String, Value>) -> Result<SamplingParams> {
-        /// The library's default is 16, which is no story.
-        const MAX_TOKENS: u32 = 256;
-        let mut asked = Map::new();
-        let mut model = model.clone();
-        if let Some(name) = preset {
-            let preset = presets::by_name(name).ok_or_else(|| anyhow!("preset: `{name}` is not a preset"))?;
-            asked.extend(crate::presets::settings(&preset)?);
-            model.retain(|name, _| !SHAPES.contains(&name.as_str()));
-        }
-        asked.extend(self.given.clone());
-        model.retain(|name, _| !asked.contains_key(name));
-        model.entry("max_tokens").or_insert(MAX_TOKENS.into());
-        if asked.contains_key("max_tokens") {
-            model.remove("max_tokens");
-        }
-        loop {
-            let mut fields = model.clone();
-            fields.extend(asked.clone());
-            let error = match SamplingParams::from_value(Value::Object(fields)) {
-                Ok(params) => return Ok(params),
-                Err(error) => error,
-            };
-            if !GenerationConfig::give_way(&mut model, &error) {
-                return Err(anyhow!("--{}: {}", error.field().replace('_', "-"), error.message()));
-            }
-        }
+        let preset =
+            preset.map(|name| Layer::preset(name).ok_or_else(|| anyhow!("preset: `{name}` is not a preset")));
+        let preset = preset.transpose()?;
+        let flags = Layer::read(Origin::Argument, &self.given).map_err(|error| named(&error))?;
+        let layers = [Some(flags), preset, Some(Layer::model(model))];
+        let settings = layers.into_iter().flatten().fold(Settings::default(), Settings::layer);
+        Ok(settings.resolve().map_err(|error| named(&error))?.params)
     }
+}
+
+/// An error with the flag of its parameter.
+fn named(error: &ParamError) -> anyhow::Error {
+    anyhow!("--{}: {}", error.field().replace('_', "-"), error.message())
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use onedraw::presets;
 
     use super::*;
 
@@ -241,7 +217,7 @@ mod tests {
         let order = |line: &str| params(line, None, model).map(|found| found.order);
         assert_eq!(order("--min-p 0.1"), Ok(SamplingParams::from_json(model).expect(model).order));
         assert_eq!(order("--xtc-probability 0.5"), Ok(SamplingParams::default().order));
-        // What was asked for together stays an error.
+        // Two flags that refuse each other stay an error.
         let message = order("--xtc-probability 0.5 --order huggingface").expect_err("an error");
         assert!(message.starts_with("--xtc-probability: "), "{message}");
         assert_eq!(order("--top-p 2"), Err("--top-p: must be in (0, 1], not 2".to_owned()));

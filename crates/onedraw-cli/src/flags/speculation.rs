@@ -1,4 +1,5 @@
-//! Who guesses ahead, and how guesses are judged: `--draft`, `--early-exit`, `--eagle`, `--ngram`.
+//! Which drafter guesses ahead, and how its guesses are verified: `--draft`, `--early-exit`, `--eagle`,
+//! `--ngram`.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -34,7 +35,8 @@ pub struct SpeculationFlags {
     /// Guess at most W tokens for each place and D places ahead
     #[arg(long, value_name = "WxD", requires = "drafting")]
     tree: Option<Shape>,
-    /// How guesses are judged: exact (the text is that of plain decoding), rejection or block (another text, from the same law), typical (another law)
+    /// How guesses are judged: exact (the text is that of plain decoding), rejection or block (another text,
+    /// from the same law), typical (another law)
     #[arg(long, value_name = "MODE", requires = "drafting", default_value = "exact")]
     verify: Verify,
 }
@@ -58,12 +60,12 @@ impl FromStr for Shape {
 }
 
 impl SpeculationFlags {
-    /// Whether anybody guesses.
+    /// Whether a drafter is asked for.
     pub fn is_asked(&self) -> bool {
         self.draft.is_some() || self.early_exit.is_some() || self.eagle || self.ngram.is_some()
     }
 
-    /// Who guesses for a model.
+    /// The drafter for a model.
     pub fn guesser(&self, model: &Model) -> Result<Guesser> {
         let named = |flag: &'static str| move |error: ModelError| anyhow!("--{flag}: {error}");
         if let Some(folder) = &self.draft {
@@ -81,7 +83,7 @@ impl SpeculationFlags {
         }
     }
 
-    /// The generator of a model with the guesser that was asked for.
+    /// Adds the drafter to the generator of a model.
     pub fn with<'a>(
         &self,
         generator: Generator<'a, Llama>,
@@ -100,7 +102,7 @@ impl SpeculationFlags {
         generator.map_err(|error| anyhow!("{flag}: {error}"))
     }
 
-    /// The smaller model in a folder; without one, that of the embedded model.
+    /// The smaller model in a folder, or the embedded model's drafter if the folder is empty.
     fn drafter(&self, model: &Model, folder: &str) -> Result<Guesser> {
         let folder = (!folder.is_empty()).then_some(Path::new(folder));
         if folder.is_none() && !model.is_embedded() {

@@ -1,4 +1,4 @@
-//! The best texts, or texts without replacement: `--beams`.
+//! The best texts, or texts drawn without replacement: `--beams`.
 
 use std::io::Write;
 use std::time::Instant;
@@ -10,11 +10,11 @@ use onedraw_grammar::Matcher;
 use onedraw_lm::{Beams, Found, GenerateError, LanguageModel};
 use serde_json::{Value, json};
 
+use super::request::{Format, Request};
 use crate::exit::{DONE, ROW_FAILED};
 use crate::flags::beams::{BeamFlags, named};
-use crate::generate::{Format, Request};
 
-/// Searches, writes what was found, and gives the exit code.
+/// Searches, writes the texts that were found, and gives the exit code.
 pub fn write<M: LanguageModel>(
     flags: &BeamFlags,
     model: &M,
@@ -45,7 +45,7 @@ pub fn write<M: LanguageModel>(
     };
     let (texts, seed) = match found {
         Ok(found) => found,
-        // A row that could not be searched, on the way: nothing that was asked for is wrong.
+        // A row could not be searched, although nothing that was asked for is wrong.
         Err(GenerateError::Row(error)) if !matches!(error, RowError::OutsideVocabulary { .. }) => {
             writeln!(std::io::stderr(), "error: {error}")?;
             return Ok(ROW_FAILED);

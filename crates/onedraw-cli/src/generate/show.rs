@@ -1,4 +1,4 @@
-//! Texts as a person reads them, and as JSON.
+//! Texts as plain text and as JSON.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub(super) fn lines(
         if texts.len() > 1 {
             line["sample"] = text.sample.into();
         }
-        // An entry for each token: null for one that a constraint forced, which was not drawn.
+        // One entry per token; null for a token that a constraint forced, because it was not drawn.
         let logprobs: Vec<Option<Logprobs<'_>>> = text.tokens.iter().map(logprobs).collect();
         if logprobs.iter().any(Option::is_some) {
             line["logprobs"] = serde_json::to_value(logprobs)?;
@@ -81,7 +81,7 @@ pub(super) fn lines(
     Ok(())
 }
 
-/// A token of the prompt: nothing for the first, an error where there are no logprobs.
+/// A token of the prompt: null for the first one, which nothing predicts, or the error of its row.
 fn prompt_entry(report: &Result<Option<Report>, RowError>) -> Value {
     match report {
         Ok(None) => Value::Null,
@@ -102,7 +102,7 @@ fn logprobs(sampled: &Sampled) -> Option<Logprobs<'_>> {
     })
 }
 
-/// How fast it was, in one line.
+/// How fast the texts were written, in one line.
 pub(super) fn stats(timings: &Timings) -> String {
     let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
     let prompt = format!(
@@ -110,7 +110,7 @@ pub(super) fn stats(timings: &Timings) -> String {
         timings.prompt_tokens,
         rate(timings.prompt_tokens, timings.prompt_time)
     );
-    // The first token comes with the prompt, so of one token nothing is known.
+    // The first token comes with the prompt's pass, so a text of one token has no rate of output.
     if timings.output_tokens == 0 {
         return prompt;
     }
@@ -122,7 +122,7 @@ pub(super) fn stats(timings: &Timings) -> String {
     )
 }
 
-/// What became of guesses, in one line.
+/// How many guesses were right, in one line.
 pub(super) fn guesses(guessed: &Guessed, timings: &Timings) -> String {
     let Guessed { passes, plain_passes, guesses, .. } = *guessed;
     if passes == 0 {

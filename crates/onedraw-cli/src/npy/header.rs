@@ -1,7 +1,7 @@
 //! The header of a `.npy`: the literal of a Python dict with the keys `descr`, `fortran_order` and `shape`,
 //! padded with white space. Only what can stand there is parsed: strings, booleans, tuples of integers.
 
-use super::NpyError;
+use super::error::NpyError;
 
 /// What the header says about the array.
 #[derive(Debug, PartialEq)]

@@ -2,6 +2,8 @@
 
 use onedraw::Row;
 
+use std::io;
+
 use super::*;
 
 /// A file of that version with that header, as NumPy pads it, and that data.

@@ -1,11 +1,11 @@
-//! Tokens as people can read them in a picture.
+//! Tokens as readable text in a picture.
 
 use onedraw_lm::Tokenizer;
 
-/// The longest label.
+/// The most characters of a label.
 pub const LONGEST: usize = 14;
 
-/// A token's text with spaces and line ends made visible, or its id where there is no tokenizer.
+/// The text of a token with spaces and line ends made visible, or its id if there is no tokenizer.
 pub fn label(tokenizer: Option<&Tokenizer>, token: u32) -> String {
     match tokenizer {
         Some(tokenizer) if (token as usize) < tokenizer.len() => visible(&tokenizer.piece(token)),
@@ -13,7 +13,7 @@ pub fn label(tokenizer: Option<&Tokenizer>, token: u32) -> String {
     }
 }
 
-/// Text on one line, short.
+/// A text on one line, shortened.
 fn visible(text: &str) -> String {
     let mut shown = String::new();
     for character in text.chars() {
@@ -31,7 +31,7 @@ fn visible(text: &str) -> String {
     shorten(&shown, LONGEST)
 }
 
-/// Text on one line, of characters that an SVG can hold.
+/// A text on one line, of characters that an SVG can hold.
 pub fn plain(text: &str) -> String {
     let mut line = String::new();
     for character in text.chars() {
@@ -43,12 +43,13 @@ pub fn plain(text: &str) -> String {
     line
 }
 
-/// XML has no control characters, and neither of the two that are none.
+/// Whether XML can hold the character: it has no control characters, and not the two noncharacters U+FFFE and
+/// U+FFFF.
 fn is_writable(character: char) -> bool {
     !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}')
 }
 
-/// The last so many characters, with an ellipsis for those before.
+/// The end of a text, at most `longest` characters, with an ellipsis for those before.
 pub fn end_of(text: &str, longest: usize) -> String {
     match text.chars().count() {
         count if count <= longest => text.to_owned(),
@@ -56,7 +57,7 @@ pub fn end_of(text: &str, longest: usize) -> String {
     }
 }
 
-/// At most so many characters, with an ellipsis for those that are left out.
+/// The beginning of a text, at most `longest` characters, with an ellipsis for those that are left out.
 pub fn shorten(text: &str, longest: usize) -> String {
     if text.chars().count() <= longest {
         return text.to_owned();

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, anyhow, bail};
 use onedraw::explain::StageEffect;
-use onedraw::{Row, Sampler, SamplingParams};
+use onedraw::{Row, Sampler, SamplingParams, Stage};
 use serde_json::Value;
 
-use crate::steps::{entropy, possible};
+use crate::trace::{count_possible, entropy};
 
-/// What becomes of a token in one panel.
+/// What happens to a token in one panel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bar {
     /// It could be drawn, with this probability.
     Stays(f64),
-    /// As much, and it is what the seed draws.
+    /// It could be drawn with this probability, and it is the token that the seed draws.
     Drawn(f64),
-    /// It goes at this stage; the probability it had.
+    /// This stage removes it; the probability that it had before.
     Goes(f64),
-    /// It is not there.
+    /// An earlier stage removed it.
     Absent,
 }
 
@@ -48,7 +48,7 @@ pub struct Panels {
     pub panels: Vec<Panel>,
 }
 
-/// The panels that fit a figure.
+/// The most panels that fit a figure.
 const MOST: usize = 16;
 
 /// A distribution before it is cut down to the tokens that are shown.
@@ -58,14 +58,15 @@ struct Whole {
     bars: BTreeMap<u32, Bar>,
 }
 
-/// A row and what is done to it.
+/// A row, and the parameters that are applied to it.
 pub struct Setting<'a> {
     pub heading: String,
     pub row: Row<'a>,
     pub params: SamplingParams,
 }
 
-/// The distribution that each setting makes, among the tokens of `mask`. `count`: how many tokens are shown.
+/// The distribution that each setting gives, among the tokens that `mask` allows. At most `count` tokens are
+/// shown.
 pub fn vary(settings: Vec<Setting<'_>>, mask: Option<&[u32]>, count: usize) -> Result<Panels> {
     if settings.len() > MOST {
         bail!("--vary: {} values; at most {MOST} fit a figure", settings.len());
@@ -90,11 +91,11 @@ fn whole(Setting { heading, row, params }: Setting<'_>, mask: Option<&[u32]>) ->
     let bar =
         |(token, p): (&u32, &f64)| (*token, if *token == drawn { Bar::Drawn(*p) } else { Bar::Stays(*p) });
     let bars = pairs.map(bar).collect();
-    let notes = vec![tokens(possible(&distribution.probabilities)), format!("entropy {bits:.2} bits")];
+    let notes = vec![tokens(count_possible(&distribution.probabilities)), format!("entropy {bits:.2} bits")];
     Ok(Whole { heading, notes, bars })
 }
 
-/// What each stage makes of a row, among the tokens of `mask`.
+/// The distribution that each stage leaves of a row, among the tokens that `mask` allows.
 pub fn pipeline(row: Row<'_>, params: SamplingParams, mask: Option<&[u32]>, count: usize) -> Result<Panels> {
     let settings = serde_json::to_value(&params)?;
     let mut sampler = Sampler::new(params)?;
@@ -115,19 +116,15 @@ pub fn pipeline(row: Row<'_>, params: SamplingParams, mask: Option<&[u32]>, coun
     Ok(choose(explanation.stages.iter().enumerate().map(whole).collect(), count))
 }
 
-/// A stage and its value, where a parameter of its name has one.
+/// The name of a stage, or of the parameter whose number stands for it, with that number.
 fn heading(effect: &StageEffect, settings: &Value) -> String {
-    let name = match effect.stage.as_str() {
-        "row" => return "the model's row".to_owned(),
-        "typical" => "typical_p",
-        "epsilon" => "epsilon_cutoff",
-        "eta" => "eta_cutoff",
-        "xtc" => "xtc_threshold",
-        stage => stage,
-    };
-    match settings[name].as_f64() {
-        Some(value) => format!("{name} {value}"),
-        None => name.to_owned(),
+    if effect.stage == "row" {
+        return "the model's row".to_owned();
+    }
+    let field = effect.stage.parse::<Stage>().ok().and_then(|stage| stage.headline_field());
+    match field.and_then(|field| Some((field, settings[field].as_f64()?))) {
+        Some((field, value)) => format!("{field} {value}"),
+        None => effect.stage.clone(),
     }
 }
 
@@ -145,7 +142,7 @@ fn tokens(count: usize) -> String {
     format!("{count} token{}", if count == 1 { "" } else { "s" })
 }
 
-/// Three digits or so, as fit beside a bar.
+/// A percentage of about three digits, short enough to fit beside a bar.
 pub fn percent(p: f64) -> String {
     match 100.0 * p {
         0.0 => "0%".to_owned(),
@@ -157,7 +154,8 @@ pub fn percent(p: f64) -> String {
     }
 }
 
-/// Cuts distributions down to the tokens that are the most likely in any of them, and all others together.
+/// Reduces distributions to the tokens that are the most likely in any of them, with one bar for all others
+/// together.
 fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
     let mut highest: BTreeMap<u32, f64> = BTreeMap::new();
     for (token, bar) in wholes.iter().flat_map(|whole| &whole.bars) {
@@ -165,7 +163,7 @@ fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
         *seen = seen.max(bar.probability());
     }
     let mut tokens: Vec<(u32, f64)> = highest.into_iter().collect();
-    // What is drawn is always shown.
+    // The drawn tokens are always shown.
     let drawn = |token: &u32| wholes.iter().any(|whole| matches!(whole.bars.get(token), Some(Bar::Drawn(_))));
     let by_mass = |(a, p): &(u32, f64), (b, q): &(u32, f64)| q.total_cmp(p).then(a.cmp(b));
     tokens.sort_unstable_by(|one, other| drawn(&other.0).cmp(&drawn(&one.0)).then(by_mass(one, other)));
@@ -185,7 +183,7 @@ fn choose(wholes: Vec<Whole>, count: usize) -> Panels {
     Panels { title: String::new(), tokens, panels }
 }
 
-/// The tokens that are not shown, together.
+/// One bar for all tokens that are not shown.
 fn others(whole: &Whole, shown: &[u32]) -> Bar {
     let hidden = whole.bars.iter().filter(|(token, _)| !shown.contains(token)).map(|(_, bar)| *bar);
     let left: Vec<Bar> = hidden.filter(|bar| matches!(bar, Bar::Stays(_) | Bar::Drawn(_))).collect();
@@ -198,7 +196,8 @@ impl Panels {
         self.panels.iter().any(|panel| panel.bars.len() > self.tokens.len())
     }
 
-    /// The longest bar of a token in all panels. That of all others together may be longer, and is broken off.
+    /// The longest bar of a token in all panels. The bar of all others together may be longer, and is broken
+    /// off.
     pub fn highest(&self) -> f64 {
         let bars = self.panels.iter().flat_map(|panel| panel.bars.iter().take(self.tokens.len()));
         bars.map(|bar| bar.probability()).fold(f64::MIN_POSITIVE, f64::max)

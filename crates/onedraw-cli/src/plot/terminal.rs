@@ -4,14 +4,14 @@ use std::io::{self, Write};
 
 use onedraw::beam::Fate;
 
-use crate::plot::course::Course;
+use crate::plot::generation::Generation;
 use crate::plot::label::LONGEST;
 use crate::plot::panels::{Bar, Panels, percent};
 use crate::plot::tree::Tree;
 
-/// Of the longest bar, in characters.
+/// The length of the longest bar, in characters.
 const LENGTH: usize = 16;
-/// Panels side by side, which with the tokens' names are 92 columns.
+/// Panels side by side. With the names of the tokens they take 92 columns.
 const ACROSS: usize = 3;
 
 /// Panels, three side by side.
@@ -46,7 +46,7 @@ pub fn panels(out: &mut impl Write, figure: &Panels, labels: &[String]) -> io::R
 fn cell(bar: Bar, highest: f64) -> String {
     let mut shown = strip(bar.probability() / highest, LENGTH);
     if bar.probability() > 1.001 * highest {
-        // It is longer than shown.
+        // The bar is broken off: it is longer than shown.
         shown = format!("{}╱╱", strip(1.0, LENGTH - 2));
     }
     match bar {
@@ -64,32 +64,32 @@ fn cell(bar: Bar, highest: f64) -> String {
 fn strip(share: f64, length: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * 8.0 * length as f64).round() as usize;
-    // What is there can be seen.
+    // Anything above 0 can be seen.
     let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// A generation, a line a step.
-pub fn course(out: &mut impl Write, course: &Course) -> io::Result<()> {
-    let bits = course.steps.iter().map(|step| step.entropy).fold(1.0, f64::max);
-    writeln!(out, "{}\n", course.title)?;
+/// A generation, one line per token.
+pub fn generation(out: &mut impl Write, generation: &Generation) -> io::Result<()> {
+    let bits = generation.tokens.iter().map(|token| token.entropy).fold(1.0, f64::max);
+    writeln!(out, "{}\n", generation.title)?;
     writeln!(
         out,
         "{:>4} {:<LONGEST$}  {:<27}{:<25}{:>7}",
         "step", "token", "probability", "entropy, bits", "kept"
     )?;
-    for (place, (step, label)) in course.steps.iter().zip(&course.labels).enumerate() {
-        let probability = format!("{:<16} {}", strip(step.probability, LENGTH), percent(step.probability));
-        let entropy = format!("{:<16} {:.2}", strip(step.entropy / bits, LENGTH), step.entropy);
-        writeln!(out, "{place:>4} {label:<LONGEST$}  {probability:<27}{entropy:<25}{:>7}", step.kept)?;
+    for (place, (token, label)) in generation.tokens.iter().zip(&generation.labels).enumerate() {
+        let probability = format!("{:<16} {}", strip(token.probability, LENGTH), percent(token.probability));
+        let entropy = format!("{:<16} {:.2}", strip(token.entropy / bits, LENGTH), token.entropy);
+        writeln!(out, "{place:>4} {label:<LONGEST$}  {probability:<27}{entropy:<25}{:>7}", token.kept)?;
     }
     Ok(())
 }
 
-/// A tree, a line a node: `*` on the best text, `·` for what was dropped, `■` for what ended.
+/// A tree, one line per node: `*` on the best text, `·` for a node that was dropped, `■` for one that ended.
 pub fn tree(out: &mut impl Write, tree: &Tree, labels: &[String]) -> io::Result<()> {
     writeln!(out, "{}\n", tree.title)?;
-    // Whether the last line of each ancestor is still to come.
+    // For each ancestor, whether another child of it is still to come.
     let mut open: Vec<bool> = Vec::new();
     for (node, depth) in tree.walk() {
         let of = &tree.nodes[node];

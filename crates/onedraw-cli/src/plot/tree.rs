@@ -2,12 +2,12 @@
 
 use onedraw::beam::{Expansion, Fate};
 
-/// A token after a text.
+/// A token that continues a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub parent: Option<usize>,
     pub token: u32,
-    /// What candidates were compared by: the sum of logprobs; of stochastic beams the perturbed one.
+    /// What candidates were compared by: the sum of logprobs, or the perturbed sum for stochastic beams.
     pub score: f64,
     pub fate: Fate,
     /// Whether the best text goes through it.
@@ -23,16 +23,16 @@ pub struct Tree {
     pub nodes: Vec<Node>,
     /// The first tokens, the best first.
     pub roots: Vec<usize>,
-    /// The node each beam of the next step ends with; `None`: the prompt.
+    /// The last node of each beam of the next step; `None`: the beam is still at the prompt.
     beams: Vec<Option<usize>>,
 }
 
 impl Tree {
-    /// Adds a step.
+    /// Adds one step of the search.
     pub fn grow(&mut self, expansion: &Expansion) {
         let first = self.nodes.len();
         for candidate in &expansion.candidates {
-            // The first step's beams all stand at the prompt.
+            // In the first step all beams are at the prompt.
             let parent = self.beams.get(candidate.beam).copied().flatten();
             let (token, score, fate) = (candidate.token, candidate.score, candidate.fate);
             let node = self.nodes.len();
@@ -53,9 +53,9 @@ impl Tree {
         self.beams = expansion.branches.iter().map(|branch| of(branch.beam, branch.token)).collect();
     }
 
-    /// Marks the way that a text took.
+    /// Marks the nodes of the best text.
     pub fn mark(&mut self, tokens: &[u32]) {
-        // Groups may have written the same beginning: only one of them went on to the end.
+        // Several groups may have written the same beginning; only one of them wrote the whole text.
         let mut ways: Vec<Vec<usize>> = vec![Vec::new()];
         for token in tokens {
             let longer = |way: &Vec<usize>| {

@@ -1,7 +1,8 @@
 """onedraw turns a language model's logits into tokens: exact and reproducible.
 
-One seed, one draw, everywhere: the token depends on the logits' bits, the parameters, the history, the seed and the position, and on nothing else. Python draws
-what the Rust library and the program `onedraw` draw.
+One seed, one draw, everywhere: the token depends on the logits' bits, the parameters, the history, the seed
+and the position, and on nothing else. Python draws the same tokens as the Rust library and the program
+`onedraw`.
 
 >>> import numpy as np
 >>> import onedraw
@@ -9,9 +10,11 @@ what the Rust library and the program `onedraw` draw.
 >>> onedraw.sample(logits, temperature=0.8, top_p=0.9, seed=42)
 Sampled(token=2, seed=42, position=0)
 
-Where to look: `sample`, `distribution` and `explain` for single calls, `Sampler` for one sequence with its history, `Batch` for many; `SamplingParams` and `presets`
-for what can be asked; `Edit` and `Truncation` for stages of your own; `StopMatcher`, `Grammar`, `BeamSearch` and `Draft` for decode loops; `Generator` for texts of a
-model. `onedraw.cuda` draws on CUDA devices. `onedraw.transformers` draws for models of Hugging Face's library, `onedraw.plot` paints distributions; both need extras.
+Where to look: `sample`, `distribution` and `explain` for single calls, `Sampler` for one sequence with its
+history, `Batch` for many; `SamplingParams` and `presets` for the parameters; `Edit` and `Truncation` for
+stages of your own; `StopMatcher`, `Grammar`, `BeamSearch` and `Draft` for decode loops; `Generator` for texts
+of a model. `onedraw.cuda` draws on CUDA devices. `onedraw.transformers` draws for models of Hugging Face's
+library, `onedraw.plot` paints distributions; both need extras.
 """
 
 from collections.abc import Sequence as _Sequence

@@ -8,21 +8,23 @@ from typing_extensions import CapsuleType, Self, Unpack
 from ._onedraw import Sampled, Samples
 from ._types import CudaMask, CudaMasks, CudaStream, Parameters, Params, SupportsDLPack, Token
 
-def cuda_is_available(device: int = 0) -> bool: """Whether a device can draw. `why_not` says what is missing."""
+def cuda_is_available(device: int = 0) -> bool:
+    """Whether a device can draw. `why_not` says what is missing."""
 def cuda_why_not(device: int = 0) -> str | None:
-    """Why a device cannot draw: no driver, no such device, one that is too old; None if it can."""
+    """Why a device cannot draw: there is no driver, no such device, or it is too old. None if it can."""
 
 @final
 class CudaSequenceId:
-    """Names a sequence of a `Batch`. Not used again after the sequence is removed."""
+    """Names a sequence of a `Batch`. The name of a removed sequence is not used again."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
 @final
 class CudaArray:
-    """Tokens or statuses of a step in device memory, int32, one a row: PyTorch, CuPy and others read it where it lies."""
+    """Tokens or statuses of a step in device memory, int32, one per row: PyTorch, CuPy and others read it in
+    place."""
     @property
-    def shape(self) -> tuple[int]: """How many there are, as a tuple of one."""
+    def shape(self) -> tuple[int]: """The number of entries, as a tuple of one."""
     @property
     def device(self) -> int: """The number of the device."""
     @property
@@ -40,20 +42,25 @@ class CudaArray:
 
 @final
 class CudaBatch:
-    """Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and history. A stream is by default PyTorch's current one where
-    PyTorch uses CUDA, else the legacy default stream."""
+    """Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and
+    history. The default stream is PyTorch's current one if PyTorch uses CUDA, else the legacy default
+    stream."""
     def __new__(
         cls, vocabulary: int, sequences: int = 64, *, rows: int | None = None, logprobs: int = 0, device: int = 0
     ) -> Self: ...
     def add(self, params: Params = None, **parameters: Unpack[Parameters]) -> CudaSequenceId:
-        """Adds a sequence, the first of the parameters'. What only the CPU knows is a `CudaError` that names it."""
+        """Adds a sequence: the first of the `n` that the parameters ask for. A parameter that only the CPU
+        supports is a `CudaError` that names it."""
     def add_all(self, params: Params = None, **parameters: Unpack[Parameters]) -> list[CudaSequenceId]:
-        """Adds all `n` sequences of the parameters, which share one seed."""
-    def remove(self, sequence: CudaSequenceId) -> bool: """Removes a sequence; whether it was there."""
+        """Adds all `n` sequences that the parameters ask for. They share one seed."""
+    def remove(self, sequence: CudaSequenceId) -> bool:
+        """Removes a sequence. Returns whether it was there."""
     @overload
     def sample(
         self, sequences: CudaSequenceId, logits: SupportsDLPack, *, masks: CudaMask | None = None, stream: CudaStream | None = None
-    ) -> Sampled: """Draws a token for each sequence from its row, appends it there, and waits: `Samples`, or for one id a `Sampled`."""
+    ) -> Sampled:
+        """Draws a token for each sequence from its row, appends it, and waits: `Samples`, or for one id a
+        `Sampled`."""
     @overload
     def sample(
         self,
@@ -65,27 +72,36 @@ class CudaBatch:
     ) -> Samples: ...
     @overload
     def prepare(self, sequences: CudaSequenceId, *, masks: CudaMask | None = None, stream: CudaStream | None = None) -> None:
-        """Says whose rows come next, and with which masks, until `results` has read what was drawn for them or it is called again."""
+        """Sets whose rows come next, and with which masks. This holds until `results` has read what was drawn
+        for them, or until the next `prepare`."""
     @overload
     def prepare(
         self, sequences: Iterable[CudaSequenceId], *, masks: CudaMasks | None = None, stream: CudaStream | None = None
     ) -> None: ...
     def launch(self, logits: SupportsDLPack, *, stream: CudaStream | None = None) -> None:
-        """Launches the draws of the prepared sequences and goes on: it may stand in a CUDA graph, which must not run after the batch or the tensor is gone."""
+        """Launches the draws of the prepared sequences, and returns at once. It may be captured in a CUDA
+        graph, which must not run after the batch or the tensor is freed."""
     def results(self, *, stream: CudaStream | None = None) -> Samples:
-        """Waits for the stream, and gives what the last launch drew for the prepared sequences, once; a `CudaError` where nothing was launched."""
+        """Waits for the stream, and returns what the last launch drew for the prepared sequences, once. A
+        `CudaError` if nothing was launched."""
     @property
     def tokens(self) -> CudaArray: """The tokens of the last launch on the device."""
     @property
     def statuses(self) -> CudaArray:
-        """How the draws of the last launch ended, on the device: 0 drawn, 1 a NaN, 2 an infinite logit, 3 nothing left."""
+        """How the draws of the last launch ended, on the device: 0 drawn, 1 a NaN, 2 an infinite logit, 3
+        nothing left."""
     @property
-    def form(self) -> str: """Which kernels `launch` would launch now, as a name: a graph serves all steps of one form over one tensor."""
+    def form(self) -> str:
+        """The name of the set of kernels that `launch` would launch now. A graph serves all steps of one form
+        over one tensor."""
     def accept(self, sequence: CudaSequenceId, token: Token, *, stream: CudaStream | None = None) -> None:
         """Appends a token that was chosen elsewhere, by its id or as a `Sampled`."""
-    def set_seed(self, sequence: CudaSequenceId, seed: int) -> None: """Draws go on with another seed."""
-    def seed(self, sequence: CudaSequenceId) -> int: """A sequence's seed: the one given, or the one drawn from the system."""
-    def position(self, sequence: CudaSequenceId) -> int: """The number of a sequence's output tokens, asked of the device."""
+    def set_seed(self, sequence: CudaSequenceId, seed: int) -> None:
+        """Sets another seed for the next draws."""
+    def seed(self, sequence: CudaSequenceId) -> int:
+        """The seed of a sequence: the given one, or one drawn from the system."""
+    def position(self, sequence: CudaSequenceId) -> int:
+        """The number of output tokens of a sequence, asked of the device."""
     @property
     def device(self) -> int: """The number of the device that it draws on."""
     def __len__(self) -> int: ...

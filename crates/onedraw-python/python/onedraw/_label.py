@@ -1,4 +1,4 @@
-"""Tokens as people can read them in a picture."""
+"""Tokens as readable text in a picture."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
@@ -8,7 +8,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 from ._onedraw import Generator, Tokenizer
 
 LONGEST = 14
-"""Characters of the longest label."""
+"""The most characters of a label."""
 
 
 class Decoder(Protocol):
@@ -18,11 +18,11 @@ class Decoder(Protocol):
 
 
 Pieces: TypeAlias = Tokenizer | Generator | Decoder | Callable[[int], str]
-"""Whoever knows the text of a token."""
+"""What gives the text of a token."""
 
 
 def labels(pieces: Pieces | None, tokens: Iterable[int]) -> list[str]:
-    """The text of each token with spaces and line ends made visible, or its id where nobody knows its text."""
+    """The text of each token with spaces and line ends made visible, or its id if its text is not known."""
     text, can_show = _text(pieces), _can_show()
     shown = []
     for token in map(int, tokens):
@@ -34,7 +34,7 @@ def labels(pieces: Pieces | None, tokens: Iterable[int]) -> list[str]:
 
 
 def visible(text: str, can_show: Callable[[str], bool] = str.isprintable) -> str:
-    """Text on one line, short.
+    """A text on one line, shortened.
 
     >>> visible(" a\\n")
     '␣a\\\\n'
@@ -45,12 +45,12 @@ def visible(text: str, can_show: Callable[[str], bool] = str.isprintable) -> str
 
 
 def shorten(text: str, longest: int) -> str:
-    """At most so many characters, with an ellipsis for those that are left out."""
+    """The beginning of a text, at most `longest` characters, with an ellipsis for those that are left out."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _text(pieces: Pieces | None) -> Callable[[int], object]:
-    """What tells the text of a token; None for a token that has none."""
+    """A function that gives the text of a token, or None for a token without text."""
     if pieces is None:
         return lambda token: None
     if isinstance(pieces, Generator):
@@ -58,7 +58,7 @@ def _text(pieces: Pieces | None) -> Callable[[int], object]:
     if isinstance(pieces, Tokenizer):
         # Models may have more logits than their tokenizer has tokens.
         return lambda token: pieces.piece(token) if token < len(pieces) else None
-    # A tokenizer of transformers can be called, too, but takes a text then.
+    # A tokenizer of transformers can be called too, but then it takes a text.
     decode = getattr(pieces, "decode", None)
     if callable(decode):
         return lambda token: decode([token])
@@ -68,12 +68,13 @@ def _text(pieces: Pieces | None) -> Callable[[int], object]:
 
 
 def _can_show() -> Callable[[str], bool]:
-    """Whether the fonts of matplotlib's settings have a character. Where they lack one, an escape says more than an empty box."""
+    """A function that says whether the fonts of matplotlib's settings have a character. If they do not, an
+    escape says more than an empty box."""
     glyphs: set[int] = set()
     for family in FontProperties().get_family():
         try:
             glyphs.update(get_font(findfont(FontProperties(family=[family]), fallback_to_default=False)).get_charmap())
         except ValueError:
-            # The family is not installed, and matplotlib paints with the others.
+            # The family is not installed, so matplotlib uses the others.
             continue
     return lambda character: character.isprintable() and (ord(character) in glyphs or not glyphs)

@@ -1,4 +1,4 @@
-"""What a transformers model has read of texts, and its logits after them."""
+"""What a transformers model has read, with its cache, and the logits after it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import torch
 
 
 class Memory:
-    """What a model has read, a row a text, and its cache of that, where it has one."""
+    """The tokens that a model has read, one row per text, and its cache, if it has one."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.rows: list[list[int]] = []
         self.cache: Any = None
-        # Many models can leave out the logits of a prompt, which nobody wants and which are large.
+        # Many models can leave out the logits of a prompt, which are large and not needed.
         self.can_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     def logits(self, texts: Sequence[list[int]], count: int = 1) -> torch.Tensor:
-        """The logits after each of the last `count` tokens of texts of one length, [texts, count, V]. Only what is new in them is read."""
+        """The logits after each of the last `count` tokens of texts of one length, [texts, count, V]. Only
+        new tokens are read."""
         known = min((common(row, text) for row, text in zip(self.rows, texts, strict=True)), default=0) if self.rows else 0
         self._cut(min(known, len(texts[0]) - count))
         begin = len(self.rows[0]) if self.cache is not None else 0
@@ -30,7 +31,7 @@ class Memory:
         return on_cpu(output.logits[:, -count:])
 
     def follow(self, rows: Sequence[int]) -> None:
-        """Goes on with these rows; one may go on several times."""
+        """Continues with these rows; a row may be continued several times."""
         self.rows = [self.rows[row] for row in rows]
         self._change(lambda cache: cache.reorder_cache(torch.tensor(rows, device=self.model.device)))
 
@@ -41,7 +42,8 @@ class Memory:
             self._change(lambda cache: cache.crop(-surplus), is_possible=getattr(self.cache, "is_croppable", True) and length > 0)
 
     def _change(self, change: Callable[[Any], object], is_possible: bool = True) -> None:
-        """Changes the cache. One that cannot change so is forgotten, and the text is read again: a window that slid on, a recurrent state."""
+        """Changes the cache. A cache that cannot be changed in this way, such as a sliding window or a
+        recurrent state, is forgotten, and the text is read again."""
         try:
             if self.cache is not None and is_possible:
                 change(self.cache)
@@ -52,13 +54,13 @@ class Memory:
 
 
 def common(first: list[int], second: list[int]) -> int:
-    """How many tokens two texts begin with alike."""
+    """The length of the common beginning of two texts."""
     if second[: len(first)] == first:
         return len(first)
     return next((place for place, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), min(len(first), len(second)))
 
 
 def on_cpu(logits: torch.Tensor) -> torch.Tensor:
-    """Logits where onedraw reads them, in the model's own type if that is one of logits."""
+    """Logits on the CPU, in the type of the model if onedraw reads that type."""
     is_read = logits.dtype in (torch.float32, torch.float16, torch.bfloat16)
     return (logits if is_read else logits.float()).detach().cpu()

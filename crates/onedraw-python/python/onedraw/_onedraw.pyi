@@ -1,4 +1,5 @@
-"""From logits to a token: the compiled part of onedraw. What decode loops need and the models' texts are in `_decoding`, devices in `_cuda`."""
+"""From logits to a token: the compiled part of onedraw. The classes for decode loops and for texts of models
+are in `_decoding`, those for devices in `_cuda`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, SupportsIndex, final, overload
@@ -21,7 +22,7 @@ __all__ = [
     "__version__", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "CudaArray", "CudaBatch",
     "CudaError", "CudaSequenceId", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit",
     "Event", "Expansion", "explain", "Explanation", "Generated", "Generator", "Grammar", "GrammarError", "Guess",
-    "Hypothesis", "Matcher", "ModelError", "OnedrawError", "order", "ParamError", "PRESETS", "Progress", "Report",
+    "headline_field", "Hypothesis", "Matcher", "MAX_TOKENS", "ModelError", "OnedrawError", "order", "ParamError", "PRESETS", "Progress", "Report",
     "RequestId", "Rewind", "RowError", "RowsError", "Runner", "sample", "Sampled", "Sampler", "Samples",
     "SamplingParams", "SequenceId", "StageEffect", "StopMatcher", "Stream", "TensorError", "Tokenizer", "TokenLogprob",
     "Truncation", "Utf8Stream", "Verdict", "View", "Vocabulary",
@@ -29,24 +30,28 @@ __all__ = [
 
 __version__: str
 PRESETS: list[str]
+MAX_TOKENS: int
+"""The most tokens of a text if nothing else says how many."""
 
 class OnedrawError(ValueError):
     """What onedraw cannot do, and why."""
 
 class ParamError(OnedrawError):
-    """A parameter that cannot be used: `field` is its name, `message` what is wrong with it and what is allowed."""
+    """A parameter that cannot be used: `field` is its name, `message` what is wrong with it and what is
+    allowed."""
     field: str
     message: str
 
 class TensorError(OnedrawError):
-    """Logits that cannot be read where they lie: another dtype, rank, layout or device."""
+    """Logits that cannot be read in place: they have another dtype, shape, layout or device."""
 
 class RowError(OnedrawError):
     """A row that cannot be sampled: `kind` is a short name of what is wrong, such as `nan_logit`."""
     kind: str
 
 class RowsError(RowError):
-    """Rows of a batch that cannot be sampled: `results` has a result or a `RowError` for each row, `errors` the bad rows by their number."""
+    """Rows of a batch that cannot be sampled: `results` has a result or a `RowError` for each row, `errors`
+    the bad rows by their number."""
     results: list[Any]
     errors: dict[int, RowError]
 
@@ -56,17 +61,19 @@ class GrammarError(OnedrawError):
     column: int | None
 
 class ConstraintError(OnedrawError):
-    """A text that its grammar does not go on with."""
+    """A token that the grammar does not allow after a text."""
 
 class ModelError(OnedrawError):
-    """A model that cannot be read, or not do what is asked."""
+    """A model that cannot be read, or that cannot do what is asked."""
 
 class CudaError(RuntimeError):
-    """What cannot be drawn on a CUDA device, and why: no driver, no room, parameters that only the CPU knows."""
+    """What cannot be drawn on a CUDA device, and why: no driver, no room, or parameters that only the CPU
+    supports."""
 
 @overload
 def sample(logits: Sequence[Row], params: EachParams = None, *, mask: Masks | None = None, **parameters: Unpack[Parameters]) -> Samples:
-    """Draws a token: a `Sampled` for one row of logits, `Samples` for rows or where `n` is above 1. On a CUDA device it draws there, on `stream`."""
+    """Draws a token: a `Sampled` for one row of logits, `Samples` for several rows or if `n` is above 1. On a
+    CUDA device it draws there, on `stream`."""
 @overload
 def sample(
     logits: Logits,
@@ -80,7 +87,8 @@ def sample(
 def distribution(
     logits: Sequence[Row], params: EachParams = None, *, mask: Masks | None = None, **parameters: Unpack[Parameters]
 ) -> list[Distribution]:
-    """Every token that can be drawn, with its probability: a `Distribution`, or for rows a list of them."""
+    """Every token that can be drawn, with its probability: a `Distribution`, or a list of them for several
+    rows."""
 @overload
 def distribution(
     logits: Sequence[float], params: EachParams = None, *, mask: Mask | None = None, **parameters: Unpack[Parameters]
@@ -93,7 +101,7 @@ def distribution(
 def explain(
     logits: Sequence[Row], params: EachParams = None, *, listed: int = 10, mask: Masks | None = None, **parameters: Unpack[Parameters]
 ) -> list[Explanation]:
-    """What each stage of the chain does to a row: an `Explanation`, or for rows a list of them."""
+    """What each stage of the chain does to a row: an `Explanation`, or a list of them for several rows."""
 @overload
 def explain(
     logits: Sequence[float], params: EachParams = None, *, listed: int = 10, mask: Mask | None = None, **parameters: Unpack[Parameters]
@@ -103,25 +111,33 @@ def explain(
     logits: Logits, params: EachParams = None, *, listed: int = 10, mask: Mask | Masks | None = None, **parameters: Unpack[Parameters]
 ) -> Explanation | list[Explanation]: ...
 def order(name: str) -> list[str]:
-    """The names of an order's stages, to be put together anew: `vllm`, `huggingface` or `llama.cpp`."""
+    """The names of the stages of an order, to make an order of your own from: `vllm`, `huggingface` or
+    `llama.cpp`."""
+
+def headline_field(stage: str) -> str | None:
+    """The parameter whose number stands for a stage in a heading; None for a stage that no single number
+    describes."""
 
 @final
 class SamplingParams:
-    """Every parameter of a sequence. It does not change once it is made: `replace` makes another one."""
+    """Every parameter of a sequence. It never changes: `replace` makes another one."""
     def __new__(cls, **parameters: Unpack[Parameters]) -> Self: ...
-    def replace(self, **parameters: Unpack[Parameters]) -> SamplingParams: """The same with other values."""
+    def replace(self, **parameters: Unpack[Parameters]) -> SamplingParams: """A copy with other values."""
     def with_stage(self, stage: Stage, before: Stage) -> SamplingParams:
-        """The same with a stage, an `Edit` or a `Truncation` or one by name, set in before another one."""
+        """A copy with a stage (an `Edit`, a `Truncation` or a name) inserted before another one."""
     def to_dict(self) -> dict[str, Any]: """All parameters by name."""
-    def changed(self) -> dict[str, Any]: """The parameters that are not as they are by default."""
-    def to_json(self) -> str: """All parameters as JSON. A stage of your own has none, which is an error."""
+    def changed(self) -> dict[str, Any]: """The parameters that differ from their defaults."""
+    def to_json(self) -> str:
+        """All parameters as JSON. An error if the order has a stage of your own, which cannot be written."""
     @staticmethod
     def from_json(text: str) -> SamplingParams: """Reads one JSON object, as the program does."""
     @staticmethod
     def import_settings(json: str, source: Source | None = None) -> tuple[SamplingParams, list[str]]:
-        """Settings of another system as parameters, and a line for each thing that could not be carried over or became another."""
+        """Reads the settings of another system. Returns parameters, and a line for each setting that was lost
+        or changed."""
     @staticmethod
-    def preset(name: str) -> SamplingParams: """A preset: `creative`, `precise`, `balanced` or `deterministic`."""
+    def preset(name: str) -> SamplingParams:
+        """A preset: `creative`, `precise`, `balanced` or `deterministic`."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
@@ -130,20 +146,25 @@ class SamplingParams:
     @property
     def top_k(self) -> int: """Keeps the k best tokens; 0 or -1: off."""
     @property
-    def top_p(self) -> float: """Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off."""
+    def top_p(self) -> float:
+        """Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off."""
     @property
-    def min_p(self) -> float: """Keeps tokens at least this share as likely as the best, in [0, 1]; 0: off."""
+    def min_p(self) -> float:
+        """Keeps tokens whose probability is at least this share of the best one's, in [0, 1]; 0: off."""
     @property
     def repetition_penalty(self) -> float:
-        """Divides a positive logit and multiplies another, once for each token seen in prompt or output; above 0."""
+        """Divides a positive logit and multiplies another, once for each token seen in prompt or output;
+        above 0."""
     @property
     def frequency_penalty(self) -> float: """Subtracted once for each time a token was seen in the output."""
     @property
     def presence_penalty(self) -> float: """Subtracted once if a token was seen in the output."""
     @property
-    def penalty_window(self) -> int: """Penalties look at the last so many tokens of prompt and output; 0: at all."""
+    def penalty_window(self) -> int:
+        """The penalties count the last so many tokens of prompt and output; 0: all tokens."""
     @property
-    def penalty_scope(self) -> PenaltyScope: """Whether frequency and presence penalty count the output alone, or the prompt too."""
+    def penalty_scope(self) -> PenaltyScope:
+        """Whether frequency and presence penalty count the output alone, or the prompt too."""
     @property
     def logit_bias(self) -> dict[int, float]: """Added to single logits, by token."""
     @property
@@ -155,46 +176,53 @@ class SamplingParams:
     @property
     def max_tokens(self) -> int: """Generation ends after so many tokens."""
     @property
-    def stop(self) -> list[str]: """Generation ends where one of these appears in the text."""
+    def stop(self) -> list[str]: """Generation ends when one of these appears in the text."""
     @property
     def stop_token_ids(self) -> list[int]: """Generation ends when one of these is drawn."""
     @property
-    def ignore_eos(self) -> bool: """Whether generation goes on after EOS."""
+    def ignore_eos(self) -> bool: """Whether generation continues after EOS."""
     @property
     def include_stop_str_in_output(self) -> bool: """Whether the stop string stays in the text."""
     @property
     def eos_token_id(self) -> list[int]: """The end-of-sequence ids."""
     @property
-    def seed(self) -> int | None: """Names the noise; None: drawn from the system and reported with the result."""
+    def seed(self) -> int | None:
+        """The seed of the noise; None: drawn from the system and reported with the result."""
     @property
     def n(self) -> int: """How many sequences to draw from one prompt."""
     @property
-    def logprobs(self) -> int | None: """Report the drawn token's logprob and the best so many; 0: the drawn token alone, -1: all."""
+    def logprobs(self) -> int | None:
+        """Report the drawn token's logprob and the best so many; 0: the drawn token alone, -1: all."""
     @property
     def logprobs_mode(self) -> LogprobsMode: """What reported numbers are taken from."""
     @property
-    def prompt_logprobs(self) -> int | None: """As `logprobs`, for each token of the prompt."""
+    def prompt_logprobs(self) -> int | None: """Like `logprobs`, for each token of the prompt."""
     @property
     def banned_strings(self) -> list[str]: """Phrases that must not appear in the text."""
     @property
     def prompt_token_ids(self) -> list[int]: """The prompt, for penalties."""
     @property
-    def output_token_ids(self) -> list[int]: """The tokens written so far; their number is the position of the next draw."""
+    def output_token_ids(self) -> list[int]:
+        """The tokens written so far; their number is the position of the next draw."""
     @property
     def typical_p(self) -> float:
-        """Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1: off."""
+        """Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1];
+        1: off."""
     @property
     def top_n_sigma(self) -> float: """Keeps logits within so many standard deviations of the best; 0: off."""
     @property
     def epsilon_cutoff(self) -> float: """Keeps tokens at least this likely, in [0, 1]; 0: off."""
     @property
-    def eta_cutoff(self) -> float: """As `epsilon_cutoff`, with a bar that falls where the entropy is high; 0: off."""
+    def eta_cutoff(self) -> float:
+        """Like `epsilon_cutoff`, with a threshold that is lower if the entropy is high; 0: off."""
     @property
-    def top_a(self) -> float: """Keeps tokens at least `top_a` times the square of the best probability likely; 0: off."""
+    def top_a(self) -> float:
+        """Keeps tokens at least `top_a` times the square of the best probability likely; 0: off."""
     @property
-    def xtc_probability(self) -> float: """How often XTC removes all but the least likely of the tokens above its threshold; 0: off."""
+    def xtc_probability(self) -> float:
+        """How often XTC removes all but the least likely of the tokens above its threshold; 0: off."""
     @property
-    def xtc_threshold(self) -> float: """The probability from which a token is a top choice to XTC."""
+    def xtc_threshold(self) -> float: """The probability from which XTC counts a token as a top choice."""
     @property
     def xtc_protected_token_ids(self) -> list[int]: """Tokens that XTC never removes."""
     @property
@@ -204,9 +232,10 @@ class SamplingParams:
     @property
     def mirostat_eta(self) -> float: """How fast mirostat learns."""
     @property
-    def mirostat_mu(self) -> float | None: """Where mirostat stands, in bits; None: twice `mirostat_tau`."""
+    def mirostat_mu(self) -> float | None: """Mirostat's state mu, in bits; None: twice `mirostat_tau`."""
     @property
-    def dynatemp_range(self) -> float: """How far the temperature may go from `temperature` with the entropy; 0: not at all."""
+    def dynatemp_range(self) -> float:
+        """How far the entropy may move the temperature away from `temperature`; 0: not at all."""
     @property
     def dynatemp_exponent(self) -> float: """The power of the entropy's share that sets the temperature."""
     @property
@@ -214,23 +243,27 @@ class SamplingParams:
     @property
     def smoothing_curve(self) -> float: """The share of a cubic term in the smoothing, 1 (none) to 3."""
     @property
-    def dry_multiplier(self) -> float: """The strength of DRY, which penalises a token that would go on with a repetition; 0: off."""
+    def dry_multiplier(self) -> float:
+        """The strength of DRY, which penalises a token that would continue a repetition; 0: off."""
     @property
     def dry_base(self) -> float: """DRY's penalty grows by this factor with each token of the repetition."""
     @property
     def dry_allowed_length(self) -> int: """Repetitions shorter than this are not penalised."""
     @property
-    def dry_penalty_last_n(self) -> int: """DRY looks at the last so many tokens; 0: at all."""
+    def dry_penalty_last_n(self) -> int: """DRY looks at the last so many tokens; 0: at all tokens."""
     @property
-    def dry_sequence_breakers(self) -> list[list[int]]: """Token sequences over which DRY sees no repetition."""
+    def dry_sequence_breakers(self) -> list[list[int]]:
+        """Token sequences at which a repetition ends for DRY."""
     @property
-    def no_repeat_ngram_size(self) -> int: """No sequence of so many tokens appears twice in prompt and output; 0: off."""
+    def no_repeat_ngram_size(self) -> int:
+        """No sequence of so many tokens appears twice in prompt and output; 0: off."""
     @property
-    def order(self) -> list[Stage] | None: """The order of the stages: a list of names and of stages of your own; None: vLLM's."""
+    def order(self) -> list[Stage] | None:
+        """The order of the stages: a list of names and of your own stages; None: vLLM's order."""
 
 @final
 class TokenLogprob:
-    """A token with its logprob (or logit, as the mode says) and its rank."""
+    """A token with its logprob (or its logit, in the logits modes) and its rank."""
     def __new__(cls, token: Token, logprob: float, rank: int) -> Self: ...
     @property
     def token(self) -> int: """The id."""
@@ -255,17 +288,21 @@ class Sampled:
     @property
     def probability(self) -> float | None: """Its probability, where `logprobs` is set; else None."""
     @property
-    def logprob(self) -> float | None: """Its logprob (in the logits modes its logit), where `logprobs` is set; else None."""
+    def logprob(self) -> float | None:
+        """Its logprob (in the logits modes its logit), where `logprobs` is set; else None."""
     @property
-    def rank(self) -> int | None: """1 + the tokens before it in the order, where `logprobs` is set; else None."""
+    def rank(self) -> int | None:
+        """1 + the tokens before it in the order, where `logprobs` is set; else None."""
     @property
-    def logprobs(self) -> list[TokenLogprob]: """The drawn token, then the best others, where `logprobs` is set; else empty."""
+    def logprobs(self) -> list[TokenLogprob]:
+        """The drawn token, then the best others, where `logprobs` is set; else empty."""
     @property
-    def mirostat_mu(self) -> float | None: """Where mirostat stands once the token is accepted, where it is on; else None."""
-    def to_dict(self) -> dict[str, Any]: """All of it by name."""
-    def to_json(self) -> str: """All of it as JSON."""
+    def mirostat_mu(self) -> float | None:
+        """Mirostat's state mu once the token is accepted; None if mirostat is off."""
+    def to_dict(self) -> dict[str, Any]: """All fields by name."""
+    def to_json(self) -> str: """All fields as JSON."""
     @staticmethod
-    def from_json(text: str) -> Sampled: """One that was written with `to_json`."""
+    def from_json(text: str) -> Sampled: """Reads what `to_json` wrote."""
     def __index__(self) -> int: ...
     def __int__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -273,17 +310,20 @@ class Sampled:
 
 @final
 class Samples:
-    """The tokens of several rows: a sequence of `Sampled`, with arrays of what they have in common."""
+    """The tokens of several rows: a sequence of `Sampled`, with their tokens and numbers as arrays."""
     def __new__(cls, sampled: Sequence[Sampled]) -> Self: ...
     def __getnewargs__(self) -> tuple[list[Sampled]]: ...
     @property
     def tokens(self) -> NDArray[np.int64]: """The tokens, int64."""
     @property
-    def logprobs(self) -> NDArray[np.float64] | None: """Their logprobs, where all rows ask for `logprobs`; else None."""
+    def logprobs(self) -> NDArray[np.float64] | None:
+        """Their logprobs, where all rows ask for `logprobs`; else None."""
     @property
-    def probabilities(self) -> NDArray[np.float64] | None: """Their probabilities, where all rows ask for `logprobs`; else None."""
+    def probabilities(self) -> NDArray[np.float64] | None:
+        """Their probabilities, where all rows ask for `logprobs`; else None."""
     @property
-    def ranks(self) -> NDArray[np.int64] | None: """Their ranks, where all rows ask for `logprobs`; else None."""
+    def ranks(self) -> NDArray[np.int64] | None:
+        """Their ranks, where all rows ask for `logprobs`; else None."""
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> Sampled: ...
@@ -306,16 +346,16 @@ class Distribution:
     @property
     def probabilities(self) -> NDArray[np.float64]: """Their probabilities; they sum to 1 within 10^-7."""
     @property
-    def logprobs(self) -> NDArray[np.float64]: """The logarithms of these."""
+    def logprobs(self) -> NDArray[np.float64]: """The logarithms of the probabilities."""
     def dense(self, vocabulary: int) -> NDArray[np.float64]:
-        """The probability of every token of a vocabulary of that size, by id; 0 for those that are gone."""
+        """The probability of every token of a vocabulary of that size, by id; 0 for removed tokens."""
     def __len__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
 
 @final
 class Candidate:
-    """A token and its probability: before the stage for a token that goes, after it for one that stays."""
+    """A token and its probability: before the stage if the stage removes it, after the stage if it stays."""
     @property
     def token(self) -> int: """The id."""
     @property
@@ -327,15 +367,15 @@ class Candidate:
 class StageEffect:
     """What one stage did."""
     @property
-    def stage(self) -> str: """The stage's name; `row` for the row as it came."""
+    def stage(self) -> str: """The name of the stage; `row` for the unmodified row."""
     @property
     def tokens(self) -> int: """Tokens left after it."""
     @property
     def mass(self) -> float: """The share of the probability before it that the tokens left had."""
     @property
-    def gone(self) -> int: """How many tokens went."""
+    def gone(self) -> int: """How many tokens it removed."""
     @property
-    def removed(self) -> list[Candidate]: """The most likely of them."""
+    def removed(self) -> list[Candidate]: """The most likely of the removed tokens."""
     @property
     def best(self) -> Candidate: """The best token after it."""
     @property
@@ -345,15 +385,19 @@ class StageEffect:
     @property
     def temperature(self) -> float: """The temperature in force after it."""
     @property
-    def decision(self) -> str | None: """What it decided at this draw, where that is not in the parameters; else None."""
+    def decision(self) -> str | None:
+        """What it decided at this draw, if the parameters do not say it; else None."""
     @property
-    def nanoseconds(self) -> int: """The time to find what is left. A draw only asks about its winner, and takes less."""
+    def nanoseconds(self) -> int:
+        """The time it took to find the tokens that are left. A draw needs less, because it only asks about
+        its winner."""
 
 @final
 class Explanation:
-    """A chain at work on one row. Stages that their parameters leave idle are not in it."""
+    """What the chain does to one row, stage by stage. Stages that are off are left out."""
     @property
-    def stages(self) -> list[StageEffect]: """The row as it came, then each stage in the order of the chain."""
+    def stages(self) -> list[StageEffect]:
+        """The unmodified row, then each stage in the order of the chain."""
     @property
     def token(self) -> int: """The token that is drawn here."""
     @property
@@ -365,7 +409,7 @@ class Explanation:
 
 @final
 class Report:
-    """What is reported of one token of a prompt."""
+    """What is reported about one token of a prompt."""
     @property
     def token(self) -> int: """The id."""
     @property
@@ -379,9 +423,10 @@ class Report:
 
 @final
 class View:
-    """What a stage written in Python sees: the logits as the stages before it left them, and the sequence."""
+    """What a stage written in Python sees: the logits after the stages before it, and the sequence."""
     @property
-    def logits(self) -> NDArray[np.float32]: """The logit of every token, a copy as float32; -inf where a token is gone."""
+    def logits(self) -> NDArray[np.float32]:
+        """The logit of every token, a copy as float32; -inf for removed tokens."""
     @property
     def prompt(self) -> list[int]: """The tokens of the prompt."""
     @property
@@ -389,25 +434,28 @@ class View:
     @property
     def position(self) -> int: """The position that is drawn."""
     @property
-    def temperature(self) -> float: """The temperature in force that the logits are not yet divided by."""
+    def temperature(self) -> float:
+        """The temperature that applies, but by which the logits are not yet divided."""
 
 @final
 class Edit:
-    """A stage of your own that changes logits: a function of a `View` that returns new logits, of some tokens or of all."""
+    """A stage of your own that changes logits: a function of a `View` that returns new logits, of some tokens
+    or of all."""
     def __new__(cls, name: str, function: Callable[[View], Change]) -> Self: ...
     @property
-    def name(self) -> str: """The name, as explanations and errors have it."""
+    def name(self) -> str: """The name that explanations and errors use."""
     @property
-    def function(self) -> Callable[[View], Change]: """What is called."""
+    def function(self) -> Callable[[View], Change]: """The function."""
 
 @final
 class Truncation:
-    """A stage of your own that keeps a subset: a function of a `View` that returns ids, or an array of bools with an entry for every token."""
+    """A stage of your own that keeps a subset: a function of a `View` that returns ids, or an array of bools
+    with an entry for every token."""
     def __new__(cls, name: str, function: Callable[[View], Tokens]) -> Self: ...
     @property
-    def name(self) -> str: """The name, as explanations and errors have it."""
+    def name(self) -> str: """The name that explanations and errors use."""
     @property
-    def function(self) -> Callable[[View], Tokens]: """What is called."""
+    def function(self) -> Callable[[View], Tokens]: """The function."""
 
 @final
 class Sampler:
@@ -416,40 +464,48 @@ class Sampler:
     @classmethod
     def sequences(
         cls, params: Params = None, *, kernel: Kernel = "auto", shards: int = 1, **parameters: Unpack[Parameters]
-    ) -> list[Sampler]: """A sampler for each of the `n` sequences. They share the seed and differ in the noise."""
+    ) -> list[Sampler]:
+        """One sampler for each of the `n` sequences. They share the seed and have different noise."""
     def sample(self, logits: Row, *, mask: Mask | None = None) -> Sampled:
-        """Draws the next token and appends it to the history. With a mask, among the tokens that it allows."""
+        """Draws the next token and appends it to the history. A mask limits the draw to the tokens that it
+        allows."""
     def peek(self, logits: Row, ahead: int = 0) -> Sampled:
-        """Draws at `ahead` positions after the next, and leaves the history as it is."""
+        """Draws `ahead` positions after the next one, without changing the history."""
     def sample_uniform(self, logits: Row, uniform: float) -> Sampled:
-        """The token at share `uniform` in [0, 1) of the kept mass, for a caller who brings the randomness."""
+        """The token at the share `uniform` in [0, 1) of the kept mass, for callers who have their own
+        randomness."""
     def distribution(self, logits: Row, *, mask: Mask | None = None) -> Distribution:
         """Every token that can be drawn next, with its probability."""
     def explain(self, logits: Row, *, listed: int = 10, mask: Mask | None = None) -> Explanation:
-        """What each stage does to a row, and what is drawn in the end; the history stays as it is."""
+        """What each stage does to a row, and which token is drawn. The history does not change."""
     def prompt_logprobs(self, logits: Logits) -> list[Report | RowError | None]:
-        """Logprobs of the prompt, an entry for each token: None for the first, a `Report`, or the `RowError` of its row."""
-    def accept(self, token: Token) -> None: """Appends a token that was chosen elsewhere, or one that `peek` drew at the next position."""
+        """Logprobs of the prompt, one entry per token: None for the first, a `Report`, or the `RowError` of
+        its row."""
+    def accept(self, token: Token) -> None:
+        """Appends a token that was chosen elsewhere, or one that `peek` drew at the next position."""
     def rewind(self, length: int) -> None:
-        """Takes back the tokens after the first `length` of the output: an undo, the same rows draw the same tokens again."""
-    def take_back(self, rewind: Rewind) -> None: """Takes text back because of what was drawn, as a `StopMatcher` decided."""
-    def save(self) -> str: """Everything a later draw depends on, as JSON. A stage of your own has no JSON."""
+        """Takes back the tokens after the first `length` of the output. This is an undo: the same rows draw
+        the same tokens again."""
+    def take_back(self, rewind: Rewind) -> None:
+        """Takes text back because of what was drawn, as a `StopMatcher` decided."""
+    def save(self) -> str:
+        """Everything a later draw depends on, as JSON. A stage of your own cannot be saved."""
     @staticmethod
-    def load(saved: str) -> Sampler: """The sampler that was saved."""
+    def load(saved: str) -> Sampler: """Restores a saved sampler."""
     @property
     def position(self) -> int: """The position of the next draw: the number of tokens written so far."""
     @property
     def output(self) -> list[int]: """The tokens written so far."""
     @property
-    def seed(self) -> int: """The seed: the one given, or the one drawn from the system."""
+    def seed(self) -> int: """The seed: the given one, or one drawn from the system."""
     @property
-    def mirostat_mu(self) -> float | None: """Where mirostat stands, in bits, if it is on; else None."""
+    def mirostat_mu(self) -> float | None: """Mirostat's state mu, in bits; None if mirostat is off."""
     def __copy__(self) -> Sampler: ...
     def __deepcopy__(self, _memo: object, /) -> Sampler: ...
 
 @final
 class SequenceId:
-    """Names a sequence of a `Batch`. Not used again after the sequence is removed."""
+    """Names a sequence of a `Batch`. The name of a removed sequence is not used again."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -458,25 +514,28 @@ class Batch:
     """Sequences that come and go between steps, each with its own parameters, seed and history."""
     def __new__(cls, *, threads: int = 1, kernel: Kernel = "auto", shards: int = 1) -> Self: ...
     def add(self, params: Params = None, **parameters: Unpack[Parameters]) -> SequenceId:
-        """Adds a sequence, the first of the parameters'. A bad parameter spoils nothing else."""
+        """Adds a sequence: the first of the `n` that the parameters ask for. An error in the parameters
+        changes nothing."""
     def add_all(self, params: Params = None, **parameters: Unpack[Parameters]) -> list[SequenceId]:
-        """Adds all `n` sequences of the parameters, which share one seed."""
-    def remove(self, sequence: SequenceId) -> bool: """Removes a sequence; whether it was there."""
+        """Adds all `n` sequences that the parameters ask for. They share one seed."""
+    def remove(self, sequence: SequenceId) -> bool: """Removes a sequence. Returns whether it was there."""
     def fork(self, sequence: SequenceId) -> SequenceId:
-        """A second sequence with the same parameters, seed and history, which goes its own way."""
+        """Adds a copy of a sequence, with the same parameters, seed and history. From then on the two are
+        independent."""
     @overload
     def sample(self, sequences: SequenceId, logits: Row, *, masks: Mask | None = None) -> Sampled:
-        """Draws a token for each sequence from its row and appends it: `Samples`, or for one id a `Sampled`."""
+        """Draws a token for each sequence from its row and appends it: `Samples`, or for one id a
+        `Sampled`."""
     @overload
     def sample(self, sequences: Iterable[SequenceId], logits: Logits, *, masks: Masks | None = None) -> Samples: ...
     @overload
     def peek(self, sequences: SequenceId, logits: Row, ahead: int = 0, *, masks: Mask | None = None) -> Sampled:
-        """As `sample`, at `ahead` positions after each sequence's next, and leaves the histories as they are."""
+        """Like `sample`, but `ahead` positions after the next one, and without changing the histories."""
     @overload
     def peek(self, sequences: Iterable[SequenceId], logits: Logits, ahead: int = 0, *, masks: Masks | None = None) -> Samples: ...
     @overload
     def distributions(self, sequences: SequenceId, logits: Row, *, masks: Mask | None = None) -> Distribution:
-        """The whole distribution of each sequence."""
+        """The whole distribution that each sequence would draw from."""
     @overload
     def distributions(
         self, sequences: Iterable[SequenceId], logits: Logits, *, masks: Masks | None = None
@@ -490,27 +549,35 @@ class Batch:
     ) -> list[Explanation]: ...
     @overload
     def best(self, sequences: SequenceId, logits: Row, count: int, *, masks: Mask | None = None) -> list[TokenLogprob]:
-        """The `count` most likely tokens of each sequence that its chain keeps, as lists of `TokenLogprob`."""
+        """The `count` most likely tokens that the chain of each sequence keeps, as lists of
+        `TokenLogprob`."""
     @overload
     def best(
         self, sequences: Iterable[SequenceId], logits: Logits, count: int, *, masks: Masks | None = None
     ) -> list[list[TokenLogprob]]: ...
     def accept(self, sequence: SequenceId, token: Token) -> None:
-        """Appends a token that was chosen elsewhere, or a `Sampled` that `peek` or `verify` drew at the next position."""
+        """Appends a token that was chosen elsewhere, or a `Sampled` that `peek` or `verify` drew at the next
+        position."""
     def rewind(self, sequence: SequenceId, length: int) -> None:
-        """Takes back a sequence's tokens after the first `length` of its output: an undo."""
+        """Takes back the tokens of a sequence after the first `length` of its output. This is an undo."""
     def take_back(self, sequence: SequenceId, rewind: Rewind) -> None:
         """Takes text back because of what was drawn, as a `StopMatcher` decided."""
     def output(self, sequence: SequenceId) -> list[int]: """The tokens a sequence has written so far."""
-    def seed(self, sequence: SequenceId) -> int: """A sequence's seed: the one given, or the one drawn from the system."""
-    def mirostat_mu(self, sequence: SequenceId) -> float | None: """Where mirostat stands, in bits, if the sequence has it on; else None."""
-    def save(self, sequence: SequenceId) -> str: """Everything a sequence's later draws depend on, as JSON."""
-    def load(self, saved: str) -> SequenceId: """Adds a sequence that was saved, by this or by `Sampler.save`."""
+    def seed(self, sequence: SequenceId) -> int:
+        """The seed of a sequence: the given one, or one drawn from the system."""
+    def mirostat_mu(self, sequence: SequenceId) -> float | None:
+        """Mirostat's state mu, in bits; None if the sequence has mirostat off."""
+    def save(self, sequence: SequenceId) -> str:
+        """Everything the later draws of a sequence depend on, as JSON."""
+    def load(self, saved: str) -> SequenceId:
+        """Adds a sequence that was saved, by this or by `Sampler.save`."""
     def runners(self, sequence: SequenceId, logits: Row, count: int, *, mask: Mask | None = None) -> list[Runner]:
-        """The tokens that come in first in the race of a sequence's next draw, at most `count`."""
+        """The first tokens in the race of a sequence's next draw, at most `count`."""
     def guess(self, sequence: SequenceId, logits: Row, count: int, begun: int, *, mask: Mask | None = None) -> Guess:
         """Draws up to `count` guesses of a sequence's next token from a drafter's row."""
     def verify(
         self, sequence: SequenceId, draft: Draft, logits: Logits, *, verify: Verify = "exact", matcher: Matcher | None = None
-    ) -> Verdict: """Judges a draft: row 0 of `logits` is the target's after the text so far, row i + 1 that after node i."""
+    ) -> Verdict:
+        """Verifies a draft: row 0 of `logits` is the target model's row after the text so far, row i + 1 the
+        one after node i."""
     def __len__(self) -> int: ...

@@ -1,4 +1,4 @@
-"""What the tokens of a transformers tokenizer stand for."""
+"""The bytes of the tokens of a transformers tokenizer."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from weakref import WeakKeyDictionary
 from ._onedraw import ModelError, Tokenizer
 
 _tables: WeakKeyDictionary[Any, tuple[int, Tokenizer | None]] = WeakKeyDictionary()
-"""onedraw's reading of a tokenizer that had so many tokens: a table is read whole, so once. It refers to nothing of the tokenizer."""
+"""For each tokenizer, its number of tokens and what onedraw read of it. Reading takes long, so it is done
+once. The entry does not keep the tokenizer alive."""
 
 
 class Pieces:
     """The bytes that tokens add to a text."""
 
     window = 16
-    """Tokens that are decoded to learn what the last of them adds: more than a character has."""
+    """How many tokens are decoded to find what the last of them adds: more than the tokens of one
+    character."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
         self.table = _table(tokenizer)
 
     def last(self, tokens: Sequence[int]) -> bytes:
-        """Those of the last token of a text."""
+        """The bytes of the last token of a text."""
         if self.table is not None:
             return self.table.bytes(tokens[-1])
         if self.tokenizer is None:
             return b""
         ends = list(tokens[-self.window :])
-        # A decoder shows a character that is not whole yet as U+FFFD at the end; it counts once it is whole.
+        # A decoder shows an incomplete character as U+FFFD at the end. It counts once it is complete.
         before, after = (self._decoded(part) for part in (ends[:-1], ends))
         return after[len(before) :].encode()
 
@@ -39,14 +41,14 @@ class Pieces:
 
 
 def _table(tokenizer: Any) -> Tokenizer | None:
-    """onedraw's reading of a tokenizer; None where it has none, and the tokenizer's own decoder tells."""
+    """The tokenizer as onedraw reads it; None if it cannot, and then the tokenizer's own decoder is used."""
     if not getattr(tokenizer, "is_fast", False):
         return None
-    # A tokenizer can be given more tokens.
+    # Tokens can be added to a tokenizer later.
     size = len(tokenizer)
     try:
         known = _tables.get(tokenizer)
-    except TypeError:  # One that cannot be looked up.
+    except TypeError:  # A tokenizer that cannot be hashed.
         return _read(tokenizer)
     if known is None or known[0] != size:
         known = _tables[tokenizer] = (size, _read(tokenizer))
@@ -57,4 +59,4 @@ def _read(tokenizer: Any) -> Tokenizer | None:
     try:
         return Tokenizer.from_json(tokenizer.backend_tokenizer.to_str())
     except ModelError:
-        return None  # A kind that onedraw does not read.
+        return None  # A kind of tokenizer that onedraw does not read.

@@ -1,4 +1,4 @@
-"""What may be given to onedraw, for type checkers alone: at run time there is no such module."""
+"""The types of arguments. This file is for type checkers only: at run time there is no such module."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
@@ -62,7 +62,7 @@ Continuation: TypeAlias = Callable[[int, int], str | None]
 Source: TypeAlias = Literal["openai", "vllm", "llama.cpp", "huggingface"]
 
 class Parameters(TypedDict, total=False):
-    """Every sampling parameter, as it may be given. `SamplingParams` says what each does."""
+    """Every sampling parameter with the types that it takes. `SamplingParams` says what each does."""
     temperature: Float
     top_k: Int
     top_p: Float

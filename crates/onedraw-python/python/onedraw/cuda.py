@@ -1,7 +1,9 @@
-"""Draws on CUDA devices: logits stay where the model wrote them, and so do the drawn tokens. One seed, one draw: it is the one of the CPU.
+"""Draws on CUDA devices: logits stay where the model wrote them, and so do the drawn tokens. The draws are
+those of the CPU.
 
-`onedraw.sample` takes a tensor on a device as it takes any other. `Batch` holds sequences there, with their histories; its `sample` is made of `prepare`, `launch` and
-`results`, of which `launch` waits for nobody and may stand in a CUDA graph. The package builds and runs without CUDA: `why_not` says what is missing.
+`onedraw.sample` takes a tensor on a device like any other. `Batch` holds sequences there, with their
+histories. Its `sample` consists of `prepare`, `launch` and `results`; `launch` does not wait and may be
+captured in a CUDA graph. The package builds and runs without CUDA: `why_not` says what is missing.
 
 >>> import onedraw.cuda, torch
 >>> batch = onedraw.cuda.Batch(vocabulary=4)
@@ -13,7 +15,7 @@
 >>> batch.results()
 Samples(1 rows, tokens=[2])
 
-What the device cannot draw yet is a `CudaError` that names it; draw such rows on the CPU.
+What the device does not support yet is a `CudaError` that names it; draw such rows on the CPU.
 """
 
 from ._onedraw import CudaArray as DeviceArray

@@ -1,7 +1,8 @@
 """Pictures of distributions, with matplotlib: `pip install onedraw[plot]`.
 
-Each function returns a `matplotlib.figure.Figure`, which notebooks show and `savefig` writes; nothing is opened, and pyplot is left alone. What the seed draws is
-orange; the seed is 0 where none is given, so that a picture is the same each time.
+Each function returns a `matplotlib.figure.Figure`, which notebooks show and `savefig` writes; no window is
+opened, and pyplot is not used. The token that the seed draws is orange; the seed is 0 if none is given, so
+that a picture is the same each time.
 
 >>> import onedraw
 >>> from onedraw import plot
@@ -10,8 +11,9 @@ orange; the seed is 0 where none is given, so that a picture is the same each ti
 >>> [label.get_text() for label in figure.axes[0].get_xticklabels()][:3]
 ['␣truck', '␣red', '␣aeroplane']
 
-`tokenizer` names the tokens: an `onedraw.Tokenizer`, a `Generator`, a tokenizer of transformers or a function of an id. Characters that matplotlib's font lacks are
-escaped; `matplotlib.rcParams["font.family"] = ["DejaVu Sans", "Noto Sans CJK SC"]` adds another font.
+`tokenizer` gives the text of the tokens: an `onedraw.Tokenizer`, a `Generator`, a tokenizer of transformers
+or a function of an id. Characters that are missing in matplotlib's font are escaped;
+`matplotlib.rcParams["font.family"] = ["DejaVu Sans", "Noto Sans CJK SC"]` adds another font.
 """
 
 from __future__ import annotations
@@ -37,28 +39,29 @@ except ImportError as error:
 
 from . import presets
 from ._label import Pieces, labels, shorten
-from ._onedraw import Explanation, Sampled, SamplingParams, StageEffect, distribution, explain
+from ._onedraw import Explanation, Sampled, SamplingParams, StageEffect, distribution, explain, headline_field
 
 __all__ = ["generation", "pipeline", "temperature", "vary"]
 
-# The program's colours: told apart by people who do not see red or green, and in print. Ink and ground are those of matplotlib's settings.
+# The colours of the program: they can be told apart by people who do not see red or green, and in print. The
+# colours of text and background are those of matplotlib's settings.
 GREY, PALE, BLUE, ORANGE, ROSE = "#767676", "#d8d8d8", "#3b6ea5", "#d95f02", "#e9c3c3"
 
 MOST = 16
-"""The distributions that fit a figure."""
+"""The most distributions that fit a figure."""
 
-# A token's text may look like a formula, and is none.
+# The text of a token may look like a formula, but it is not one.
 PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
 
-# Its tip is at the end of a bar.
+# A triangle whose tip is at the end of a bar.
 TRIANGLE: dict[str, Any] = {"marker": CARETDOWN, "linestyle": "none", "color": ORANGE, "markersize": 6, "clip_on": False, "zorder": 3}
 
-# To be seen on a bar and beside it, on a dark ground, too.
+# A dot that can be seen on a bar and beside it, also on a dark background.
 DOT: dict[str, Any] = {"marker": "o", "linestyle": "none", "color": "black", "markersize": 3.4, "markeredgecolor": "white", "clip_on": False, "zorder": 3}
 
 
 class Picture(Figure):
-    """A figure that notebooks show even where pyplot, which would teach them to, was never imported."""
+    """A figure that notebooks show even if pyplot was never imported."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         super().__init__(figsize=(width, height))
@@ -102,8 +105,9 @@ def vary(
     mask: Any = None,
     **parameters: Any,
 ) -> Figure:
-    """The distributions that several values of one parameter make of a row of logits, side by side over the tokens that are the most likely in any of them. The
-    legend has each one's tokens, its entropy, and the share of the tokens that are not shown; a triangle points at what is drawn.
+    """The distributions of a row of logits under several values of one parameter, side by side over the
+    tokens that are the most likely in any of them. The legend has the number of tokens of each one, its
+    entropy, and the share of the tokens that are not shown; a triangle points at the drawn token.
 
     `params` and keyword arguments are those of `onedraw.distribution`; `top` is how many tokens are shown.
 
@@ -146,7 +150,7 @@ def vary(
     axes.set_xticks(range(len(tokens)), labels(tokenizer, tokens), rotation=45, ha="right", rotation_mode="anchor", **PLAIN)
     axes.set_xlabel("token", color=GREY)
     axes.set_ylim(0.0, 1.06 * max(map(max, heights)))
-    # Above the bars, whatever their heights.
+    # The legend is above the bars, so that it never covers them.
     handles = [*axes.containers, Line2D([], [], label=seed, **TRIANGLE)]
     key = axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0, ncols=1 + len(values) // 6, frameon=False, prop={"size": 9})
     for words in key.get_texts():
@@ -163,8 +167,10 @@ def pipeline(
     mask: Any = None,
     **parameters: Any,
 ) -> Figure:
-    """What each stage of the chain makes of a row of logits: a panel a stage, over the same tokens. Tokens that go at a stage are pale there and have no bar
-    after it; *others* is all that is not shown, its bar broken off where it is longer than any token's. The last panel has the drawn token in orange.
+    """What each stage of the chain makes of a row of logits: one panel per stage, over the same tokens.
+    Tokens that a stage removes are pale there and have no bar after it; *others* are all tokens that are not
+    shown, with a bar that is broken off if it is longer than that of any token. The last panel has the drawn
+    token in orange.
 
     `params` and keyword arguments are those of `onedraw.explain`; `top` is how many tokens are shown.
 
@@ -175,7 +181,7 @@ def pipeline(
     """
     _check_top(top)
     resolved = _resolved(params, parameters)
-    # All of them: a token that leads after the last stage may be far down in the row.
+    # All tokens are listed, because a token that leads after the last stage may be far down in the row.
     explanation: Explanation = _one(explain(logits, resolved, listed=len(logits), mask=mask))
     stages: list[StageEffect] = explanation.stages
     left = [{token.token: token.probability for token in stage.leading} for stage in stages]
@@ -187,7 +193,7 @@ def pipeline(
     longest = max(row.get(token, 0.0) for row in rows for token in tokens)
 
     down = -(-len(stages) // 5)
-    across = -(-len(stages) // down)  # Six are three above three, not five above one.
+    across = -(-len(stages) // down)  # Six panels are three above three, not five above one.
     bars = len(tokens) + has_others
     names = labels(tokenizer, tokens) + ["others"] * has_others
     title = f"The next token, stage by stage: seed {explanation.seed} draws {names[tokens.index(explanation.token)]} with {_percent(explanation.probability)}"
@@ -214,7 +220,7 @@ def pipeline(
         axes.spines["left"].set_color(PALE)
         axes.set_yticks(range(bars), names if place % across == 0 else [""] * bars, **PLAIN)
         axes.tick_params(length=0, labelsize=9)
-        # Panels stand side by side: their headings have as many lines.
+        # Panels that are side by side have headings of equally many lines.
         first = place - place % across
         lines = max(map(len, headings[first : first + across]))
         axes.set_title("\n".join(headings[place] + [""] * (lines - len(headings[place]))), loc="left", va="bottom", fontsize=9, linespacing=1.4, **PLAIN)
@@ -223,11 +229,13 @@ def pipeline(
 
 
 def generation(generated: Any, tokenizer: Pieces | None = None, *, width: int = 40) -> Figure:
-    """A text from left to right: for each token a bar of its probability, and dots for the alternatives. Where another token was the most likely, the bar is orange
-    and that token's text is above it.
+    """A text from left to right: for each token a bar of its probability, and dots for the alternatives. If
+    another token was more likely, the bar is orange and the text of that token is above it.
 
-    `generated` is an `onedraw.Generated` or one of `onedraw.transformers`, or a list of `Sampled`, drawn with `logprobs=5` or so. By default they have the model's
-    own probabilities; with `logprobs_mode="processed_logprobs"` those that were drawn from. `width` is the number of tokens in a line.
+    `generated` is an `onedraw.Generated` or one of `onedraw.transformers`, or a list of `Sampled`, drawn with
+    `logprobs=5` or so. By default they have the model's own probabilities; with
+    `logprobs_mode="processed_logprobs"` they have those that were drawn from. `width` is the number of tokens
+    in a line.
 
     >>> import onedraw
     >>> from onedraw import plot
@@ -268,7 +276,7 @@ def generation(generated: Any, tokenizer: Pieces | None = None, *, width: int = 
 
 
 def _resolved(params: SamplingParams | Mapping[str, Any] | str | None, parameters: Mapping[str, Any]) -> SamplingParams:
-    """The parameters that are meant, with a seed."""
+    """The parameters as `SamplingParams`, with a seed."""
     if isinstance(params, SamplingParams):
         base = params
     elif isinstance(params, str):
@@ -285,7 +293,7 @@ def _check_top(top: int) -> None:
 
 
 def _one(result: Any) -> Any:
-    """The result of the row, where there is one row."""
+    """The result of the only row; an error if there are several."""
     if isinstance(result, list):
         raise ValueError("logits are one row here, [V]; take one with logits[i]")
     return result
@@ -294,7 +302,7 @@ def _one(result: Any) -> Any:
 def _chosen(rows: Sequence[Mapping[int, float]], drawn: Iterable[int], top: int) -> list[int]:
     """The tokens that are the most likely in any of the distributions; what is drawn is always among them."""
     always = set(drawn)
-    # None is among the highest of all that is not among the highest of one row.
+    # A token that is among the highest of all rows is among the highest of one row.
     leading = always.union(*(nsmallest(top, row, key=lambda token: (-row[token], token)) for row in rows))
     highest = {token: max(row.get(token, 0.0) for row in rows) for token in leading}
     ranked = sorted(leading, key=lambda token: (-highest[token], token))
@@ -308,7 +316,8 @@ def _entropy(probabilities: Iterable[float]) -> float:
 
 
 def _alternatives(step: Sampled) -> list[float]:
-    """The probabilities of the tokens that were not drawn. In the logits modes, where their logits are listed, they follow from that of the drawn one."""
+    """The probabilities of the tokens that were not drawn. In the logits modes, which list logits, they
+    follow from the probability of the drawn token."""
     shift = math.log(step.probability) - step.logprob if step.probability and step.logprob is not None else 0.0
     return [math.exp(other.logprob + shift) for other in step.logprobs if other.token != step.token]
 
@@ -327,12 +336,11 @@ def _steps(generated: Any) -> list[Sampled]:
 
 
 def _heading(stage: StageEffect, params: SamplingParams) -> str:
-    """A stage and its value, where a parameter of its name has one."""
+    """The name of a stage, or of the parameter whose number stands for it, with that number."""
     if stage.stage == "row":
         return "the model's row"
-    name = {"typical": "typical_p", "epsilon": "epsilon_cutoff", "eta": "eta_cutoff", "xtc": "xtc_threshold"}.get(stage.stage, stage.stage)
-    value = getattr(params, name, None)
-    return shorten(_setting(name, value) if isinstance(value, (int, float)) else name, 30)
+    field = headline_field(stage.stage)
+    return shorten(stage.stage if field is None else _setting(field, getattr(params, field)), 30)
 
 
 def _setting(name: str, value: object) -> str:
@@ -351,7 +359,7 @@ def _tokens(count: int) -> str:
 
 
 def _percent(p: float) -> str:
-    """Three digits or so, as fit beside a bar."""
+    """A percentage of about three digits, short enough to fit beside a bar."""
     share = 100.0 * p
     if share <= 0.0 or share >= 100.0:
         return "0%" if share <= 0.0 else "100%"
@@ -361,7 +369,7 @@ def _percent(p: float) -> str:
 
 
 def _bar(axes: Axes, place: int, p: float, longest: float, colour: str, words: str, ink: str | None) -> None:
-    """A bar with words at its end; broken off where it is longer than the longest."""
+    """A bar with words at its end; it is broken off if it is longer than the longest."""
     length = min(p, longest)
     axes.barh(place, length, 0.65, color=colour)
     axes.text(length + 0.03 * longest, place, words, va="center", fontsize=8, color=ink, **PLAIN)

@@ -1,15 +1,16 @@
-"""onedraw beside Hugging Face's transformers: its models, drawn from with onedraw.
+"""Draws tokens for models of Hugging Face's transformers with onedraw.
 
-`generate` writes texts with any causal model: one token at a time, by beam search, or with a smaller model that guesses ahead. `OnedrawLogitsProcessor` draws
-inside transformers' own `model.generate`. Needs `pip install onedraw[transformers]`.
+`generate` writes texts with any causal model: one token at a time, by beam search, or with a smaller model
+that guesses ahead. `OnedrawLogitsProcessor` draws inside transformers' own `model.generate`. Needs `pip
+install onedraw[transformers]`.
 
 >>> from transformers import AutoModelForCausalLM, AutoTokenizer  # doctest: +SKIP
 >>> from onedraw.transformers import generate
 >>> model, tokenizer = AutoModelForCausalLM.from_pretrained("gpt2"), AutoTokenizer.from_pretrained("gpt2")  # doctest: +SKIP
 >>> generate(model, tokenizer, "Once upon a time", temperature=0.8, top_p=0.9, seed=7).text  # doctest: +SKIP
 
-A text is that of its seed as far as the logits are: a model that computes other last bits for several positions or rows at once than for one may, rarely, take
-another way.
+One seed gives one text if the model gives the same logits. Some models compute slightly different logits for
+several positions or rows at once than for one alone, so that, rarely, another token is drawn.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from transformers import LogitsProcessor
 
 from ._memory import Memory, common, on_cpu
 from ._onedraw import (
+    MAX_TOKENS,
     Batch,
     BeamSearch,
     Draft,
@@ -44,7 +46,7 @@ from ._pieces import Pieces
 __all__ = ["Generated", "OnedrawLogitsProcessor", "generate"]
 
 Params: TypeAlias = SamplingParams | Mapping[str, Any] | str | None
-"""Parameters as every function takes them: an object, a dict, a preset's name or nothing."""
+"""Parameters as every function takes them: an object, a dict, the name of a preset or nothing."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,11 +60,13 @@ class Generated:
     finish_reason: str | None
     """Why it ended: `eos`, `stop` or `length`; None if a beam search ended first."""
     sampled: tuple[Sampled, ...] = ()
-    """The tokens as they were drawn, with their logprobs where these were asked for. Empty after a beam search, which draws nothing."""
+    """The drawn tokens, with their logprobs if these were asked for. Empty after a beam search, which draws
+    nothing."""
     score: float | None = None
-    """What a beam search ranked it by; else None."""
+    """The score that a beam search ordered it by; else None."""
     prompt_logprobs: tuple[Report | RowError | None, ...] | None = None
-    """Where `prompt_logprobs` is set, an entry for each token of the prompt; None for the first, which nothing predicts."""
+    """If `prompt_logprobs` is set, one entry per token of the prompt; None for the first, which nothing
+    predicts."""
 
     @property
     def seed(self) -> int | None:
@@ -90,15 +94,21 @@ def generate(
     stream: Callable[[str], object] | None = None,
     **parameters: Any,
 ) -> Generated | list[Generated]:
-    """Writes what follows a prompt: a `Generated`, or for several prompts or where `n` is above 1 a list of them.
+    """Writes what follows a prompt. Returns a `Generated`, or a list of them for several prompts or if `n` is
+    above 1.
 
-    `prompt` is a text or its tokens, or a list or tensor of several. Several prompts are read one after the other, so no padding changes a logit; they may have
-    a list of parameters. `tokenizer` may be None where prompts are tokens and no strings are looked for; texts are empty then. Parameters are those of `Sampler`;
-    with keyword arguments, a dict or a preset's name, a text has up to 256 tokens. Where they name no `eos_token_id`, it is the model's, else the tokenizer's. Other
-    settings of the model's do not act; `SamplingParams.import_settings(model.generation_config.to_json_string(), "huggingface")` reads them.
+    `prompt` is a text or its tokens, or a list or tensor of several. Several prompts are read one after the
+    other, so that no padding changes a logit; they may have a list of parameters. `tokenizer` may be None if
+    prompts are tokens and no strings must be found; texts are empty then. Parameters are those of `Sampler`;
+    with keyword arguments, a dict or the name of a preset, a text has up to 256 tokens. If they name no
+    `eos_token_id`, that of the model is used, else that of the tokenizer. Other settings of the model are not
+    used; `SamplingParams.import_settings(model.generation_config.to_json_string(), "huggingface")` reads
+    them.
 
-    With `beams` the `n` best texts are searched for by transformers' rules. With `draft_model` that model guesses up to `draft_tokens` tokens ahead with the
-    text's own noise, and `model` judges all of them in one pass; guesses change no token. `stream` gets a single text in pieces, as it comes.
+    With `beams` the `n` best texts are searched for by transformers' rules. With `draft_model` that model
+    guesses up to `draft_tokens` tokens ahead with the noise of the text, and `model` verifies all of them in
+    one pass; guesses do not change any token. `stream` is called with the pieces of a single text while it is
+    written.
 
     A row that cannot be sampled raises its `RowError`.
     """
@@ -175,11 +185,10 @@ def _read(params: Params, parameters: Mapping[str, Any]) -> SamplingParams:
 
 
 def _with_defaults(model: Any, tokenizer: Any, params: Params, parameters: Mapping[str, Any]) -> SamplingParams:
-    """Parameters, with what a text of this model has where they leave it open."""
-    # The library's default is 16, which is no story.
+    """The parameters, with the defaults of a text of this model for what they do not set."""
     is_open = params is None or isinstance(params, (str, Mapping))
     given = params if isinstance(params, Mapping) else {}
-    read = _read(params, {"max_tokens": 256, **given, **parameters} if is_open else parameters)
+    read = _read(params, {"max_tokens": MAX_TOKENS, **given, **parameters} if is_open else parameters)
     if tokenizer is None and (read.stop or read.banned_strings):
         raise _wrong("tokenizer", "without one there is no text in which `stop` and `banned_strings` could be found")
     for owner in (getattr(model, "generation_config", None), tokenizer):
@@ -190,7 +199,8 @@ def _with_defaults(model: Any, tokenizer: Any, params: Params, parameters: Mappi
 
 
 class _Text:
-    """A text on its way: its sequence, its tokens with the prompt's, and what can be shown of it."""
+    """A text that is being written: its tokens after those of the prompt, and the part of it that can be
+    shown."""
 
     def __init__(self, tokens: list[int], params: SamplingParams, pieces: Pieces, stream: Callable[[str], object] | None = None) -> None:
         self.tokens, self.begin = list(tokens), len(tokens)
@@ -202,7 +212,8 @@ class _Text:
         self.shown = ""
 
     def draw(self, batch: Batch, sequence: SequenceId, sampled: Sampled) -> bool:
-        """Goes on with a token that its sequence has accepted. Whether nothing was taken back for a banned string."""
+        """Adds a token that the sequence has accepted. Returns False if text was taken back because of a
+        banned string."""
         self.sampled.append(sampled)
         rewind = self.push(sampled.token)
         if rewind is None:
@@ -213,7 +224,7 @@ class _Text:
         return False
 
     def push(self, token: int) -> Rewind | None:
-        """Goes on with a token. What is to be taken back for a banned string, else None."""
+        """Adds a token. Returns what must be taken back because of a banned string, else None."""
         self.tokens.append(token)
         progress = self.matcher.push(token, self.pieces.last(self.tokens))
         self.finish_reason = progress.finish_reason
@@ -223,7 +234,7 @@ class _Text:
         return progress.rewind
 
     def end(self) -> str:
-        """Ends it from outside, if it has not ended; all of it."""
+        """Ends the text from outside, if it has not ended. Returns all of it."""
         if self.finish_reason is None:
             self._show(self.characters.push(self.matcher.finish()) + self.characters.finish())
         return self.shown
@@ -251,7 +262,7 @@ def _write(
         for sequence, text in zip(sequences, texts, strict=True):
             _write_assisted(memory, drafter, draft_tokens, batch, sequence, text, params)
     elif params.banned_strings:
-        # A text that goes back falls out of step with the others.
+        # A text of which tokens are taken back has another length than the others, so each is written alone.
         for sequence, text in zip(sequences, texts, strict=True):
             _write_together(memory, batch, [sequence], [text])
     else:
@@ -260,7 +271,8 @@ def _write(
 
 
 def _write_together(memory: Memory, batch: Batch, sequences: Sequence[SequenceId], texts: Sequence[_Text]) -> None:
-    """A token for each text a pass. All begin with the same tokens, which are read once."""
+    """Writes texts together, one token per text and pass. All begin with the same tokens, which are read
+    once."""
     rows = memory.logits([texts[0].tokens])[:, -1].expand(len(texts), -1)
     memory.follow([0] * len(texts))
     while True:
@@ -276,17 +288,18 @@ def _write_together(memory: Memory, batch: Batch, sequences: Sequence[SequenceId
 
 
 def _write_assisted(memory: Memory, drafter: Memory, draft_tokens: int, batch: Batch, sequence: SequenceId, text: _Text, params: SamplingParams) -> None:
-    """Several tokens a pass, as far as the guesses of a drafter hold."""
+    """Writes a text with several tokens per pass, as many as the drafter guesses right."""
     ends = {*params.stop_token_ids, *params.eos_token_id}
     while text.finish_reason is None:
-        # A fork has the noise of the text: the drafter draws what the target will, if their logits are much the same.
+        # A fork has the noise of the text, so the drafter draws the same tokens as the target model if their
+        # logits are similar.
         fork, guesses = batch.fork(sequence), list[int]()
         room = params.max_tokens - len(batch.output(sequence)) - 1
         while len(guesses) < min(draft_tokens, room) and not ends.intersection(guesses):
             try:
                 guesses.append(batch.sample(fork, drafter.logits([text.tokens + guesses])[0, -1]).token)
             except RowError:
-                break  # A drafter without a guess spoils nothing.
+                break  # If the drafter cannot guess, the target model draws alone.
         batch.remove(fork)
         rows = memory.logits([text.tokens + guesses], len(guesses) + 1)[0]
         verdict = batch.verify(sequence, Draft.chain(guesses), rows, verify="exact")
@@ -302,7 +315,7 @@ def _search(memory: Memory, search: BeamSearch, prompt: list[int], params: Sampl
     """The best texts after a prompt."""
     if params.output_token_ids:
         raise ModelError("a search begins with the prompt: there can be no output yet")
-    # Ids and lengths the search knows itself; strings are seen in the text.
+    # The search itself handles ids and lengths; strings must be found in the text.
     has_strings = bool(params.stop or params.banned_strings)
     lines = [_Line(prompt, StopMatcher(params), pieces)] * len(search)
 
@@ -325,14 +338,14 @@ def _search(memory: Memory, search: BeamSearch, prompt: list[int], params: Sampl
 
 @dataclass(frozen=True)
 class _Line:
-    """A beam's tokens with the prompt's, and where its text stands."""
+    """The tokens of the prompt and a beam, and the matcher of the text."""
 
     tokens: list[int]
     matcher: StopMatcher
     pieces: Pieces
 
     def grown(self, token: int) -> tuple[_Line, str]:
-        """The line with a token more, and what that does to the text, in the search's words."""
+        """The line with one more token, and what that does to the text: the answer that the search takes."""
         line = _Line([*self.tokens, token], copy.copy(self.matcher), self.pieces)
         progress = line.matcher.push(token, self.pieces.last(line.tokens))
         if progress.rewind is not None:
@@ -341,17 +354,21 @@ class _Line:
 
 
 class OnedrawLogitsProcessor(LogitsProcessor):
-    """Draws inside `model.generate(..., logits_processor=LogitsProcessorList([OnedrawLogitsProcessor(...)]))`.
+    """Draws inside `model.generate(...,
+    logits_processor=LogitsProcessorList([OnedrawLogitsProcessor(...)]))`.
 
-    With `draw=True` all scores but that of the token that onedraw draws are -inf, so transformers takes it with `do_sample` on or off. With `draw=False` the
-    scores are the logprobs of onedraw's chain, -inf for tokens that it removes, and transformers draws.
+    With `draw=True` onedraw draws: the scores of all other tokens are -inf, so transformers takes the drawn
+    token, with `do_sample` on or off. With `draw=False` the scores are the logprobs of onedraw's chain, -inf
+    for tokens that it removes, and transformers draws.
 
-    Parameters are those of `Sampler`, or a list of one a row. One for all rows: row r is sequence r % n of the prompt r // n, so `n` goes with
-    `num_return_sequences`. Rows of different prompts share the seed, and a row's text does not depend on its place. Lengths and ends are transformers' business:
-    `max_tokens` and `stop` do not act; `min_tokens` does where `eos_token_id` is given.
+    Parameters are those of `Sampler`, or a list with one for each row. If there is one for all rows, row r is
+    sequence r % n of the prompt r // n, so `n` must equal `num_return_sequences`. Rows of different prompts
+    share the seed, and the text of a row does not depend on its place. transformers decides where a text
+    ends: `max_tokens` and `stop` have no effect; `min_tokens` has one if `eos_token_id` is given.
 
-    A generation begins where `input_ids` is not a beginning of what was seen and a token more; what it holds then is the prompt. What follows on counts as the
-    same text: `reset` begins another in any case. Padding before a prompt counts as part of it.
+    A new generation begins if `input_ids` does not continue the texts of the last call by one token; it is
+    the prompt then. Otherwise the texts are continued. `reset` begins a new generation in any case. Padding
+    before a prompt counts as part of it.
     """
 
     def __init__(self, params: Params | list[Any] | tuple[Any, ...] = None, *, draw: bool = True, **parameters: Any) -> None:
@@ -360,7 +377,7 @@ class OnedrawLogitsProcessor(LogitsProcessor):
         self.reset()
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy begins a generation of its own.
+        # A copy begins its own generation.
         return {"params": self.params, "draw": self.draw}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -368,7 +385,7 @@ class OnedrawLogitsProcessor(LogitsProcessor):
         self.reset()
 
     def reset(self) -> None:
-        """Forgets the generation: the next call begins one."""
+        """Forgets the generation, so that the next call begins a new one."""
         self.batch = Batch()
         self.sequences: list[SequenceId] = []
         self.prompt = 0
@@ -376,7 +393,7 @@ class OnedrawLogitsProcessor(LogitsProcessor):
         self.drawn: list[Sampled] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores to take or draw from."""
+        """The scores that transformers takes or draws from."""
         rows = input_ids.tolist()
         if not rows:
             return scores
@@ -389,7 +406,8 @@ class OnedrawLogitsProcessor(LogitsProcessor):
         logits = on_cpu(scores)
         answer = torch.full_like(scores, -torch.inf)
         if self.draw:
-            # What is drawn is only looked at: the token comes back in the next `input_ids`, unless transformers chose another one.
+            # The draw does not change the history: the token comes back in the next `input_ids`, unless
+            # transformers chose another one.
             self.drawn = list(self.batch.peek(self.sequences, logits))
             answer[torch.arange(len(rows)), [sampled.token for sampled in self.drawn]] = 0.0
             return answer
@@ -399,7 +417,8 @@ class OnedrawLogitsProcessor(LogitsProcessor):
         return answer
 
     def _continues(self, rows: list[list[int]]) -> bool:
-        """Whether these are the texts seen before with a token more. Beams change places, and assisted generation goes back to try other tokens."""
+        """Whether these are the texts of the last call with one more token. Beams may have changed places,
+        and assisted generation may have gone back to try other tokens."""
         if len(rows) != len(self.sequences) or len(rows[0]) <= self.prompt:
             return False
         length = len(rows[0]) - 1
@@ -422,14 +441,14 @@ class OnedrawLogitsProcessor(LogitsProcessor):
             self.sequences += self.batch.add_all(self.params, seed=seed, prompt_token_ids=row, output_token_ids=[])
 
     def _follow(self, place: int, output: list[int]) -> None:
-        """Makes a sequence's history what transformers wrote in its row."""
+        """Makes the history of a sequence equal to what transformers wrote in its row."""
         sequence = self.sequences[place]
         known = self.batch.output(sequence)
         kept = common(known, output)
         if kept < len(known):
             self.batch.rewind(sequence, kept)
         elif self.drawn and kept < len(output) and self.drawn[place].token == output[kept]:
-            # A draw of our own brings along what mirostat learned from it.
+            # Accepting our own draw also updates mirostat's state.
             self.batch.accept(sequence, self.drawn[place])
             kept += 1
         for token in output[kept:]:

@@ -4,7 +4,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use onedraw::RowError;
-use onedraw_cuda::cudarc::driver::DriverError;
 use onedraw_cuda::{Capacity, CudaError, Device, Drawn};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,19 +17,23 @@ use super::tensor::Tensor;
 use crate::error::{Error, Result};
 use crate::guarded::{Guarded, released};
 use crate::result::Samples;
+use crate::rows::drawn;
 use crate::sequence::{check_rows, next_batch, sequence_id};
 use crate::tensor::on_cuda;
 use crate::value::type_name;
-use crate::{display, once, params, result};
+use crate::{display, params, result};
 
 sequence_id!("onedraw.cuda", onedraw_cuda::SequenceId);
 
-/// Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and history: those of `onedraw.Batch`, and it draws what that
-/// one draws. Logits are DLPack tensors of the device, float32, float16 or bfloat16, with `vocabulary` logits a row, read where they lie.
+/// Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and history:
+/// as in `onedraw.Batch`, which draws the same tokens. Logits are DLPack tensors of the device,
+/// float32, float16 or bfloat16, with `vocabulary` logits per row, read in place.
 ///
-/// There is room for so many `sequences`, for `rows` of a step (by default as many) and for `logprobs` of a row; all of it is allocated at once. Where a stream is
-/// taken, it is a handle or an object of PyTorch, CuPy or any library with `__cuda_stream__`; by default, whatever is called and whosever the tensor is, it is PyTorch's current
-/// one where PyTorch uses CUDA, else the legacy default stream. What is told several streams must be ordered by whoever has them.
+/// There is room for so many `sequences`, for `rows` of a step (by default as many) and for `logprobs` of a
+/// row. All memory is allocated at the beginning. A stream is a handle, or an object of PyTorch, CuPy or any
+/// library with `__cuda_stream__`. By default it is PyTorch's current stream if PyTorch uses CUDA, else the
+/// legacy default stream, for every method and for tensors of any library. If you use several streams, you
+/// must order their work.
 ///
 /// >>> import onedraw.cuda, torch
 /// >>> batch = onedraw.cuda.Batch(vocabulary=3)
@@ -49,11 +52,11 @@ pub struct Batch {
     read: Mutex<Read>,
 }
 
-/// What the last launch reads: it may not have come to that yet.
+/// What the last launch reads. It is kept because the launch may not have read it yet.
 #[derive(Default)]
 struct Read {
     logits: Option<Tensor>,
-    /// Those on the device; those of the CPU were copied.
+    /// The masks that are on the device. Masks of the CPU were copied.
     masks: Vec<Given>,
 }
 
@@ -74,12 +77,7 @@ impl Batch {
         Ok(self.draws.with(py, |draws| draws.with(action))??)
     }
 
-    /// The thread gets the device's context.
-    pub fn bind(&self) -> std::result::Result<(), DriverError> {
-        self.device.context().bind_to_thread()
-    }
-
-    /// Logits of this device, ready on a stream.
+    /// Reads logits on this device, which are ready on the stream.
     fn tensor(
         &self,
         logits: &Bound<'_, PyAny>,
@@ -121,8 +119,8 @@ impl Batch {
 
     fn array(this: &Bound<'_, Self>, offset: usize) -> Result<DeviceArray> {
         let (drawn, stream) = this.get().with(this.py(), |draws| Ok((draws.drawn(), draws.stream)))?;
-        let ordinal = this.get().device.ordinal();
-        Ok(DeviceArray::new(this.clone().unbind(), drawn, offset, ordinal, stream))
+        let device = this.get().device.clone();
+        Ok(DeviceArray::new(this.clone().into_any().unbind(), device, drawn, offset, stream))
     }
 }
 
@@ -148,7 +146,8 @@ impl Batch {
         Ok(Self { draws, device, vocabulary, number: next_batch(), read })
     }
 
-    /// Adds a sequence, the first of the parameters'. What only the CPU knows is a `CudaError` that names it.
+    /// Adds a sequence: the first of the `n` that the parameters ask for. A parameter that only the CPU
+    /// supports is a `CudaError` that names it.
     #[pyo3(signature = (params=None, **parameters))]
     fn add(
         &self,
@@ -160,7 +159,7 @@ impl Batch {
         Ok(self.named(self.with(py, |draws| draws.batch.add(&params))?))
     }
 
-    /// Adds all `n` sequences of the parameters, which share one seed.
+    /// Adds all `n` sequences that the parameters ask for. They share one seed.
     #[pyo3(signature = (params=None, **parameters))]
     fn add_all(
         &self,
@@ -173,15 +172,17 @@ impl Batch {
         Ok(ids.into_iter().map(|id| self.named(id)).collect())
     }
 
-    /// Removes a sequence; whether it was there.
+    /// Removes a sequence. Returns whether it was there.
     fn remove(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<bool> {
         let id = self.own(sequence);
         self.with(py, |draws| Ok(draws.batch.remove(id)))
     }
 
-    /// Draws a token for each sequence from its row, appends it there, and waits. `sequences` is a list of ids and `logits` a tensor of as many rows, or one id and
-    /// one row; `masks` is a list of masks, each None where there is none: those of `onedraw.Batch`, or int32 words on the device. Returns `Samples`, or for one id a
-    /// `Sampled`; rows that cannot be sampled raise `RowsError`, which carries the results of the others.
+    /// Draws a token for each sequence from its row, appends it, and waits for the result. `sequences` is a
+    /// list of ids and `logits` a tensor of as many rows, or one id and one row; `masks` is a list with a
+    /// mask or None for each row: a mask as in `onedraw.Batch`, or int32 words on the device. Returns
+    /// `Samples`, or for one id a `Sampled`; rows that cannot be sampled raise `RowsError`, which carries the
+    /// results of the others.
     #[pyo3(signature = (sequences, logits, *, masks=None, stream=None))]
     fn sample<'py>(
         &self,
@@ -201,11 +202,12 @@ impl Batch {
             let matrix = tensor.matrix(&self.device, 0, rows)?;
             draws.sample(stream, &ids, &masks, &matrix)
         })?;
-        once::drawn(py, results, is_one)
+        drawn(py, results, is_one)
     }
 
-    /// Says whose rows come next, and with which masks, until `results` has read what was drawn for them or it is called again. The first of the three parts of `sample`, and no
-    /// part of a graph. Masks on the device stay where they are until the draw has ended.
+    /// Sets whose rows come next, and with which masks. This holds until `results` has read what was drawn
+    /// for them, or until the next `prepare`. This is the first of the three parts of `sample`, and not part
+    /// of a graph. Masks on the device must stay in place until the draw has ended.
     #[pyo3(signature = (sequences, *, masks=None, stream=None))]
     fn prepare<'py>(
         &self,
@@ -224,11 +226,13 @@ impl Batch {
         Ok(())
     }
 
-    /// Launches the draws of the prepared sequences, row i for the i-th, and goes on: nothing is allocated and nobody waits. It may stand in a graph
-    /// (`torch.cuda.graph`), which draws anew each time it runs, from what the tensor holds then, as long as `form` stays the same; `prepare` comes before each run and
-    /// `results` after it. The tensor stays where it is until the draw has ended.
+    /// Launches the draws of the prepared sequences, row i for the i-th, and returns at once: it allocates
+    /// nothing and does not wait. It may be captured in a graph (`torch.cuda.graph`), which draws again each
+    /// time it runs, from what the tensor holds then, as long as `form` stays the same; `prepare` comes
+    /// before each run and `results` after it. The tensor must stay in place until the draw has ended.
     ///
-    /// A graph reads and writes the memory of the batch and of its tensor, and keeps neither: it must not run after one of them is gone, nor after a sequence of it was removed.
+    /// A graph reads and writes the memory of the batch and of its tensor, and keeps neither alive: it must
+    /// not run after one of them is freed, or after one of its sequences was removed.
     #[pyo3(signature = (logits, *, stream=None))]
     fn launch<'py>(&self, logits: &Bound<'py, PyAny>, stream: Option<&Bound<'py, PyAny>>) -> Result<()> {
         let py = logits.py();
@@ -243,8 +247,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Waits for the stream, and gives what the last launch drew for the prepared sequences, as `Samples`, once: then they are prepared no more. A `CudaError` where nothing was launched
-    /// since `prepare`. Runs of a graph are not seen: once a launch was captured, sequences that were prepared and not drawn get what an earlier launch left.
+    /// Waits for the stream, and returns what the last launch drew for the prepared sequences, as `Samples`.
+    /// This works once; then nothing is prepared any more. A `CudaError` if nothing was launched since
+    /// `prepare`. Runs of a graph cannot be detected: once a launch was captured, sequences that were
+    /// prepared but not drawn get the results of an earlier launch.
     #[pyo3(signature = (*, stream=None))]
     fn results(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> Result<Samples> {
         let stream = Handle::current(py, stream, self.device.ordinal())?;
@@ -253,20 +259,23 @@ impl Batch {
         Ok(Samples::of(py, results)?)
     }
 
-    /// The tokens of the last launch on the device, a `DeviceArray`: the next step of a model reads them without a way round over the CPU. Where `statuses` is not 0
-    /// there is no token. Those of a graph are asked for where it is captured.
+    /// The tokens of the last launch on the device, as a `DeviceArray`: the next step of a model can read
+    /// them without a copy to the CPU. There is no token where `statuses` is not 0. For a graph, ask for this
+    /// while it is captured.
     #[getter]
     fn tokens(slf: &Bound<'_, Self>) -> Result<DeviceArray> {
         Self::array(slf, Drawn::TOKEN)
     }
 
-    /// How the draws of the last launch ended, on the device: 0 where a token was drawn, 1 at a NaN, 2 at an infinite logit, 3 where nothing was left.
+    /// How the draws of the last launch ended, on the device: 0 a token was drawn, 1 there was a NaN, 2 there
+    /// was an infinite logit, 3 no token was left.
     #[getter]
     fn statuses(slf: &Bound<'_, Self>) -> Result<DeviceArray> {
         Self::array(slf, Drawn::STATUS)
     }
 
-    /// Which kernels `launch` would launch now, as a name: a graph serves all steps of one form over one tensor.
+    /// The name of the set of kernels that `launch` would launch now. A graph serves all steps of one form
+    /// over one tensor.
     #[getter]
     fn form(&self, py: Python<'_>) -> Result<String> {
         let form = self.with(py, |draws| Ok(draws.batch.form()))?;
@@ -287,19 +296,19 @@ impl Batch {
         self.with(py, |draws| draws.batch.accept(stream.stream(), &[(id, token)]))
     }
 
-    /// Draws go on with another seed, once the device has done what it was told.
+    /// Sets another seed for the next draws. Waits until the device has finished its work.
     fn set_seed(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, seed: u64) -> Result<()> {
         let id = self.own(sequence);
         self.with(py, |draws| draws.batch.set_seed(id, seed))
     }
 
-    /// A sequence's seed: the one given, or the one drawn from the system.
+    /// The seed of a sequence: the given one, or one drawn from the system.
     fn seed(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<u64> {
         let id = self.own(sequence);
         self.with(py, |draws| draws.batch.seed(id).ok_or(CudaError::Row(RowError::UnknownSequence)))
     }
 
-    /// The number of a sequence's output tokens, asked of the device once it has done what it was told.
+    /// The number of output tokens of a sequence. Waits until the device has finished its work, and asks it.
     fn position(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<u32> {
         let id = self.own(sequence);
         self.with(py, |draws| draws.batch.position(id))

@@ -1,4 +1,4 @@
-//! Devices, each opened once, and the context that a thread had before.
+//! Devices, each opened once, and the CUDA context of a thread.
 #![allow(unsafe_code)] // The driver's own calls.
 
 use std::ptr::null_mut;
@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use crate::error::Result;
 use crate::guarded::released;
 
-/// Those that are open, and the process that opened them.
+/// The open devices, and the process that opened each of them.
 static OPEN: Mutex<Vec<(u32, Device)>> = Mutex::new(Vec::new());
 
-/// A device by its number, with the kernels on it.
+/// Opens the device of that number, with the kernels on it.
 pub fn open(py: Python<'_>, ordinal: usize) -> Result<Device> {
     Ok(released(py, || {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -23,7 +23,7 @@ pub fn open(py: Python<'_>, ordinal: usize) -> Result<Device> {
             return Ok(device.clone());
         }
         let device = {
-            // Before the first device is open there may be no driver to ask.
+            // Before the first device is open there may be no driver that could be asked for the context.
             let _current = (!open.is_empty()).then(Current::keep);
             Device::new(ordinal)?
         };
@@ -32,7 +32,7 @@ pub fn open(py: Python<'_>, ordinal: usize) -> Result<Device> {
     })??)
 }
 
-/// What a driver holds does not follow into a forked process.
+/// An error in a forked process, where the driver's objects do not exist.
 pub fn check_process(process: u32) -> std::result::Result<(), CudaError> {
     match process == std::process::id() {
         true => Ok(()),
@@ -43,11 +43,12 @@ pub fn check_process(process: u32) -> std::result::Result<(), CudaError> {
     }
 }
 
-/// The CUDA context of this thread, which other libraries take for the current device. It is put back when this goes.
+/// The CUDA context of this thread, which other libraries use as the current device. It is restored when this
+/// is dropped.
 pub struct Current(usize);
 
 impl Current {
-    /// To be asked where a device is open.
+    /// Remembers the context of this thread. A device must be open.
     pub fn keep() -> Self {
         Self(ctx::get_current().ok().flatten().map_or(0, |context| context as usize))
     }
@@ -56,7 +57,7 @@ impl Current {
 impl Drop for Current {
     fn drop(&mut self) {
         let before = if self.0 == 0 { null_mut() } else { self.0 as _ };
-        // SAFETY: it was this thread's context a moment ago, or none. What goes wrong is said by the next call.
+        // SAFETY: it was this thread's context a moment ago, or none. An error is reported by the next call.
         let _ = unsafe { ctx::set_current(before) };
     }
 }

@@ -10,28 +10,28 @@ use super::device::{self, Current};
 use super::mask::{self, Given, Masks};
 use super::stream::Handle;
 
-/// What a batch draws with. Whoever uses it keeps the thread's [`Current`] context.
+/// A batch with everything that a draw needs. Its users restore the thread's [`Current`] context.
 pub struct Draws {
     pub batch: Batch,
-    /// Made where the first mask of the CPU comes.
+    /// Allocated when the first mask of the CPU is used.
     masks: Option<Masks>,
-    /// The stream that was told something last.
+    /// The stream that was used last.
     pub stream: Handle,
     /// Rows of the last launch.
     rows: usize,
-    /// Whether the sequences that are prepared were launched, as far as that is seen from here.
+    /// Whether the prepared sequences were launched, as far as is known here.
     is_launched: bool,
-    /// Whether a launch was captured in a graph, whose runs are not seen from here.
+    /// Whether a launch was captured in a graph, whose runs are not known here.
     has_graph: bool,
     process: u32,
-    /// Set when the rest goes, and goes last.
+    /// Set when this is dropped, and dropped last.
     current: Option<Current>,
 }
 
 type Results = Vec<std::result::Result<Sampled, RowError>>;
 
 impl Draws {
-    /// Room for so many.
+    /// An empty batch of that capacity.
     pub fn new(device: &Device, capacity: Capacity) -> std::result::Result<Self, CudaError> {
         let batch = Batch::new(device, capacity)?;
         Ok(Self {
@@ -46,7 +46,7 @@ impl Draws {
         })
     }
 
-    /// Uses it with the context of its device, and puts the thread's own back.
+    /// Uses it, and restores the CUDA context of the thread afterwards.
     pub fn with<R>(
         &mut self,
         action: impl FnOnce(&mut Self) -> std::result::Result<R, CudaError>,
@@ -56,7 +56,7 @@ impl Draws {
         action(self)
     }
 
-    /// Says whose rows come next; masks are one a turn, or none.
+    /// Sets whose rows come next; there is one mask per sequence, or none at all.
     pub fn prepare(
         &mut self,
         stream: Handle,
@@ -68,7 +68,7 @@ impl Draws {
         self.batch.prepare(stream.stream(), &turns)
     }
 
-    /// Turns with their masks, of which those of the CPU are copied.
+    /// The turns with their masks. Masks of the CPU are copied to the device.
     fn turns(
         &mut self,
         stream: Handle,
@@ -96,11 +96,11 @@ impl Draws {
         Ok(turns)
     }
 
-    /// Launches the draws and goes on.
+    /// Launches the draws, and returns at once.
     ///
     /// # Safety
     ///
-    /// Rows and masks stay where they are until the stream has come past the launch.
+    /// Rows and masks stay in place until the stream is past the launch.
     pub unsafe fn launch(
         &mut self,
         stream: Handle,
@@ -116,16 +116,17 @@ impl Draws {
         Ok(())
     }
 
-    /// Whether what the stream is told goes into a graph.
+    /// Whether the stream is captured into a graph.
     fn is_capturing(&self, stream: Handle) -> std::result::Result<bool, CudaError> {
         let failed = |error: DriverError| CudaError::Launch(error.to_string());
         self.batch.device().context().bind_to_thread().map_err(failed)?;
-        // SAFETY: whoever gave the handle has the stream and keeps it during the call.
+        // SAFETY: the owner of the handle keeps the stream during the call.
         let status = unsafe { result::stream::is_capturing(stream.raw()) }.map_err(failed)?;
         Ok(status == CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)
     }
 
-    /// Waits for the stream and reads what was drawn: by the launch since `prepare`, or by a graph, if there is one.
+    /// Waits for the stream and reads what was drawn by the launch since `prepare`, or by a graph, if there
+    /// is one.
     pub fn results(&mut self, stream: Handle) -> std::result::Result<Results, CudaError> {
         if !self.is_launched && !self.has_graph {
             return Err(CudaError::NoResults);
@@ -136,12 +137,12 @@ impl Draws {
         Ok(results)
     }
 
-    /// Where the tokens of the last launch lie.
+    /// Where the tokens of the last launch are.
     pub fn drawn(&self) -> Drawn {
         Drawn { rows: self.rows, ..self.batch.drawn() }
     }
 
-    /// All three, one after the other. Rows and masks are borrowed until the results are there.
+    /// Prepares, launches and reads the results. Rows and masks are borrowed until then.
     pub fn sample(
         &mut self,
         stream: Handle,
@@ -159,7 +160,8 @@ impl Draws {
 
 impl Drop for Draws {
     fn drop(&mut self) {
-        // The batch goes first, and waits for the device; then the masks; then the thread has its context back.
+        // The batch is dropped first, and waits for the device; then the masks; then the thread gets its
+        // context back.
         self.current = Some(Current::keep());
     }
 }

@@ -1,4 +1,4 @@
-//! Masks on a device: those that are there already, and those of the CPU, which are copied.
+//! Masks on a device: those that are there already, and those of the CPU, which are copied there.
 #![allow(unsafe_code)] // Copies and addresses.
 
 use dlpark::ffi::DLDataType;
@@ -12,12 +12,12 @@ use crate::error::{Error, Result};
 use crate::mask;
 use crate::tensor::{on_cuda, unreadable};
 
-/// A row's mask as it was given.
+/// The mask of a row as it was given.
 pub enum Given {
     None,
-    /// 32 tokens a word, lowest bit first.
+    /// On the CPU: 32 tokens per word, lowest bit first.
     Words(Vec<u32>),
-    /// The same, on the device.
+    /// The same words on the device.
     There {
         address: u64,
         words: usize,
@@ -26,7 +26,7 @@ pub enum Given {
 }
 
 impl Given {
-    /// One row's. A tensor on a device has 32-bit words.
+    /// Reads the mask of one row. A tensor on a device must have 32-bit words.
     pub fn read(
         mask: Option<&Bound<'_, PyAny>>,
         vocabulary: usize,
@@ -58,7 +58,8 @@ impl Given {
         Ok(Self::There { address, words: words as usize, _owner: tensor })
     }
 
-    /// Those of several rows: None, or a list with an entry a row. A matrix of words is such a list, too.
+    /// Reads the masks of several rows: None, or a list with one entry per row. A matrix of words is such a
+    /// list, too.
     pub fn read_each(
         masks: Option<&Bound<'_, PyAny>>,
         rows: usize,
@@ -81,12 +82,12 @@ fn not_words() -> Error {
 pub struct Masks {
     memory: CudaSlice<u32>,
     address: u64,
-    /// Words of a row: as many as whole blocks of 64 tokens have.
+    /// Words per row, enough for whole blocks of 64 tokens.
     words: usize,
 }
 
 impl Masks {
-    /// Room for a mask a row.
+    /// Memory for one mask per row.
     pub fn new(device: &Device, capacity: &Capacity) -> std::result::Result<Self, CudaError> {
         let words = capacity.vocabulary.next_multiple_of(64) / 32;
         let stream = device.context().default_stream();
@@ -96,7 +97,7 @@ impl Masks {
         Ok(Self { memory, address, words })
     }
 
-    /// Copies a row's mask for whatever the stream does next. The row must be one of those that there is room for.
+    /// Copies the mask of a row to the device, in the order of the stream. There must be room for the row.
     pub fn copy(
         &mut self,
         device: &Device,
@@ -110,16 +111,18 @@ impl Masks {
         }
         let address = self.address + 4 * start as u64;
         device.context().bind_to_thread().map_err(failed)?;
-        // SAFETY: inside the memory. The driver has read words that are in pageable memory when it returns; what the stream did before has read the last ones.
+        // SAFETY: inside the memory. The driver has read words that are in pageable memory when it returns;
+        // what the stream did before has read the last ones.
         unsafe { result::memcpy_htod_async(address, &mask[..given], stream.raw()) }.map_err(failed)?;
         // SAFETY: so many words are there as long as this is.
         unsafe { Mask::new(device, address, given) }
     }
 }
 
-/// A mask that is there.
+/// A mask that is on the device already.
 pub fn there(device: &Device, address: u64, words: usize) -> std::result::Result<Mask, CudaError> {
-    // SAFETY: its owner says that so many words are there, and is kept until the draw has ended, or by the caller's promise.
+    // SAFETY: its owner says that so many words are there. The owner is kept until the draw has ended, or the
+    // caller promises it.
     unsafe { Mask::new(device, address, words) }
 }
 

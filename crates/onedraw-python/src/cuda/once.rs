@@ -1,10 +1,11 @@
-//! Single calls: logits on a device and parameters in, results out. The memory for it is kept for the next call.
+//! Single calls: logits on a device and parameters in, results out. The memory of a call is kept for the next
+//! one.
 
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use onedraw::{RowError, SamplingParams as Params};
-use onedraw_cuda::{Capacity, CudaError, Device, SequenceId};
+use onedraw_cuda::once::{self, Launch, SEQUENCES_PER_LAUNCH};
+use onedraw_cuda::{Capacity, CudaError, Device};
 use pyo3::prelude::*;
 
 use super::device::Current;
@@ -14,11 +15,9 @@ use super::stream::Handle;
 use super::tensor::Tensor;
 use crate::error::Result;
 use crate::guarded::released;
-use crate::once::drawn;
+use crate::rows::drawn;
 
-/// Sequences of one launch: what a draw remembers of them takes memory.
-const AT_A_TIME: usize = 1024;
-/// Batches that wait for the next call, all without sequences.
+/// The most batches that are kept for the next call, all without sequences.
 const KEPT: usize = 4;
 
 static IDLE: Mutex<Vec<Draws>> = Mutex::new(Vec::new());
@@ -38,7 +37,7 @@ pub fn sample<'py>(
         false => Given::read_each(mask, tensor.rows(), vocabulary, ordinal, stream)?,
     };
     let results = match vocabulary {
-        // There is nothing to read on the device.
+        // Rows without logits have nothing to read on the device.
         0 => params.iter().flat_map(|params| vec![Err(RowError::EmptyRow); params.n as usize]).collect(),
         _ => released(py, || draw(device, stream, tensor, params, &masks))??,
     };
@@ -54,37 +53,31 @@ fn draw(
     params: &[Params],
     masks: &[Given],
 ) -> std::result::Result<Results, CudaError> {
-    let is_one_each = params.iter().all(|params| params.n == 1);
-    // Several sequences of one row draw by themselves: their rows are one row.
-    let at_a_time = if is_one_each { AT_A_TIME } else { 1 };
-    let parts = (0..params.len()).step_by(at_a_time).map(|start| start..params.len().min(start + at_a_time));
-    let sequences = |part: Range<usize>| params[part].iter().map(|params| params.n as usize).sum::<usize>();
-    let most = parts.clone().map(sequences).max().unwrap_or(0);
-    let logprobs = params.iter().filter_map(|params| params.logprobs).max().unwrap_or(0).max(0);
-    let capacity = Capacity {
-        sequences: most,
-        rows: most.min(AT_A_TIME),
-        vocabulary: tensor.vocabulary(),
-        logprobs: logprobs as usize,
-    };
+    let params: Vec<_> = params.iter().collect();
+    let parts = once::parts(&params);
+    let capacity = once::capacity(parts.iter().map(|part| &params[part.clone()]), tensor.vocabulary());
     let _current = Current::keep();
     let mut draws = idle(device, capacity)?;
     let mut results = Vec::new();
-    // Where something fails the batch is not kept, nor are its sequences.
+    // If anything fails, neither the batch nor its sequences are kept.
     draws.with(|draws| {
         for part in parts {
             let mut ids = Vec::new();
             for params in &params[part.clone()] {
                 ids.extend(draws.batch.add_all(params)?);
             }
-            let masks: Vec<_> = masks.get(part.clone()).unwrap_or_default().iter().collect();
-            results.extend(match is_one_each {
-                true => {
-                    let matrix = tensor.matrix(device, part.start, part.len())?;
-                    draws.sample(stream, &ids, &masks, &matrix)?
-                }
-                false => repeated(draws, device, stream, tensor, part.start, &ids, &masks)?,
-            });
+            let masks = masks.get(part.clone()).unwrap_or_default();
+            for Launch { sequences, first_row, is_one_row } in once::launches(part, &ids) {
+                let count = sequences.len();
+                let (matrix, masks): (_, Vec<_>) = match is_one_row {
+                    true => (
+                        tensor.repeated(device, first_row, count)?,
+                        masks.iter().cycle().take(count).collect(),
+                    ),
+                    false => (tensor.matrix(device, first_row, count)?, masks.iter().collect()),
+                };
+                results.extend(draws.sample(stream, sequences, &masks, &matrix)?);
+            }
             for id in ids {
                 draws.batch.remove(id);
             }
@@ -97,25 +90,6 @@ fn draw(
     Ok(results)
 }
 
-/// Several sequences of one row.
-fn repeated(
-    draws: &mut Draws,
-    device: &Device,
-    stream: Handle,
-    tensor: &Tensor,
-    row: usize,
-    ids: &[SequenceId],
-    masks: &[&Given],
-) -> std::result::Result<Results, CudaError> {
-    let mut results = Vec::new();
-    for ids in ids.chunks(AT_A_TIME) {
-        let matrix = tensor.repeated(device, row, ids.len())?;
-        let masks: Vec<_> = ids.iter().map_while(|_| masks.first().copied()).collect();
-        results.extend(draws.sample(stream, ids, &masks, &matrix)?);
-    }
-    Ok(results)
-}
-
 /// A batch of an earlier call that has room, or a new one.
 fn idle(device: &Device, capacity: Capacity) -> std::result::Result<Draws, CudaError> {
     let fits = |draws: &Draws| {
@@ -124,7 +98,7 @@ fn idle(device: &Device, capacity: Capacity) -> std::result::Result<Draws, CudaE
             && there.vocabulary == capacity.vocabulary
             && there.sequences >= capacity.sequences
             && there.rows >= capacity.rows
-            // Whoever asks for fewer would read as many as there is room for.
+            // A batch with room for more would read as many for every row.
             && there.logprobs == capacity.logprobs
     };
     {
@@ -133,7 +107,7 @@ fn idle(device: &Device, capacity: Capacity) -> std::result::Result<Draws, CudaE
             return Ok(idle.remove(place));
         }
     }
-    // Rounded up, so that a batch that grows does not need a new one each time.
+    // Rounded up, so that calls with a growing number of rows do not need a new batch each time.
     let sequences = capacity.sequences.checked_next_power_of_two().unwrap_or(capacity.sequences);
-    Draws::new(device, Capacity { sequences, rows: sequences.min(AT_A_TIME), ..capacity })
+    Draws::new(device, Capacity { sequences, rows: sequences.min(SEQUENCES_PER_LAUNCH), ..capacity })
 }

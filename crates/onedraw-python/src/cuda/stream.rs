@@ -1,4 +1,4 @@
-//! Streams of other libraries.
+//! CUDA streams of other libraries.
 #![allow(unsafe_code)] // A stream of another library is an address.
 
 use std::ffi::c_void;
@@ -20,8 +20,9 @@ use crate::value::type_name;
 pub struct Handle(usize);
 
 impl Handle {
-    /// The one rule for all that takes a stream: the stream that was given; else PyTorch's current one, where PyTorch uses CUDA; else the legacy default stream. Whose a tensor is does
-    /// not matter: DLPack has it ready on that stream, and what comes one after the other without a stream is told one and the same.
+    /// The stream of a call, by one rule for all calls: the given stream; else PyTorch's current stream, if
+    /// PyTorch uses CUDA; else the legacy default stream. The library of a tensor does not matter: DLPack
+    /// makes it ready on that stream. So calls without a stream all use the same one.
     pub fn current(py: Python<'_>, given: Option<&Bound<'_, PyAny>>, ordinal: usize) -> Result<Self> {
         match given.filter(|given| !given.is_none()) {
             Some(given) => Self::read(given),
@@ -32,7 +33,8 @@ impl Handle {
         }
     }
 
-    /// A handle, or an object that has one: of PyTorch (`cuda_stream`), CuPy (`ptr`) or any library with `__cuda_stream__`.
+    /// Reads a handle, or an object that has one: of PyTorch (`cuda_stream`), CuPy (`ptr`) or any library
+    /// with `__cuda_stream__`.
     fn read(given: &Bound<'_, PyAny>) -> Result<Self> {
         let handle = if given.hasattr("__cuda_stream__")? {
             let protocol = given.getattr("__cuda_stream__")?;
@@ -64,13 +66,14 @@ impl Handle {
         without_provenance_mut(self.0)
     }
 
-    /// As Python's protocols name it: they have no 0.
+    /// The number in Python's protocols, which have no 0.
     pub fn number(self) -> usize {
         self.0.max(1)
     }
 
     pub fn stream(self) -> Stream<'static> {
-        // SAFETY: whoever gave the handle has the stream and keeps it during the call, as with every library that takes one.
+        // SAFETY: the owner of the handle keeps the stream during the call, as with every library that takes
+        // one.
         unsafe { Stream::from_raw(self.raw()) }
     }
 }
@@ -79,7 +82,7 @@ impl Handle {
 fn torch(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     let modules = py.import("sys")?.getattr("modules")?;
     let torch = modules.call_method1("get", ("torch",))?;
-    // One that is being imported, or another module of that name, has no such thing.
+    // A PyTorch that is being imported, or another module of that name, may not have these.
     if torch.is_none() || !torch.hasattr("cuda")? || !torch.getattr("cuda")?.hasattr("is_initialized")? {
         return Ok(None);
     }
@@ -92,13 +95,14 @@ fn current(torch: &Bound<'_, PyAny>, ordinal: usize) -> Result<Handle> {
     Handle::read(&torch.getattr("cuda")?.call_method1("current_stream", (ordinal,))?)
 }
 
-// SAFETY: the number is that of a stream that its owner keeps during the call, in the form that the protocol has for CUDA.
+// SAFETY: the number is that of a stream that its owner keeps during the call, in the form that the protocol
+// uses for CUDA.
 unsafe impl DlpackStream for Handle {
     fn as_python_arg(&self, _: Python<'_>, _: DLDevice) -> PyResult<StreamArg> {
         Ok(stream::cuda(self.raw().cast()))
     }
 
-    /// Nobody has to wait on one and the same stream; otherwise the producer is asked to see to it.
+    /// On the same stream no waiting is needed; otherwise the producer is asked to do it.
     unsafe fn wait_for_producer(&self, _: DLDevice, producer: *mut c_void) -> PyResult<bool> {
         Ok(Self::from_number(producer.addr()) == *self)
     }

@@ -1,4 +1,4 @@
-//! Logits on a device, where they lie: any DLPack tensor.
+//! Logits on a device, read in place: any DLPack tensor.
 #![allow(unsafe_code)] // A tensor of another library is an address, a type and strides.
 
 use dlpark::python::{ImportRequest, ImportedDlpack};
@@ -12,14 +12,14 @@ use crate::tensor::{Element, View, described, unreadable};
 /// A row, or rows of one length and type, on a device.
 pub struct Tensor {
     view: View,
-    /// Whether it came as one row rather than as a matrix of one.
+    /// Whether it is a vector (one row) and not a matrix of one row.
     pub is_row: bool,
-    /// Keeps the memory where it is.
+    /// Keeps the memory alive and in place.
     _owner: ImportedDlpack,
 }
 
 impl Tensor {
-    /// Takes a tensor that is ready on the stream.
+    /// Imports a tensor, which is ready on the stream afterwards.
     pub fn read(request: ImportRequest<'_>, object: &Bound<'_, PyAny>, stream: Handle) -> Result<Self> {
         let tensor = request.import(Some(&stream), None).map_err(unreadable)?;
         let (view, is_row) = described(object, &tensor)?;
@@ -36,7 +36,7 @@ impl Tensor {
         self.view.vocabulary
     }
 
-    /// So many rows from `first` on, which must be rows of the tensor.
+    /// So many rows of the tensor, from `first` on.
     pub fn matrix(
         &self,
         device: &Device,
@@ -46,7 +46,7 @@ impl Tensor {
         self.view(device, first, rows, self.view.stride)
     }
 
-    /// One row, so many times.
+    /// A matrix that repeats one row.
     pub fn repeated(
         &self,
         device: &Device,
@@ -71,7 +71,8 @@ impl Tensor {
             Element::Bf16 => Dtype::BF16,
         };
         let stride = (stride / element.size()) as i64;
-        // SAFETY: shape and strides are those of the owner, which says that such rows lie there and keeps them as long as this is borrowed.
+        // SAFETY: shape and strides are those of the owner, which says that such rows are there and keeps
+        // them as long as this is borrowed.
         unsafe { Matrix::new(device, address, dtype, rows, vocabulary, stride) }
     }
 }

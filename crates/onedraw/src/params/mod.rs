@@ -13,6 +13,7 @@ pub mod json;
 mod names;
 pub mod presets;
 mod read;
+pub mod stage_fields;
 mod validate;
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use super::{GREEDY_BELOW, MAX_BREAKER, MAX_SEQUENCES, MAX_TEMPERATURE, SamplingP
 use crate::numeric::float_mode::Standard;
 use crate::params::chain::{Order, Stage};
 use crate::params::error::ParamError;
+use crate::params::stage_fields::STAGE_FIELDS;
 
 impl SamplingParams {
     /// Checks every value that can be checked without a row. The error names the field, the value and what is
@@ -113,64 +114,22 @@ impl SamplingParams {
         Ok(())
     }
 
-    /// Each parameter of a stage, and whether it differs from its default.
-    fn set(&self) -> [(&'static str, Stage, bool); 35] {
-        let default = Self::default();
-        macro_rules! set {
-            ($($stage:ident: $($field:ident),+;)+) => {
-                [$($((stringify!($field), Stage::$stage, self.$field != default.$field)),+),+]
-            };
-        }
-        let mut set = set! {
-            Allowed: allowed_token_ids;
-            BadWords: bad_words_ids;
-            MinTokens: min_tokens;
-            LogitBias: logit_bias;
-            Penalties: repetition_penalty, frequency_penalty, presence_penalty, penalty_window, penalty_scope;
-            Dry: dry_multiplier, dry_base, dry_allowed_length, dry_penalty_last_n, dry_sequence_breakers;
-            NoRepeatNgram: no_repeat_ngram_size;
-            Smoothing: smoothing_factor, smoothing_curve;
-            Temperature: temperature, dynatemp_range, dynatemp_exponent;
-            MinP: min_p;
-            TopK: top_k;
-            TopP: top_p;
-            Typical: typical_p;
-            TopNSigma: top_n_sigma;
-            Epsilon: epsilon_cutoff;
-            Eta: eta_cutoff;
-            TopA: top_a;
-            Xtc: xtc_probability, xtc_threshold, xtc_protected_token_ids;
-            Mirostat: mirostat, mirostat_tau, mirostat_eta, mirostat_mu;
-        };
-        // −1 turns top-k off, as 0 does.
-        set.iter_mut().filter(|(field, ..)| *field == "top_k").for_each(|set| set.2 = self.top_k > 0);
-        set
-    }
-
     /// Checks the parameters against the order. A parameter whose stage the order does not name would be
     /// ignored silently, so it is an error.
     fn validate_order(&self) -> Result<(), ParamError> {
         let named = Order::vllm();
         let order = self.order.as_ref().unwrap_or(&named);
-        let set = self.set();
-        if let Some((field, stage, _)) = set.iter().find(|(_, stage, is_set)| *is_set && !order.names(stage))
-        {
-            let message = format!("is set, but the order does not name its stage {}", stage.name());
-            return Err(ParamError::new(*field, message));
+        let mut set = STAGE_FIELDS.iter().filter(|field| field.is_set(self));
+        if let Some(field) = set.clone().find(|field| !order.names(&field.stage)) {
+            let message = format!("is set, but the order does not name its stage {}", field.stage.name());
+            return Err(ParamError::new(field.name, message));
         }
-        if self.mirostat > 0 && *order == named {
-            let is_truncation = |stage: &Stage| {
-                use Stage::*;
-                matches!(stage, MinP | TopK | TopP | Typical | TopNSigma | Epsilon | Eta | TopA | Xtc)
-            };
-            // Without `xtc_probability` the other parameters of XTC do nothing.
-            let acts = |(field, stage, is_set): &&(&str, Stage, bool)| {
-                *is_set && is_truncation(stage) && (*stage != Stage::Xtc || *field == "xtc_probability")
-            };
-            if let Some((field, ..)) = set.iter().find(acts) {
-                let message = "is set beside mirostat, which takes the place of every other truncation and would ignore it; unset one of the two, or name an order of your own that says where each stands";
-                return Err(ParamError::new(*field, message));
-            }
+        if self.mirostat > 0
+            && *order == named
+            && let Some(field) = set.find(|field| field.truncates())
+        {
+            let message = "is set beside mirostat, which takes the place of every other truncation and would ignore it; unset one of the two, or name an order of your own that says where each stands";
+            return Err(ParamError::new(field.name, message));
         }
         // A temperature stage that appears twice divides twice. The product of all must be a number to divide
         // by.

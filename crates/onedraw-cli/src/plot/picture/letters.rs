@@ -1,8 +1,9 @@
-//! Words on pixels. plotters 0.3.7 places a glyph's ink where its box should begin, which pulls letters apart.
+//! Words on pixels. They are painted here because plotters 0.3.7 places the ink of a glyph where its box
+//! should begin, which pulls letters apart.
 
 use ab_glyph::{Font, FontRef, Glyph, Point, PxScale, ScaleFont, point};
 
-use crate::plot::picture::Anchor;
+use super::style::Anchor;
 
 /// A grid of red, green and blue, from the top left.
 pub struct Pixels<'a> {
@@ -11,7 +12,7 @@ pub struct Pixels<'a> {
 }
 
 impl Pixels<'_> {
-    /// Lays ink of a strength between 0 and 1 over a pixel; outside there is none.
+    /// Lays ink of a strength between 0 and 1 over a pixel. Ink outside the grid is ignored.
     fn ink(&mut self, (x, y): (i64, i64), strength: f32, colour: [u8; 3]) {
         let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else { return };
         let start = 3 * (y * self.width + x);
@@ -22,7 +23,8 @@ impl Pixels<'_> {
         }
     }
 
-    /// Writes a text of that height of an em. The point is where the anchor says, in the middle of the small letters.
+    /// Writes a text whose em has that height. The point is at the end of the text that the anchor names, in
+    /// the middle of the height of the small letters.
     pub fn write(
         &mut self,
         font: &FontRef<'_>,
@@ -32,7 +34,7 @@ impl Pixels<'_> {
         anchor: Anchor,
         colour: [u8; 3],
     ) {
-        // The font counts in the height of its lines.
+        // The font is scaled by the height of its lines.
         let units = font.units_per_em().unwrap_or(1000.0);
         let scale = PxScale::from(em * font.height_unscaled() / units);
         let (glyphs, length) = line(font, text, scale);
@@ -41,7 +43,7 @@ impl Pixels<'_> {
             Anchor::Middle => 0.5 * length,
             Anchor::End | Anchor::UpwardsEnd => length,
         };
-        // Half the height of an x.
+        // Half the height of the letter x.
         let middle = 0.27 * em;
         for glyph in glyphs {
             let Some(outline) = font.outline_glyph(glyph) else { continue };

@@ -1,4 +1,4 @@
-//! Panels in a grid, tokens at the left of each line of it.
+//! Panels in a grid, with the tokens at the left of each row of panels.
 
 use crate::plot::label::LONGEST;
 use crate::plot::panels::{Bar, Panel, Panels, percent};
@@ -6,16 +6,18 @@ use crate::plot::picture::{Anchor, Colour, LETTER, Picture, SMALL, TEXT};
 
 /// The most panels side by side.
 const ACROSS: usize = 5;
+/// Space around the picture.
 const MARGIN: f64 = 16.0;
-/// Of a token's bar.
+/// The height of one token.
 const ROW: f64 = 20.0;
+/// The height of a bar.
 const THICKNESS: f64 = 13.0;
-/// Of the longest bar.
+/// The length of the longest bar.
 const LENGTH: f64 = 130.0;
-/// A percentage, and air.
+/// The width of a percentage, with space around it.
 const NUMBER: f64 = 62.0;
 
-/// `labels`: the tokens of the figure.
+/// Paints panels. `labels` are those of the figure's tokens.
 pub fn picture(figure: &Panels, labels: &[String]) -> Picture {
     let mut labels = labels.to_vec();
     if figure.has_others() {
@@ -26,11 +28,11 @@ pub fn picture(figure: &Panels, labels: &[String]) -> Picture {
     let notes = figure.panels.iter().map(|panel| panel.notes.len()).max().unwrap_or(0);
     let head = ROW + notes as f64 * 16.0 + 8.0;
     let down = figure.panels.len().div_ceil(ACROSS).max(1);
-    // Six are three above three, not five above one.
+    // Rows of equal length: six panels are three above three, not five above one.
     let across = figure.panels.len().div_ceil(down).max(1);
     let (width, height) = (LENGTH + NUMBER, head + labels.len() as f64 * ROW + MARGIN);
     let top = MARGIN + 30.0;
-    // The words above must fit, whatever is below.
+    // The picture is at least as wide as its title.
     let words = 2.0 * MARGIN + figure.title.chars().count() as f64 * LETTER * TEXT;
     let mut picture =
         Picture::new((left + across as f64 * width + MARGIN).max(words), top + down as f64 * height);
@@ -74,7 +76,7 @@ fn paint(picture: &mut Picture, panel: &Panel, tokens: usize, (x, y): (f64, f64)
             picture.bar((x, top), (length.max(1.0), THICKNESS), colour);
         }
         if scale * bar.probability() > 1.001 * LENGTH {
-            // It is longer than shown.
+            // The bar is broken off: it is longer than shown.
             for from in [LENGTH - 18.0, LENGTH - 12.0] {
                 let slash = vec![(x + from, top + THICKNESS + 2.0), (x + from + 6.0, top - 2.0)];
                 picture.line(slash, Colour::White, 2);

@@ -1,17 +1,18 @@
-//! A tree from left to right, a column a step.
+//! A tree from left to right, one column per step of the search.
 
 use onedraw::beam::Fate;
 
 use crate::plot::picture::{Anchor, Colour, LETTER, Picture, TEXT};
 use crate::plot::tree::Tree;
 
+/// Space around the picture.
 const MARGIN: f64 = 16.0;
-/// Of a leaf.
+/// The height of a leaf.
 const ROW: f64 = 19.0;
-/// Between a token and what follows it.
+/// The space between a token and the next column.
 const GAP: f64 = 34.0;
 
-/// `labels`: of each node.
+/// Paints a tree. `labels` are those of its nodes.
 pub fn picture(tree: &Tree, labels: &[String]) -> Picture {
     let walk = tree.walk();
     let words: Vec<String> = tree
@@ -45,9 +46,9 @@ pub fn picture(tree: &Tree, labels: &[String]) -> Picture {
     picture.text((MARGIN, MARGIN + 8.0), tree.title.as_str(), Anchor::Start, Colour::Ink);
     let at = |node: usize| top + (heights[node] + 0.5) * ROW;
     let origin = tree.roots.iter().map(|&root| at(root)).sum::<f64>() / tree.roots.len().max(1) as f64;
-    // Lines first, the best text's last, so that no other lies over it.
+    // Lines come before words, and those of the best text come last, so that no other line lies over them.
     let mut lines: Vec<&(usize, usize)> = walk.iter().collect();
-    lines.sort_by_key(|(node, _)| rank(tree, *node));
+    lines.sort_by_key(|(node, _)| paint_order(tree, *node));
     for &&(node, depth) in &lines {
         let from = match tree.nodes[node].parent {
             Some(parent) => {
@@ -56,7 +57,7 @@ pub fn picture(tree: &Tree, labels: &[String]) -> Picture {
             None => (MARGIN, origin),
         };
         let to = (starts[depth] - 5.0, at(node));
-        // Out of the parent's row before the column's end, then straight to the word.
+        // The line leaves the parent's row before the end of the column, and then goes straight to the word.
         let bend = (to.0 - 10.0).max(from.0);
         let turn = (bend - 14.0).max(from.0);
         picture.line(vec![from, (turn, from.1), (bend, to.1), to], colour(tree, node), thickness(tree, node));
@@ -72,7 +73,8 @@ pub fn picture(tree: &Tree, labels: &[String]) -> Picture {
     picture
 }
 
-/// Rows from the top: leaves one below the other, a parent in the middle of its children.
+/// The row of each node, from the top: leaves one below the other, and a parent in the middle of its
+/// children.
 fn heights(tree: &Tree, walk: &[(usize, usize)]) -> Vec<f64> {
     let mut heights = vec![0.0; tree.nodes.len()];
     let mut next = 0.0;
@@ -91,7 +93,8 @@ fn heights(tree: &Tree, walk: &[(usize, usize)]) -> Vec<f64> {
     heights
 }
 
-fn rank(tree: &Tree, node: usize) -> u8 {
+/// The place of a node's line in the order of painting: a higher one lies over a lower one.
+fn paint_order(tree: &Tree, node: usize) -> u8 {
     match tree.nodes[node].fate {
         _ if tree.nodes[node].is_best => 2,
         Fate::Kept | Fate::Ended => 1,
@@ -100,7 +103,7 @@ fn rank(tree: &Tree, node: usize) -> u8 {
 }
 
 fn colour(tree: &Tree, node: usize) -> Colour {
-    match rank(tree, node) {
+    match paint_order(tree, node) {
         0 => Colour::Pale,
         1 => Colour::Blue,
         _ => Colour::Orange,
@@ -108,5 +111,5 @@ fn colour(tree: &Tree, node: usize) -> Colour {
 }
 
 fn thickness(tree: &Tree, node: usize) -> u32 {
-    if rank(tree, node) == 0 { 1 } else { 2 }
+    if paint_order(tree, node) == 0 { 1 } else { 2 }
 }

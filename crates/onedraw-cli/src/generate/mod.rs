@@ -1,6 +1,7 @@
 //! `onedraw generate`: text from a prompt.
 
 mod beams;
+mod request;
 mod show;
 
 use std::io::{IsTerminal, Read, Write};
@@ -11,27 +12,21 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use indicatif::ProgressBar;
-use onedraw::{Kernel, SamplingParams, presets};
+use onedraw::presets;
 use onedraw_grammar::Matcher;
 use onedraw_lm::generate::Texts;
-use onedraw_lm::{Generator, LanguageModel, Tokenizer};
+use onedraw_lm::{Generator, LanguageModel};
 
 use crate::exit::{DONE, ROW_FAILED};
 use crate::flags::beams::BeamFlags;
 use crate::flags::constraint::ConstraintFlags;
-use crate::flags::contrast::{ContrastFlags, Opponent, set_off};
+use crate::flags::contrast::{ContrastFlags, Counterpart, with_counterpart};
 use crate::flags::parameters::ParameterFlags;
 use crate::flags::speculation::SpeculationFlags;
 use crate::model::{Model, ModelFlags, bar};
 
-/// How texts are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// The prompt and what follows it, as it comes
-    Text,
-    /// A line of JSON for each text
-    Json,
-}
+pub use request::Format;
+use request::Request;
 
 /// The arguments of `onedraw generate`.
 #[derive(Debug, Args)]
@@ -81,9 +76,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let model = Model::open(&arguments.model)?;
     let Model { llama, tokenizer, generation, .. } = &model;
     let mut params = arguments.parameters.params(arguments.preset.as_deref(), &generation.params)?;
-    if params.eos_token_id.is_empty() {
-        params.eos_token_id = generation.eos_token_ids.clone();
-    }
+    generation.end_texts(&mut params);
     let text = prompt(arguments)?;
     let prompt = match arguments.chat {
         true => tokenizer.encode_plain(&model.chat(arguments.system.as_deref(), &text)?)?,
@@ -109,9 +102,9 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         stats: arguments.stats,
     };
     let constraint = constraint.as_ref();
-    let opponent = arguments.contrast.opponent(&model, prompt.len())?;
+    let counterpart = arguments.contrast.counterpart(&model, prompt.len())?;
     if arguments.speculation.is_asked() {
-        if arguments.beams.is_asked() || !matches!(opponent, Opponent::Nobody) {
+        if arguments.beams.is_asked() || !matches!(counterpart, Counterpart::None) {
             bail!(
                 "guesses (--draft, --early-exit, --eagle, --ngram) go with one model that draws: not with --beams, --contrast, --guidance or --dola"
             );
@@ -121,22 +114,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         let generator = arguments.speculation.with(generator, llama, &guesser)?;
         return write_texts(generator, &request, constraint, out);
     }
-    set_off!(llama, opponent, |model| write_with(model, arguments, &request, constraint, out))
+    with_counterpart!(llama, counterpart, |model| write_with(model, arguments, &request, constraint, out))
 }
 
-/// What is to be written, and how.
-pub(crate) struct Request<'a> {
-    prompt: &'a [u32],
-    /// What is shown before the text: the prompt, but for a chat's.
-    heading: &'a str,
-    params: SamplingParams,
-    tokenizer: &'a Tokenizer,
-    kernel: Kernel,
-    format: Format,
-    stats: bool,
-}
-
-/// Writes with a model, which may be made of two.
+/// Writes texts with a model, which may be made of two.
 fn write_with<M: LanguageModel>(
     model: &M,
     arguments: &Arguments,
@@ -151,7 +132,7 @@ fn write_with<M: LanguageModel>(
     write_texts(generator, request, constraint, out)
 }
 
-/// Draws texts as they come.
+/// Draws texts, and shows a single one while it is written.
 fn write_texts<M: LanguageModel>(
     mut generator: Generator<'_, M>,
     request: &Request<'_>,
@@ -167,7 +148,7 @@ fn write_texts<M: LanguageModel>(
     let streams = format == Format::Text && params.n == 1;
     let interrupted = interruption()?;
     let bar = progress(prompt.len());
-    // What comes before the first token. The bar is gone by then: it would be written over.
+    // The heading is written with the first token, once the progress bar is gone.
     let mut before = streams.then_some(heading);
     let mut texts = Texts::default();
     while !generator.is_done() {
@@ -211,7 +192,7 @@ fn write_texts<M: LanguageModel>(
     Ok(code)
 }
 
-/// The prompt as it was given. What a shell appends to standard input, one line end, is not part of it.
+/// The prompt as it was given. A shell ends standard input with a line end, which is not part of the prompt.
 fn prompt(arguments: &Arguments) -> Result<String> {
     if let Some(prompt) = &arguments.prompt {
         return Ok(prompt.clone());
@@ -225,9 +206,10 @@ fn prompt(arguments: &Arguments) -> Result<String> {
     Ok(text)
 }
 
-/// Set once Ctrl-C was pressed. Pressed again, while a long pass is still on its way, it ends the program at once.
+/// A flag that is set when Ctrl-C is pressed. If it is pressed again while a long pass runs, the program ends
+/// at once.
 fn interruption() -> Result<Arc<AtomicBool>> {
-    /// What a shell says of a program that an interrupt ended.
+    /// The exit code that shells use for a program that an interrupt ended.
     const INTERRUPTED: i32 = 130;
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
@@ -237,14 +219,15 @@ fn interruption() -> Result<Arc<AtomicBool>> {
         }
     };
     match ctrlc::set_handler(handler) {
-        // Several runs in one process share the first one's handler, as tests do.
+        // Several runs in one process, as in tests, share the handler of the first.
         Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(interrupted),
         Err(error) => Err(anyhow!("Ctrl-C cannot be watched: {error}")),
     }
 }
 
-/// A bar while a long prompt is read, on a terminal.
+/// A progress bar while a long prompt is read, if standard error is a terminal.
 fn progress(positions: usize) -> ProgressBar {
+    /// The tokens from which a prompt takes long enough to show a bar.
     const LONG: usize = 256;
     if positions < LONG || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,7 @@
 //! `onedraw compare`: strategies side by side on one prompt and model.
+//!
+//! `strategy` reads what is compared, `measure` runs each one and measures it with `metrics`, and `table` and
+//! `page` show the results.
 
 mod measure;
 mod metrics;
@@ -119,15 +122,13 @@ fn params(arguments: &Arguments, model: &Model, strategy: &Strategy) -> Result<S
     let mut params = strategy.params.clone();
     params.seed = params.seed.or(Some(arguments.seed));
     params.max_tokens = arguments.max_tokens;
-    // Beams show as many of theirs as there are, if that is fewer.
+    // A search cannot give more texts than it has beams.
     params.n = match &strategy.search {
         Search::Draw => arguments.n,
         Search::Beams(beams) => arguments.n.min(u32::try_from(beams.width).unwrap_or(u32::MAX)).max(1),
         Search::Stochastic(width) => arguments.n.min(u32::try_from(*width).unwrap_or(u32::MAX)).max(1),
     };
-    if params.eos_token_id.is_empty() {
-        params.eos_token_id = model.generation.eos_token_ids.clone();
-    }
+    model.generation.end_texts(&mut params);
     params.validate().map_err(|error| anyhow!("--strategy {}: {error}", strategy.name))?;
     Ok(params)
 }
@@ -145,7 +146,7 @@ fn amateur(arguments: &Arguments, model: &Model) -> Result<Option<Llama>> {
     Ok(Some(model.on_its_threads(llama)?))
 }
 
-/// A bar while it runs, on a terminal.
+/// A progress bar, if standard error is a terminal.
 fn progress(strategies: usize) -> ProgressBar {
     match std::io::stderr().is_terminal() {
         true => bar(strategies, "{bar:30} {pos}/{len} {msg}"),

@@ -1,4 +1,4 @@
-//! What each step of a text was drawn from.
+//! What each token of a text was drawn from: the draws of a finished text, made again.
 
 use std::collections::VecDeque;
 
@@ -9,30 +9,32 @@ use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
 
 /// A token of a text, and the distribution it came from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct TracedToken {
     pub token: u32,
     /// Its probability in what it was drawn from.
     pub probability: f64,
-    /// In bits.
+    /// The entropy of what it was drawn from, in bits.
     pub entropy: f64,
     /// How many tokens could be drawn.
     pub kept: usize,
 }
 
-/// The steps of a text that `sampler` drew after `prompt`, under a constraint at its beginning. The draws are made again, which
-/// mirostat learns from.
-pub fn steps<M: LanguageModel>(
+/// Traces a text that `sampler` drew after `prompt`. `constraint` is where it was at the beginning of the
+/// text.
+///
+/// The draws are made again rather than computed from the tokens, because mirostat learns from them.
+pub fn trace<M: LanguageModel>(
     model: &M,
     mut sampler: Sampler,
     prompt: &[u32],
     tokens: &[u32],
     mut constraint: Option<Box<dyn Constraint>>,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<TracedToken>> {
     let whole = [prompt, tokens].concat();
-    let mut steps = Vec::with_capacity(tokens.len());
-    // What a constraint forces is taken without a draw.
+    let mut traced = Vec::with_capacity(tokens.len());
+    // Tokens that a constraint forces are taken without a draw.
     let mut forced: VecDeque<u32> = VecDeque::new();
-    for_each_part(model, &whole[..whole.len().saturating_sub(1)], |place, rows| {
+    for_each_chunk(model, &whole[..whole.len().saturating_sub(1)], |place, rows| {
         for i in (0..rows.len()).filter(|i| place + i + 1 >= prompt.len()) {
             let Some(&token) = whole.get(place + i + 1) else { continue };
             let row = rows.row(i);
@@ -40,11 +42,11 @@ pub fn steps<M: LanguageModel>(
                 forced = constraint.forced()?.into();
             }
             if forced.pop_front() == Some(token) {
-                steps.push(Step { token, probability: 1.0, entropy: 0.0, kept: 1 });
+                traced.push(TracedToken { token, probability: 1.0, entropy: 0.0, kept: 1 });
                 sampler.accept(token);
             } else {
                 let mask = constraint.as_mut().map(|constraint| constraint.mask()).transpose()?;
-                steps.push(step(&mut sampler, row, mask, token)?);
+                traced.push(draw_again(&mut sampler, row, mask, token)?);
             }
             if let Some(constraint) = constraint.as_mut().filter(|_| place + i + 2 < whole.len()) {
                 constraint.accept(token)?;
@@ -52,11 +54,11 @@ pub fn steps<M: LanguageModel>(
         }
         Ok(())
     })?;
-    Ok(steps)
+    Ok(traced)
 }
 
-/// One draw, whose outcome is known.
-fn step(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: u32) -> Result<Step> {
+/// Makes one draw whose outcome is known.
+fn draw_again(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: u32) -> Result<TracedToken> {
     let length = sampler.output().len();
     loop {
         let distribution = match mask {
@@ -69,20 +71,21 @@ fn step(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: u32) -
         };
         if drawn.token == token {
             let found = distribution.tokens.iter().position(|kept| *kept == token);
-            return Ok(Step {
+            return Ok(TracedToken {
                 token,
                 probability: found.map_or(0.0, |place| distribution.probabilities[place]),
                 entropy: entropy(&distribution.probabilities, &distribution.logprobs),
-                kept: possible(&distribution.probabilities),
+                kept: count_possible(&distribution.probabilities),
             });
         }
-        // It was the beginning of a banned phrase, was taken back and banned here. Each time there is one token less, so this ends.
+        // The drawn token began a banned phrase, so it was taken back and banned at this position. Each round
+        // bans one more token, so this ends.
         sampler.take_back(&Rewind { length, token: drawn.token, phrase: 0 });
     }
 }
 
-/// How many tokens could be drawn: those that have any weight at all.
-pub fn possible(probabilities: &[f64]) -> usize {
+/// How many tokens could be drawn: those with a probability above 0.
+pub fn count_possible(probabilities: &[f64]) -> usize {
     probabilities.iter().filter(|p| **p > 0.0).count()
 }
 
@@ -92,7 +95,7 @@ pub fn sampler(params: &SamplingParams, prompt: &[u32], sample: usize) -> Result
     Ok(Sampler::sequences(params)?.swap_remove(sample))
 }
 
-/// In bits.
+/// The entropy of a distribution, in bits.
 pub fn entropy(probabilities: &[f64], logprobs: &[f64]) -> f64 {
     let nats = probabilities
         .iter()
@@ -101,23 +104,24 @@ pub fn entropy(probabilities: &[f64], logprobs: &[f64]) -> f64 {
     nats / ln(2.0)
 }
 
-/// The rows after every token of a text, a few at a time, with the place of the first.
-pub fn for_each_part<M: LanguageModel>(
+/// Hands the rows after every token of a text to `visit`, a few at a time, with the place of the first of
+/// them.
+pub fn for_each_chunk<M: LanguageModel>(
     model: &M,
     tokens: &[u32],
-    mut look: impl FnMut(usize, Rows<'_>) -> Result<()>,
+    mut visit: impl FnMut(usize, Rows<'_>) -> Result<()>,
 ) -> Result<()> {
-    /// Rows in memory at a time.
-    const PART: usize = 32;
+    /// Rows in memory at the same time.
+    const ROWS: usize = 32;
     let mut sequence = model.start();
-    // A text may end one token after the context does.
+    // The last token of a text may stand just after the end of the context.
     let tokens = &tokens[..tokens.len().min(model.context())];
-    for (number, part) in tokens.chunks(PART).enumerate() {
+    for (number, chunk) in tokens.chunks(ROWS).enumerate() {
         let asks = Asks { logits: Wanted::All, ..Asks::default() };
-        let run = Run { asks, ..Run::line(&mut sequence, part) };
+        let run = Run { asks, ..Run::line(&mut sequence, chunk) };
         let logits = model.forward(&mut [run])?.pop().map(|answer| answer.logits).unwrap_or_default();
-        if let Some(rows) = Rows::new(&logits, part.len(), model.vocabulary(), model.vocabulary()) {
-            look(number * PART, rows)?;
+        if let Some(rows) = Rows::new(&logits, chunk.len(), model.vocabulary(), model.vocabulary()) {
+            visit(number * ROWS, rows)?;
         }
     }
     Ok(())

@@ -1,11 +1,15 @@
 //! `onedraw plot`: pictures of what parameters do.
+//!
+//! A figure is made first: `panels` (distributions side by side), `generation` (a whole text) or `tree` (a
+//! beam search). Then `picture` paints it to a file, or `terminal` prints it.
 
-mod course;
+mod generation;
 mod label;
 mod panels;
 mod picture;
 mod terminal;
 mod tree;
+mod vary;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,25 +21,29 @@ use clap::builder::PossibleValuesParser;
 use onedraw::beam::Expansion;
 use onedraw::{Constraint, SamplingParams, presets};
 use onedraw_grammar::Matcher;
-use onedraw_lm::{Beams, Generator, LanguageModel, Run, Tokenizer};
+use onedraw_lm::{Beams, GenerationConfig, Generator, LanguageModel, Run, Tokenizer};
 use serde_json::{Map, Value};
 
 use crate::destination::Destination;
 use crate::exit::DONE;
 use crate::flags::beams::BeamFlags;
 use crate::flags::constraint::ConstraintFlags;
-use crate::flags::contrast::{ContrastFlags, set_off};
+use crate::flags::contrast::{ContrastFlags, with_counterpart};
 use crate::flags::parameters::ParameterFlags;
 use crate::kernel::check_kernel;
 use crate::logits;
 use crate::matrix::{Matrix, Values};
 use crate::model::{Model, ModelFlags};
-use crate::plot::course::Course;
+use crate::plot::generation::Generation;
 use crate::plot::label::{end_of, label, plain, shorten};
 use crate::plot::panels::{Panels, Setting};
 use crate::plot::picture::{Form, Picture};
 use crate::plot::tree::Tree;
-use crate::steps::{sampler, steps};
+use crate::plot::vary::varied;
+use crate::trace::{sampler, trace};
+
+/// The most characters of a panel's heading.
+const HEADING: usize = 24;
 
 /// The arguments of `onedraw plot`.
 #[derive(Debug, Args)]
@@ -66,7 +74,8 @@ pub struct Arguments {
     /// What each stage of the chain does to the row
     #[arg(long, conflicts_with_all = ["generation", "beams"])]
     pipeline: bool,
-    /// A whole text: of each step the probability of what was drawn, the entropy, and how many tokens could be drawn
+    /// A whole text: of each step the probability of what was drawn, the entropy, and how many tokens could
+    /// be drawn
     #[arg(long, conflicts_with = "beams")]
     generation: bool,
     /// How many tokens a distribution shows, the most likely ones
@@ -91,10 +100,10 @@ pub struct Arguments {
     parameters: ParameterFlags,
 }
 
-/// What is shown.
+/// What is shown. Panels and trees come with the labels of their tokens.
 enum Figure {
     Panels(Panels, Vec<String>),
-    Course(Course),
+    Generation(Generation),
     Tree(Tree, Vec<String>),
 }
 
@@ -102,7 +111,7 @@ impl Figure {
     fn picture(&self) -> Picture {
         match self {
             Self::Panels(panels, labels) => picture::panels::picture(panels, labels),
-            Self::Course(course) => picture::course::picture(course),
+            Self::Generation(generation) => picture::generation::picture(generation),
             Self::Tree(tree, labels) => picture::tree::picture(tree, labels),
         }
     }
@@ -110,7 +119,7 @@ impl Figure {
     fn print(&self, out: &mut impl Write) -> std::io::Result<()> {
         match self {
             Self::Panels(panels, labels) => terminal::panels(out, panels, labels),
-            Self::Course(course) => terminal::course(out, course),
+            Self::Generation(generation) => terminal::generation(out, generation),
             Self::Tree(tree, labels) => terminal::tree(out, tree, labels),
         }
     }
@@ -126,7 +135,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         None => None,
     };
     let figure = match (arguments.generation, arguments.beams.is_asked()) {
-        (true, _) => Figure::Course(arguments.course()?),
+        (true, _) => Figure::Generation(arguments.generation()?),
         (_, true) => arguments.tree()?,
         _ => arguments.panels()?,
     };
@@ -137,17 +146,17 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     Ok(DONE)
 }
 
-/// Rows, and what is known of them.
+/// Rows, and what is known about them.
 struct Scene {
-    /// One for each value of a number of contrast, or one for all.
+    /// A matrix and a row of it: one for each value if a number of contrast is varied, else one for all
+    /// values.
     rows: Vec<(Matrix, usize)>,
     /// The tokens before them.
     prompt: Vec<u32>,
     tokenizer: Option<Arc<Tokenizer>>,
     constraint: Option<Matcher>,
-    /// What the model comes with: settings, and the tokens that end a text.
-    settings: Map<String, Value>,
-    ends: Vec<u32>,
+    /// The model's own settings, and the tokens that end its texts. Empty if the rows come from a file.
+    generation: GenerationConfig,
     title: String,
 }
 
@@ -162,9 +171,7 @@ impl Arguments {
             None => self.rows_after_prompt(&name, &values)?,
         };
         let prepared = |mut params: SamplingParams| {
-            if params.eos_token_id.is_empty() {
-                params.eos_token_id = scene.ends.clone();
-            }
+            scene.generation.end_texts(&mut params);
             let seed = params.seed.or(Some(0));
             SamplingParams { prompt_token_ids: scene.prompt.clone(), seed, ..params }
         };
@@ -175,7 +182,7 @@ impl Arguments {
             rows.row(*row)
         };
         let mut figure = if self.pipeline {
-            let params = self.parameters.params(self.preset.as_deref(), &scene.settings)?;
+            let params = self.parameters.params(self.preset.as_deref(), &scene.generation.params)?;
             panels::pipeline(row(0), prepared(params), mask, count)?
         } else {
             let each = values.into_iter().enumerate().map(|(place, (written, value))| {
@@ -218,13 +225,12 @@ impl Arguments {
             prompt: Vec::new(),
             tokenizer,
             constraint: None,
-            settings: Map::new(),
-            ends: Vec::new(),
+            generation: GenerationConfig::default(),
             title,
         })
     }
 
-    /// The row after the prompt, once for each value of a number of contrast.
+    /// The row after the prompt, once for each value if a number of contrast is varied.
     fn rows_after_prompt(&self, name: &str, values: &[(String, Value)]) -> Result<Scene> {
         let model = Model::open(&self.model)?;
         let prompt = self.encode(&model)?;
@@ -242,17 +248,16 @@ impl Arguments {
             }
         };
         let row = |flags: &ContrastFlags| -> Result<(Matrix, usize)> {
-            let opponent = flags.opponent(&model, prompt.len())?;
-            let logits = set_off!(&model.llama, opponent, |model| last_row(model, &prompt)?);
+            let counterpart = flags.counterpart(&model, prompt.len())?;
+            let logits = with_counterpart!(&model.llama, counterpart, |model| last_row(model, &prompt)?);
             let rows = Matrix::new(1, model.llama.vocabulary(), Values::F32(logits));
             Ok((rows.ok_or_else(|| anyhow!("the model gave no row"))?, 0))
         };
         let rows = each.iter().map(row).collect::<Result<_>>()?;
         let constraint = self.constraint.matcher(&model, &self.params(&model, 1)?)?;
         let Model { tokenizer, generation, .. } = model;
-        let (settings, ends) = (generation.params, generation.eos_token_ids);
         let title = self.title("The next token after");
-        Ok(Scene { rows, prompt, tokenizer: Some(tokenizer), constraint, settings, ends, title })
+        Ok(Scene { rows, prompt, tokenizer: Some(tokenizer), constraint, generation, title })
     }
 
     /// The prompt's tokens.
@@ -265,11 +270,11 @@ impl Arguments {
     }
 
     fn title(&self, words: &str) -> String {
-        // The next token depends most on the end.
+        // The end of a long prompt says the most about the next token.
         format!("{words} “{}”", end_of(&plain(&self.prompt), 60))
     }
 
-    /// What `generate` would take, with as many tokens as a picture shows well.
+    /// The parameters that `generate` would take, with as many tokens as a picture shows well.
     fn params(&self, model: &Model, max_tokens: u32) -> Result<SamplingParams> {
         let mut params = self.parameters.params(self.preset.as_deref(), &model.generation.params)?;
         params.seed = params.seed.or(Some(0));
@@ -277,19 +282,17 @@ impl Arguments {
             params.max_tokens = max_tokens;
             params.min_tokens = params.min_tokens.min(max_tokens);
         }
-        if params.eos_token_id.is_empty() {
-            params.eos_token_id = model.generation.eos_token_ids.clone();
-        }
+        model.generation.end_texts(&mut params);
         Ok(params)
     }
 
-    fn course(&self) -> Result<Course> {
+    fn generation(&self) -> Result<Generation> {
         let model = Model::open(&self.model)?;
         let prompt = self.encode(&model)?;
         let params = SamplingParams { n: 1, ..self.params(&model, 48)? };
         let constraint = self.constraint.matcher(&model, &params)?;
-        let opponent = self.contrast.opponent(&model, prompt.len())?;
-        let steps = set_off!(&model.llama, opponent, |with| {
+        let counterpart = self.contrast.counterpart(&model, prompt.len())?;
+        let traced = with_counterpart!(&model.llama, counterpart, |with| {
             let mut generator = Generator::new(with, &*model.tokenizer).kernel(self.model.kernel);
             match &constraint {
                 Some(constraint) => generator.add_constrained(&prompt, params.clone(), constraint)?,
@@ -301,10 +304,10 @@ impl Arguments {
             }
             let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
             let sampler = sampler(&params, &prompt, 0)?.kernel(self.model.kernel);
-            steps(with, sampler, &prompt, &tokens, constraint.map(|constraint| constraint.fork()))?
+            trace(with, sampler, &prompt, &tokens, constraint.map(|constraint| constraint.fork()))?
         });
-        let labels = steps.iter().map(|step| label(Some(&model.tokenizer), step.token)).collect();
-        Ok(Course { title: self.title("A text after"), steps, labels })
+        let labels = traced.iter().map(|traced| label(Some(&model.tokenizer), traced.token)).collect();
+        Ok(Generation { title: self.title("A text after"), tokens: traced, labels })
     }
 
     fn tree(&self) -> Result<Figure> {
@@ -312,10 +315,10 @@ impl Arguments {
         let prompt = self.encode(&model)?;
         let params = self.params(&model, 6)?;
         let constraint = self.constraint.matcher(&model, &params)?;
-        let opponent = self.contrast.opponent(&model, prompt.len())?;
+        let counterpart = self.contrast.counterpart(&model, prompt.len())?;
         let mut tree = Tree::default();
         let mut watch = |expansion: &Expansion| tree.grow(expansion);
-        let best = set_off!(&model.llama, opponent, |with| {
+        let best = with_counterpart!(&model.llama, counterpart, |with| {
             let mut beams = Beams::new(with, &*model.tokenizer).kernel(self.model.kernel);
             if let Some(constraint) = &constraint {
                 beams = beams.constrained(constraint);
@@ -335,90 +338,4 @@ fn last_row<M: LanguageModel>(model: &M, prompt: &[u32]) -> Result<Vec<f32>> {
     let mut sequence = model.start();
     let answer = model.forward(&mut [Run::line(&mut sequence, prompt)])?.pop();
     Ok(answer.map(|answer| answer.logits).unwrap_or_default())
-}
-
-/// Characters of a panel's heading.
-const HEADING: usize = 24;
-
-/// Parameters that say nothing of one draw.
-const NOT_SEEN: [&str; 10] = [
-    "banned_strings",
-    "ignore_eos",
-    "include_stop_str_in_output",
-    "logprobs",
-    "logprobs_mode",
-    "max_tokens",
-    "mirostat_eta",
-    "n",
-    "prompt_logprobs",
-    "stop",
-];
-
-/// The parameter that is varied, and its values as they were written and read.
-fn varied(text: &str) -> Result<(String, Vec<(String, Value)>)> {
-    let (name, values) = text.split_once('=').ok_or_else(|| {
-        anyhow!("--vary: NAME=VALUE,VALUE is wanted, such as temperature=0.5,1,2, not `{text}`")
-    })?;
-    let name = name.trim().replace('-', "_");
-    if !ParameterFlags::is_parameter(&name) && !ContrastFlags::NUMBERS.contains(&name.as_str()) {
-        bail!("--vary: `{name}` is not a parameter");
-    }
-    if NOT_SEEN.contains(&name.as_str()) {
-        bail!("--vary: {name} does not change what can be drawn next");
-    }
-    let values: Vec<(String, Value)> = apart(values)
-        .into_iter()
-        .map(|value| (value.to_owned(), ParameterFlags::read(value, &name)))
-        .collect();
-    if values.iter().any(|(written, _)| written.is_empty()) {
-        bail!("--vary: a value of {name} is missing");
-    }
-    Ok((name, values))
-}
-
-/// What commas separate, but for those within brackets and strings.
-fn apart(text: &str) -> Vec<&str> {
-    let (mut depth, mut in_string, mut is_escaped, mut start) = (0_i32, false, false, 0);
-    let mut parts = Vec::new();
-    for (place, character) in text.char_indices() {
-        let was_escaped = std::mem::take(&mut is_escaped);
-        match character {
-            '\\' if in_string => is_escaped = !was_escaped,
-            '"' if !was_escaped => in_string = !in_string,
-            '[' | '{' if !in_string => depth += 1,
-            ']' | '}' if !in_string => depth -= 1,
-            ',' if !in_string && depth == 0 => {
-                parts.push(text[start..place].trim());
-                start = place + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(text[start..].trim());
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_stand_between_commas() {
-        assert_eq!(apart("0.5, 1,2"), ["0.5", "1", "2"]);
-        assert_eq!(
-            apart(r#"{"5": 1, "7": [2,3]},{},"a,\"b""#),
-            [r#"{"5": 1, "7": [2,3]}"#, "{}", r#""a,\"b""#]
-        );
-        assert_eq!(apart(""), [""]);
-    }
-
-    #[test]
-    fn what_is_varied() {
-        let error = |text: &str| varied(text).expect_err(text).to_string();
-        let (name, values) = varied("top-k=1,-1").expect("values");
-        assert_eq!((name.as_str(), values[1].1.as_i64()), ("top_k", Some(-1)));
-        assert_eq!(error("heat=1"), "--vary: `heat` is not a parameter");
-        assert_eq!(error("top_k=1,,2"), "--vary: a value of top_k is missing");
-        assert!(error("top_k").starts_with("--vary: NAME=VALUE,VALUE is wanted"));
-    }
 }

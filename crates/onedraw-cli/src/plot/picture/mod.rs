@@ -1,8 +1,9 @@
 //! A picture: bars, lines and words, painted as SVG or PNG.
 
-pub mod course;
+pub mod generation;
 mod letters;
 pub mod panels;
+mod style;
 pub mod tree;
 
 use std::path::Path;
@@ -17,53 +18,14 @@ use plotters::prelude::DrawingBackend;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color as _, FontTransform, IntoFont, RGBColor, WHITE};
 
-use crate::plot::picture::letters::Pixels;
+use letters::Pixels;
+pub use style::{Anchor, Colour, LETTER, SMALL, TEXT};
 
-/// Every glyph is as wide as any other, so a picture keeps its layout where an SVG is shown in another font of the kind.
-const FONT: &[u8] = include_bytes!("../../font/DejaVuSansMono.ttf");
+/// All glyphs have the same width, so a picture keeps its layout if an SVG is shown in another font of that
+/// kind.
+const FONT: &[u8] = include_bytes!("../../../font/DejaVuSansMono.ttf");
 
-/// A colour, told apart from the others by people who do not see red or green, and in print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colour {
-    Ink,
-    /// The ground.
-    White,
-    /// For what is said beside the picture, and for what is not there.
-    Grey,
-    /// For rules and frames.
-    Pale,
-    Blue,
-    /// For what was drawn, or won.
-    Orange,
-    /// For what goes.
-    Rose,
-}
-
-impl Colour {
-    fn rgb(self) -> RGBColor {
-        match self {
-            Self::Ink => RGBColor(0x22, 0x22, 0x22),
-            Self::White => WHITE,
-            Self::Grey => RGBColor(0x76, 0x76, 0x76),
-            Self::Pale => RGBColor(0xd8, 0xd8, 0xd8),
-            Self::Blue => RGBColor(0x3b, 0x6e, 0xa5),
-            Self::Orange => RGBColor(0xd9, 0x5f, 0x02),
-            Self::Rose => RGBColor(0xe9, 0xc3, 0xc3),
-        }
-    }
-}
-
-/// Which part of a text its point names; it is in the middle of the line's height in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anchor {
-    Start,
-    Middle,
-    End,
-    /// Written upwards, the point at its end.
-    UpwardsEnd,
-}
-
-/// A thing to paint. Units are pixels of an SVG; y goes down.
+/// A shape to paint. Units are pixels of an SVG, and y grows downwards.
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
     Bar { x: f64, y: f64, width: f64, height: f64, colour: Colour },
@@ -82,7 +44,7 @@ struct Words {
     colour: Colour,
 }
 
-/// Shapes on a white ground, the first at the bottom, and words over them.
+/// Shapes on a white background, each over those before it, and words over all shapes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     width: f64,
@@ -90,12 +52,6 @@ pub struct Picture {
     shapes: Vec<Shape>,
     words: Vec<Words>,
 }
-
-/// The size of the font, and of what is said in passing.
-pub const TEXT: f64 = 12.0;
-pub const SMALL: f64 = 11.0;
-/// The width of a letter of size 1, and a little for another font.
-pub const LETTER: f64 = 0.61;
 
 impl Picture {
     pub fn new(width: f64, height: f64) -> Self {
@@ -125,7 +81,7 @@ impl Picture {
         self.words.push(Words { x, y, text: text.into(), em, anchor, colour });
     }
 
-    /// The bytes of a file of that name.
+    /// The bytes of a file of that form.
     pub fn encode(&self, form: Form) -> Result<Vec<u8>> {
         match form {
             Form::Svg => self.svg(),
@@ -143,7 +99,7 @@ impl Picture {
     }
 
     fn png(&self) -> Result<Vec<u8>> {
-        /// Pixels a unit: sharp on screens of today.
+        /// Pixels of a PNG per unit, so that it is sharp on screens with a high resolution.
         const SCALE: f64 = 2.0;
         let (width, height) = self.size(SCALE)?;
         let mut pixels = vec![0; 3 * width as usize * height as usize];
@@ -167,7 +123,7 @@ impl Picture {
     }
 
     fn size(&self, scale: f64) -> Result<(u32, u32)> {
-        /// Beyond what viewers show.
+        /// The most pixels each way. Many viewers show no more.
         const LARGEST: f64 = 16384.0;
         let (width, height) = ((scale * self.width).ceil(), (scale * self.height).ceil());
         if width > LARGEST || height > LARGEST {
@@ -199,12 +155,12 @@ impl Picture {
         Ok(())
     }
 
-    /// The words, as SVG has them.
+    /// Writes the words as text elements of an SVG.
     fn write<B: DrawingBackend>(
         &self,
         area: &DrawingArea<B, Shift>,
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-        /// What plotters takes for the height of a line of text whose em is 1.
+        /// The height that plotters expects for a line of text whose em is 1.
         const LINE: f64 = 1.24;
         for Words { x, y, text, em, anchor, colour } in &self.words {
             let font = ("monospace", LINE * em).into_font();
@@ -221,7 +177,7 @@ impl Picture {
     }
 }
 
-/// What a picture is written as.
+/// The format of a picture's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Svg,
@@ -229,7 +185,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// As the name of a file says.
+    /// The format that the extension of a file names.
     pub fn of(path: &Path) -> Result<Self> {
         let is = |extension| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
         match (is("svg"), is("png")) {

@@ -1,4 +1,5 @@
-//! Draws on CUDA devices: the compiled part of `onedraw.cuda`. Logits, masks and drawn tokens stay there.
+//! Draws on CUDA devices: the compiled part of `onedraw.cuda`. Logits, masks and drawn tokens stay on the
+//! device.
 
 mod array;
 mod batch;
@@ -22,14 +23,15 @@ fn is_available(py: Python<'_>, device: usize) -> bool {
     device::open(py, device).is_ok()
 }
 
-/// Why a device cannot draw: no driver, no such device, one that is too old; None if it can.
+/// Why a device cannot draw: there is no driver, no such device, or it is too old. None if it can.
 #[pyfunction]
 #[pyo3(name = "why_not", signature = (device=0))]
 fn why_not(py: Python<'_>, device: usize) -> Option<String> {
     device::open(py, device).err().map(|error| PyErr::from(error).value(py).to_string())
 }
 
-/// The names have a prefix here and none in `onedraw.cuda`: there is a `Batch` on the CPU, too.
+/// Adds the classes and functions. Their names have a prefix here, because the CPU has a `Batch` too, and
+/// none in `onedraw.cuda`.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("CudaBatch", py.get_type::<batch::Batch>())?;

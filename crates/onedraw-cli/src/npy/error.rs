@@ -1,27 +1,13 @@
-//! Reads `.npy`, NumPy's format for one array: strictly, from any reader, without a second copy of the data.
-//!
-//! Format versions 1.0, 2.0 and 3.0; dtypes `'<f4'` and `'<f2'`; shapes `[V]` (one row) and `[B, V]`,
-//! in C order. Anything else is an [`NpyError`] that says what was found and what is allowed.
-
-mod header;
-#[cfg(test)]
-mod tests;
+//! Why a `.npy` cannot be read, and the limits that the messages name.
 
 use std::fmt;
-use std::io::{self, Read};
-
-use half::f16;
-
-use crate::matrix::{Element, Elements, Matrix, Values, fill, read_elements, rows_and_vocabulary};
+use std::io;
 
 /// The first bytes of every `.npy` file.
 pub const MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-/// The longest header read. NumPy writes 118 bytes for every array that is read here.
-const MAX_HEADER_BYTES: usize = 1 << 20;
-
-/// The byte orders read: little-endian, and "that of the host" where it is the same.
-const LITTLE_ENDIAN: &[char] = if cfg!(target_endian = "little") { &['<', '=', '|'] } else { &['<'] };
+/// The longest header that is read. NumPy writes 118 bytes for every array that is read here.
+pub(super) const MAX_HEADER_BYTES: usize = 1 << 20;
 
 /// Why a `.npy` cannot be read.
 #[derive(Debug)]
@@ -53,7 +39,7 @@ pub enum NpyError {
     },
     /// The header is not the literal of a Python dict.
     HeaderSyntax {
-        /// The byte of the header where the trouble begins.
+        /// The byte of the header where the error is.
         at: usize,
         /// What should stand there.
         expected: &'static str,
@@ -73,9 +59,9 @@ pub enum NpyError {
     /// The array is stored column by column.
     FortranOrder,
     /// The array has no dimension, or more than two.
-    Rank {
+    Dimensions {
         /// The number of dimensions.
-        dimensions: usize,
+        count: usize,
     },
     /// The size of the array is beyond what can be addressed.
     TooLarge,
@@ -143,8 +129,8 @@ impl fmt::Display for NpyError {
                 write!(f, "a structured dtype is not read; allowed are '<f4' (f32) and '<f2' (f16)")
             }
             Self::FortranOrder => write!(f, "the array is in Fortran order; allowed is C order"),
-            Self::Rank { dimensions } => {
-                write!(f, "the array has {dimensions} dimensions; allowed are 1 ([V]) and 2 ([B, V])")
+            Self::Dimensions { count } => {
+                write!(f, "the array has {count} dimensions; allowed are 1 ([V]) and 2 ([B, V])")
             }
             Self::TooLarge => {
                 write!(f, "the shape is too large: its size in bytes does not fit {} bits", usize::BITS)
@@ -166,74 +152,5 @@ impl std::error::Error for NpyError {
             Self::Io(error) => Some(error),
             _ => None,
         }
-    }
-}
-
-/// Reads one array up to the end of `reader`.
-///
-/// Takes about twice the memory of what `reader` delivers at most, whatever the header claims. A vocabulary
-/// of 0 or no rows at all is no error here.
-pub fn read(mut reader: impl Read) -> Result<Matrix, NpyError> {
-    let header = header::parse(&header_text(&mut reader)?)?;
-    let half = match header.descr.strip_prefix(LITTLE_ENDIAN) {
-        Some("f4") => false,
-        Some("f2") => true,
-        _ => return Err(NpyError::Dtype { descr: Some(header.descr) }),
-    };
-    if header.fortran_order {
-        return Err(NpyError::FortranOrder);
-    }
-    let (rows, vocabulary) =
-        rows_and_vocabulary(&header.shape).ok_or(NpyError::Rank { dimensions: header.shape.len() })?;
-    let count = rows.checked_mul(vocabulary).ok_or(NpyError::TooLarge)?;
-    let values = if half {
-        Values::F16(data::<f16>(&mut reader, count)?)
-    } else {
-        Values::F32(data::<f32>(&mut reader, count)?)
-    };
-    Matrix::new(rows, vocabulary, values).ok_or(NpyError::TooLarge)
-}
-
-/// Everything between the length of the header and the data.
-fn header_text(reader: &mut impl Read) -> Result<Vec<u8>, NpyError> {
-    let mut start = [0; 8];
-    let found = fill(reader, &mut start)?;
-    if found < MAGIC.len() || start[..MAGIC.len()] != MAGIC {
-        return Err(NpyError::Magic { start: start[..found.min(MAGIC.len())].to_vec() });
-    }
-    if found < start.len() {
-        return Err(NpyError::HeaderCut { found, needed: start.len() + 2 });
-    }
-    // Version 1 has a length of two bytes; 2 made it four, 3 allows UTF-8 in the names of fields.
-    let mut length = [0; 4];
-    let width = match (start[6], start[7]) {
-        (1, 0) => 2,
-        (2 | 3, 0) => 4,
-        (major, minor) => return Err(NpyError::Version { major, minor }),
-    };
-    let before = start.len() + width;
-    let found = fill(reader, &mut length[..width])?;
-    if found < width {
-        return Err(NpyError::HeaderCut { found: start.len() + found, needed: before });
-    }
-    let length = u32::from_le_bytes(length) as usize;
-    if length > MAX_HEADER_BYTES {
-        return Err(NpyError::HeaderTooLong { length });
-    }
-    let mut text = Vec::new();
-    reader.take(length as u64).read_to_end(&mut text)?;
-    if text.len() < length {
-        return Err(NpyError::HeaderCut { found: before + text.len(), needed: before + length });
-    }
-    Ok(text)
-}
-
-/// `count` numbers, and then the end.
-fn data<T: Element>(reader: &mut impl Read, count: usize) -> Result<Vec<T>, NpyError> {
-    let needed = count.checked_mul(size_of::<T>()).ok_or(NpyError::TooLarge)?;
-    match read_elements(reader, count)? {
-        Elements::Cut(found) => Err(NpyError::DataCut { found, needed }),
-        Elements::All(_) if fill(reader, &mut [0])? > 0 => Err(NpyError::TrailingBytes { needed }),
-        Elements::All(values) => Ok(values),
     }
 }
