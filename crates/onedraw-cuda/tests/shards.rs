@@ -1,16 +1,15 @@
 //! Rows split over ranks, some on the device and some on the CPU: what is drawn is what the CPU draws from the whole row. Without a driver the tests are skipped, and say so.
 #![allow(unsafe_code)]
 
-mod beside;
-
 use std::ops::Range;
 
-use beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
-use beside::{MaskPair, Rows, device, rounds};
 use onedraw::question::{Answer, Answers, Question, Reply};
 use onedraw::{Row, RowError, Sampled, Sampler, SamplingParams, Shards};
 use onedraw_cuda::{Copied, CudaError, Device, Shard};
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use crate::beside::{MaskPair, Rows, device, rounds};
 
 /// A rank on either side.
 enum Either<'a> {

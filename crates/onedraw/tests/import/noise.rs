@@ -3,7 +3,7 @@
 use onedraw::import::Source::{self, LlamaCpp};
 use serde_json::{Value, json};
 
-use crate::{assert_import, imported, notes};
+use super::{assert_import, imported, notes};
 
 /// What SillyTavern sends to llama.cpp for a text completion.
 const SILLYTAVERN: &str = r#"{

@@ -3,7 +3,7 @@
 use onedraw::import::Source::{self, HuggingFace, LlamaCpp, OpenAi, Vllm};
 use serde_json::{Value, json};
 
-use crate::{assert_beside, imported, notes};
+use super::{assert_beside, imported, notes};
 
 /// Each field is carried under its name, and refused for the reason given.
 fn assert_refused(source: Source, who: &str, base: Value, cases: &[(&str, Value, Value, &str)]) {
