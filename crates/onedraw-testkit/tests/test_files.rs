@@ -10,8 +10,8 @@ fn between(path: &Path, before: &str, after: &str) -> BTreeSet<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// A crate's `tests/main.rs` names each file and folder of tests as a module, but for those that `Cargo.toml` names as
-/// programs of their own.
+/// A crate's `tests/main.rs` names each file and folder of tests as a module, but for those that `Cargo.toml`
+/// names as programs of their own.
 #[test]
 fn each_is_a_module_or_a_program() {
     let mut seen = 0;

@@ -25,8 +25,8 @@ pub struct Graph {
 const MOST_REEXPORTS: usize = 32;
 
 impl Graph {
-    /// Reads the modules from a root (`lib.rs` or `main.rs`) on. `read` is given a path and returns the text of the file,
-    /// or nothing where there is none.
+    /// Reads the modules from a root (`lib.rs` or `main.rs`) on. `read` is given a path and returns the text
+    /// of the file, or nothing where there is none.
     pub fn new(root: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Self {
         let text = read(root).unwrap_or_else(|| panic!("no {}", root.display()));
         let mut graph = Self { modules: Vec::new(), needs: Vec::new() };
@@ -77,8 +77,8 @@ impl Graph {
         needs
     }
 
-    /// The module that a path written in `module` leads to: the module that it names, or the one that declares the item. A
-    /// path into another crate leads nowhere.
+    /// The module that a path written in `module` leads to: the module that it names, or the one that
+    /// declares the item. A path into another crate leads nowhere.
     fn resolve(&self, module: usize, written: &Written, most: usize) -> Option<usize> {
         let mut inline = written.inline;
         let mut at = module;
@@ -180,7 +180,8 @@ impl Graph {
         cycles
     }
 
-    /// A shortest way of at least one step from one module to another: all that it passes, both ends included.
+    /// A shortest way of at least one step from one module to another: all that it passes, both ends
+    /// included.
     fn way(&self, from: usize, to: usize) -> Option<Vec<usize>> {
         let mut before = BTreeMap::new();
         let mut open = VecDeque::from([from]);

@@ -50,7 +50,8 @@ fn the_shortest_of_several_circles_is_told() {
     assert!(graph(&files).cycles()[0].starts_with("4 modules"));
 }
 
-/// A parent that re-exports its children does not need them; what they take from each other through it is theirs.
+/// A parent that re-exports its children does not need them; what they take from each other through it is
+/// theirs.
 #[test]
 fn reexports_are_no_needs() {
     let files = [
@@ -64,7 +65,8 @@ fn reexports_are_no_needs() {
     assert_eq!(steps(&needs_sibling), ["folder::a needs folder::b", "folder::b needs folder::a"]);
 }
 
-/// A child that uses what the parent's own file declares needs the parent, which must not call the child then.
+/// A child that uses what the parent's own file declares needs the parent, which must not call the child
+/// then.
 #[test]
 fn a_parent_that_calls_its_child() {
     let parent = "mod child; pub struct Own; fn f() { child::f() }";
@@ -97,7 +99,7 @@ fn an_import_of_the_parent_leads_on() {
 fn what_is_no_need() {
     let quiet = r##"
         //! [`crate::b::B`]
-        use std::fmt; use ::b::B as _; use fmt::b as other;
+        use std::fmt; use ::b::B as _; use fmt::b as other; mod b {} fn g() { ::b::f(); Vec::<u8>::b::f() }
         #[cfg(test)] use crate::b::B;
         #[cfg(all(test, unix))] fn f() -> crate::b::B { crate::b::B }
         pub(in crate::b) struct A { #[cfg(test)] b: crate::b::B, c: u8 }
@@ -121,6 +123,7 @@ fn what_is_a_need() {
         "fn f() { use crate::b::B; }",
         "fn f() -> Vec<crate::b::B> { crate::c::f::<super::b::B>() }",
         "macro_rules! made { () => { $crate::b::f() } }",
+        "macro_rules! made { ($name:ident) => { use crate::b::$name; use $crate::b::{B as $name}; } }",
         "impl crate::b::Trait for A {}",
         "#[cfg(unix)] use crate::b::B;",
         "#[cfg(test)] struct A { b: u8 } fn f() { crate::b::f() }",

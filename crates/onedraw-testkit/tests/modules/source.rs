@@ -68,6 +68,8 @@ impl<'a> Reader<'a> {
         match self.text(0) {
             "#" if self.text(1) == "[" => self.attribute(),
             "pub" => self.visibility(),
+            // In a macro a `use` may be made of variables: what is left of its paths is read as such.
+            "use" if self.has_variables() => self.at += 1,
             "use" => self.imports(false),
             "mod" if self.text(2) == ";" => {
                 assert!(self.is_outside(), "mod {}; inside of an inline module", self.text(1));
@@ -103,7 +105,10 @@ impl<'a> Reader<'a> {
                 self.at += 1;
             }
             // `::name` comes from another crate.
-            "::" if self.is_word(1) => drop(self.path()),
+            "::" if self.is_word(1) => {
+                self.at += 1;
+                self.path();
+            }
             _ if self.is_word(0) => {
                 let line = self.tokens[self.at].line;
                 let segments = self.path();
@@ -140,9 +145,15 @@ impl<'a> Reader<'a> {
             }
             self.at += 1;
         }
-        if self.text(0) == "use" {
+        if self.text(0) == "use" && !self.has_variables() {
             self.imports(true);
         }
+    }
+
+    /// Whether variables of a macro stand in this `use`; `$crate` is none.
+    fn has_variables(&self) -> bool {
+        let rest = self.tokens[self.at..].windows(2).take_while(|pair| pair[0].text != ";");
+        rest.into_iter().any(|pair| pair[0].text == "$" && pair[1].text != "crate")
     }
 
     /// `use …;`
@@ -157,7 +168,7 @@ impl<'a> Reader<'a> {
         let line = self.tokens[self.at].line;
         let is_foreign = self.text(0) == "::" && prefix.is_empty();
         let mut segments = prefix.to_vec();
-        while self.is_word(0) || self.text(0) == "::" {
+        while self.is_word(0) || ["::", "$"].contains(&self.text(0)) {
             if self.text(0) == "as" {
                 break;
             }
@@ -234,8 +245,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Goes past an item, a statement, a field, a variant or an arm: to its body's end, a semicolon, or, where there is
-    /// neither before it, a comma or the end of what it stands in.
+    /// Goes past an item, a statement, a field, a variant or an arm: to its body's end, a semicolon, or,
+    /// where there is neither before it, a comma or the end of what it stands in.
     fn skip_item(&mut self) {
         while self.text(0) == "#" {
             self.at += 1;
