@@ -120,7 +120,7 @@ def measure(params: dict, rows: np.ndarray, calls: Calls, draws: int, rounds: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--calls", required=True, help="the program built from crates/onedraw-bench/examples/calls.rs")
+    parser.add_argument("--calls", required=True, help="the program built from crates/onedraw-bench/benches/calls.rs")
     parser.add_argument("--quick", action="store_true", help="a look, not a measurement; writes nothing")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

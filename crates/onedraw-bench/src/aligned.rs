@@ -3,8 +3,8 @@
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
 
-/// A copy of a row that begins at a cache line: a load that splits two lines costs twice, which has nothing to do with
-/// sampling.
+/// A copy of a row that begins at a cache line: a load that splits two lines costs twice, which has nothing
+/// to do with sampling.
 #[derive(Debug)]
 pub struct Aligned<T> {
     buffer: Vec<T>,

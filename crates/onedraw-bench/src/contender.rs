@@ -53,8 +53,8 @@ pub struct Effort {
     pub floor: Stopwatch,
 }
 
-/// Lets the contenders take turns, each between two looks at the floor in the same rows and the same state of the caches. The
-/// records are the floor's and those of the contenders, in their order.
+/// Lets the contenders take turns, each between two looks at the floor in the same rows and the same state of
+/// the caches. The records are the floor's and those of the contenders, in their order.
 pub fn take_turns(
     floor: &mut dyn Contender,
     contenders: &mut [&mut dyn Contender],

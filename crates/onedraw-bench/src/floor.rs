@@ -3,8 +3,8 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, Simd, dispatch, f32x16};
 
-/// The largest logit: every one loaded once, by the widest vectors there are, and nothing else. A tail of fewer than 128 is left
-/// out, which no time can show.
+/// The largest logit: every one loaded once, by the widest vectors there are, and nothing else. A tail of
+/// fewer than 128 is left out, which no time can show.
 pub fn bare_maximum(level: Level, row: &[f32]) -> f32 {
     #[inline(always)]
     fn scan<S: Simd>(simd: S, row: &[f32]) -> f32 {

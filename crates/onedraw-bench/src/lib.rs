@@ -1,9 +1,10 @@
 //! How long a draw takes, and how that is measured.
 //!
-//! Every time is a ratio to the [`floor`]: one bare max-scan of the same row, in the same run and the same state of the caches. What
-//! is drawn from is in [`rows`], held [`aligned`] to cache lines; what is asked of it, with the ratios to reach, in [`strategies`]. A
-//! [`contender`] draws, and a [`stopwatch`] times every single draw, in rounds that take the floor and the contenders in turn, because a
-//! machine is not the same a second later. [`suite`] measures onedraw so; [`report`] is what came of it, and [`machine`] on what.
+//! Every time is a ratio to the [`floor`]: one bare max-scan of the same row, in the same run and the same
+//! state of the caches. What is drawn from is in [`rows`], held [`aligned`] to cache lines; what is asked of
+//! it, with the ratios to reach, in [`strategies`]. A [`contender`] draws, and a [`stopwatch`] times every
+//! single draw, in rounds that take the floor and the contenders in turn, because a machine is not the same a
+//! second later. [`suite`] measures onedraw so; [`report`] is what came of it, and [`machine`] on what.
 //!
 //! ```
 //! use onedraw_bench::strategies;

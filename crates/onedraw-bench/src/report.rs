@@ -66,7 +66,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// From the records of the draws and of the floor. A draw of the record is a whole batch; a look at the floor one row.
+    /// From the records of the draws and of the floor. A draw of the record is a whole batch; a look at the
+    /// floor one row.
     pub fn new(
         strategy: &'static str,
         setting: Setting,

@@ -1,4 +1,5 @@
-//! Rows of logits, each a function of its shape, a seed and the size of the vocabulary, with the same bits on every platform.
+//! Rows of logits, each a function of its shape, a seed and the size of the vocabulary, with the same bits on
+//! every platform.
 
 use onedraw::math::{exp, ln};
 use onedraw::noise::philox4x32_10;
@@ -11,8 +12,8 @@ const PEAK: f64 = 20.0;
 /// How a row's logits are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// As a language model gives them: a bulk N(0, 3) and, at places anywhere, a Zipf head `20 − a·ln(rank)` with a between 1.3 and
-    /// 2.1. At temperature 1 and 0.8, 3 to 200 tokens hold nine tenths of the mass.
+    /// As a language model gives them: a bulk N(0, 3) and, at places anywhere, a Zipf head `20 − a·ln(rank)`
+    /// with a between 1.3 and 2.1. At temperature 1 and 0.8, 3 to 200 tokens hold nine tenths of the mass.
     Peaked,
     /// N(0, 1): tens of thousands of tokens hold nine tenths of the mass. The worst case of real life.
     Flat,

@@ -19,8 +19,8 @@ impl Stopwatch {
     /// The fewest draws that count.
     pub const FEWEST: u32 = 5;
 
-    /// Times draw after draw. `rows` are gone through in a circle: one row is a row that stays in cache, many are rows that do
-    /// not. Each draw has another position, the first of them `position`.
+    /// Times draw after draw. `rows` are gone through in a circle: one row is a row that stays in cache, many
+    /// are rows that do not. Each draw has another position, the first of them `position`.
     pub fn times(&self, rows: &[usize], position: u32, mut draw: impl FnMut(usize, u32)) -> Times {
         let mut times = Times::default();
         let row = |position: u32| rows[position as usize % rows.len()];
@@ -49,8 +49,8 @@ impl Times {
         self.0.extend(others.0);
     }
 
-    /// Without what took more than three times the median: of work that is always the same, these are the times when something else had
-    /// the core.
+    /// Without what took more than three times the median: of work that is always the same, these are the
+    /// times when something else had the core.
     pub fn uninterrupted(mut self) -> Self {
         let longest = 3.0 * self.quantile(0.5);
         self.0.retain(|time| *time <= longest);
@@ -109,8 +109,8 @@ impl Record {
         Times(self.rounds.iter().flat_map(|round| round.0.iter().copied()).collect())
     }
 
-    /// Means as a multiple of another contender's, round by round: the machine may change between rounds, and a ratio within one
-    /// does not see it.
+    /// Means as a multiple of another contender's, round by round: the machine may change between rounds, and
+    /// a ratio within one does not see it.
     pub fn ratio_to(&self, other: &Record) -> Spread {
         Spread::of(self.rounds.iter().zip(&other.rounds).map(|(mine, theirs)| mine.mean() / theirs.mean()))
     }

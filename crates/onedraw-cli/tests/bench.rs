@@ -1,10 +1,9 @@
 //! What `onedraw bench` prints. Nothing here asks how long anything took.
 
-mod support;
-
 use onedraw_bench::strategies;
 use serde_json::Value;
-use support::onedraw;
+
+use crate::support::onedraw;
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))

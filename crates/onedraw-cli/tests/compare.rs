@@ -1,9 +1,8 @@
 //! `onedraw compare` on the embedded model.
 
-mod support;
-
 use serde_json::Value;
-use support::{Folder, onedraw};
+
+use crate::support::{Folder, onedraw};
 
 fn number(line: &Value, name: &str) -> f64 {
     line[name].as_f64().unwrap_or_else(|| panic!("{name} of {line}"))

@@ -1,13 +1,12 @@
 //! `onedraw generate` on a small random model whose tokens are the letters of ASCII.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use support::{onedraw, onedraw_with_input};
 use tempfile::TempDir;
+
+use crate::support::{onedraw, onedraw_with_input};
 
 /// A folder with weights, letters as tokens, and a chat template.
 fn model() -> TempDir {

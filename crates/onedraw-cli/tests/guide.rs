@@ -1,10 +1,8 @@
 //! The guide's commands run as they stand there, and its pictures are those that they paint.
 
-mod support;
-
 use std::collections::BTreeSet;
 
-use support::{commands, repository, run_as_written};
+use crate::support::{commands, repository, run_as_written};
 
 fn guide() -> String {
     std::fs::read_to_string(repository().join("docs/guide.md")).expect("a guide")

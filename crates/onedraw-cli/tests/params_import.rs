@@ -1,9 +1,8 @@
 //! What `onedraw params import` prints, and where.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Folder, npy, onedraw, onedraw_with_input};
+
+use crate::support::{Folder, npy, onedraw, onedraw_with_input};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/settings");
 

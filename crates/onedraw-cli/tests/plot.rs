@@ -1,8 +1,6 @@
 //! `onedraw plot` on the embedded model and on files.
 
-mod support;
-
-use support::{Folder, PLAIN, onedraw};
+use crate::support::{self, Folder, PLAIN, onedraw};
 
 fn error(arguments: &[&str]) -> String {
     let run = onedraw(&[&["plot"], arguments].concat());

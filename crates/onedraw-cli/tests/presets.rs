@@ -1,9 +1,8 @@
 //! What `onedraw presets` prints.
 
-mod support;
-
 use serde_json::json;
-use support::onedraw;
+
+use crate::support::onedraw;
 
 #[test]
 fn a_table_by_default() {

@@ -1,10 +1,8 @@
 //! The README's lines run as they stand there.
 
-mod support;
-
 use std::process::Command;
 
-use support::{commands, repository, run_as_written};
+use crate::support::{commands, repository, run_as_written};
 
 #[test]
 fn every_command_of_the_program_runs() {

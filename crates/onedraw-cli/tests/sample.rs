@@ -1,9 +1,8 @@
 //! What `onedraw sample` prints for good logits.
 
-mod support;
-
 use serde_json::{Value, json};
-use support::{Folder, PLAIN, coarse, npy, onedraw, onedraw_with_input};
+
+use crate::support::{Folder, PLAIN, coarse, npy, onedraw, onedraw_with_input};
 
 fn close(value: &Value, expected: f64) -> bool {
     value.as_f64().is_some_and(|value| (value - expected).abs() < 1e-6)

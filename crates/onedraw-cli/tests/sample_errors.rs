@@ -1,10 +1,8 @@
 //! Bad rows, bad parameters, bad arguments: what is said, where, and the exit code.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read};
 
-use support::{Folder, PLAIN, command, npy_of, onedraw};
+use crate::support::{Folder, PLAIN, command, npy_of, onedraw};
 
 const NAN: f32 = f32::NAN;
 const INF: f32 = f32::INFINITY;

@@ -1,8 +1,6 @@
 //! Where logits come from: the formats give the same tokens, and a bad file is named.
 
-mod support;
-
-use support::{Folder, PLAIN, coarse, npy, npy_f16, npy_of, onedraw, onedraw_with_input, safetensors};
+use crate::support::{Folder, PLAIN, coarse, npy, npy_f16, npy_of, onedraw, onedraw_with_input, safetensors};
 
 const PARAMS: &str = r#"{"seed": 11, "temperature": 0.9, "top_p": 0.95}"#;
 

@@ -1,9 +1,8 @@
 //! `onedraw generate` with beams, constraints and contrast, on the embedded model.
 
-mod support;
-
 use serde_json::Value;
-use support::{Folder, onedraw};
+
+use crate::support::{Folder, onedraw};
 
 fn json(arguments: &[&str]) -> Vec<Value> {
     onedraw(&[&["generate", "--format", "json"], arguments].concat()).lines()

@@ -1,8 +1,6 @@
 //! `onedraw generate` with guesses, on the embedded model.
 
-mod support;
-
-use support::onedraw;
+use crate::support::onedraw;
 
 const STORY: [&str; 6] = ["generate", "Once upon a time", "--seed", "7", "--max-tokens", "60"];
 

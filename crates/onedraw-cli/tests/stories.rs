@@ -1,13 +1,12 @@
 //! `onedraw generate` with the model that is part of the program, and what may happen to its output.
 
-mod support;
-
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::process::Stdio;
 
 use serde_json::Value;
-use support::{command, onedraw};
+
+use crate::support::{command, onedraw};
 
 const PROMPT: &str = "Once upon a time";
 

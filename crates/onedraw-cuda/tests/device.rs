@@ -2,15 +2,14 @@
 //! tests are skipped, and say so.
 #![allow(unsafe_code)]
 
-mod beside;
-
-use beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
-use beside::twins::Twins;
-use beside::{Lie, MaskPair, Rows, Uploaded, device, rounds};
 use onedraw::{Row, RowError, SamplingParams, Stage};
 use onedraw_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use onedraw_cuda::{Batch, Capacity, CudaError, Device, Dtype, Mask, Matrix, SequenceId, Turn};
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use crate::beside::twins::Twins;
+use crate::beside::{Lie, MaskPair, Rows, Uploaded, device, rounds};
 
 fn seeded(seed: u64) -> SamplingParams {
     SamplingParams { seed: Some(seed), ..Default::default() }

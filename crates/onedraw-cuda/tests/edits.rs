@@ -1,14 +1,13 @@
 //! Edits of single tokens on a device beside the CPU, where they are many, or change what the rest of the row
 //! is seen against. Without a driver the tests are skipped, and say so.
 
-mod beside;
-
-use beside::cases::{self, any_row};
-use beside::twins::Twins;
-use beside::{Lie, Rows, Uploaded, device};
 use onedraw::{PenaltyScope, SamplingParams};
 use onedraw_cuda::Dtype;
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_row};
+use crate::beside::twins::Twins;
+use crate::beside::{Lie, Rows, Uploaded, device};
 
 /// Some steps of sequences with these parameters and other seeds, over rows of their own.
 fn drawn_as_on_the_cpu(steps: usize, all: &[SamplingParams], dtype: Dtype, rows: Vec<Vec<f32>>, what: &str) {

@@ -2,18 +2,17 @@
 //! systems answered, random rows by the million, and batches that change for minutes. `prove` beside the
 //! crate runs it all. Without a driver the tests are skipped, and say so.
 
-mod beside;
-
 use std::time::{Duration, Instant};
 
-use beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
-use beside::twins::Twins;
-use beside::{Lie, Rows, Uploaded, device};
 use onedraw::{LogprobsMode, Sampled, SamplingParams, TokenLogprob};
 use onedraw_cuda::{Batch, Capacity, Device, Dtype, Turn};
 use onedraw_testkit::conformance::{self, Case};
 use onedraw_testkit::golden;
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use crate::beside::twins::Twins;
+use crate::beside::{Lie, Rows, Uploaded, device};
 
 /// Those of the models people run, the smallest ones, and the borders of blocks.
 const VOCABULARIES: [usize; 9] = [1, 17, 1023, 1024, 1025, 32_000, 128_256, 151_936, 262_144];

@@ -1,16 +1,15 @@
 //! What a machine may lack: an older driver, an older card, a launch that fails. The emulated driver can lack
 //! each of these; on a device, or without one, the tests are skipped and say so.
 
-mod beside;
-
 use std::process::Command;
 
-use beside::cases::{self, any_row};
-use beside::twins::Twins;
-use beside::{Lie, Rows, Uploaded, device};
 use onedraw::SamplingParams;
 use onedraw_cuda::{CudaError, Device, Dtype};
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_row};
+use crate::beside::twins::Twins;
+use crate::beside::{Lie, Rows, Uploaded, device};
 
 /// Whether this process has a driver that lacks it. If not, the test runs again in one that has: its answer
 /// is this one's.
@@ -20,7 +19,10 @@ fn lacks(what: &str, test: &str) -> bool {
     }
     if std::env::var("ONEDRAW_CUDA_REQUIRED").is_ok_and(|name| name == "a CPU") {
         let program = std::env::current_exe().expect("this program");
-        let child = Command::new(program).args(["--exact", test]).env("EMULATED_LACK", what).output();
+        let child = Command::new(program)
+            .args(["--exact", &format!("refusals::{test}")])
+            .env("EMULATED_LACK", what)
+            .output();
         let output = child.expect("a child");
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");

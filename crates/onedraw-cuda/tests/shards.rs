@@ -2,17 +2,16 @@
 //! the whole row. Without a driver the tests are skipped, and say so.
 #![allow(unsafe_code)]
 
-mod beside;
-
 use std::ops::Range;
 
-use beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
-use beside::{MaskPair, Rows, device, rounds};
 use onedraw::custom::{Custom, Keep, View};
 use onedraw::fault::Problem;
 use onedraw::{Fault, Order, Row, RowError, Sampled, Sampler, SamplingParams, ShardMemory, Shards, Stage};
 use onedraw_cuda::{Copied, CudaError, Device, Shard};
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use crate::beside::{MaskPair, Rows, device, rounds};
 
 /// A shard on either side.
 enum Either<'a> {

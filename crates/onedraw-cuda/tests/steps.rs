@@ -1,14 +1,13 @@
 //! Steps that follow each other on a stream while nobody waits: each begins before the one before has ended,
 //! where the device can. Without a driver the tests are skipped, and say so.
 
-mod beside;
-
-use beside::cases::{self, any_row};
-use beside::twins::Twins;
-use beside::{Lie, MaskPair, Rows, Uploaded, device};
 use onedraw::{LogprobsMode, SamplingParams};
 use onedraw_cuda::Dtype;
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_row};
+use crate::beside::twins::Twins;
+use crate::beside::{Lie, MaskPair, Rows, Uploaded, device};
 
 const VOCABULARY: usize = 700;
 /// Few, so that what a step leaves behind is another's soon.

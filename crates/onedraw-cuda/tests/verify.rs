@@ -2,15 +2,14 @@
 //! tests are skipped, and say so.
 #![allow(unsafe_code)]
 
-mod beside;
-
-use beside::cases::{self, any_dtype, any_params, any_row, any_token, by_chance, one_of};
-use beside::twins::Pair;
-use beside::{Lie, Rows, Uploaded, device, rounds};
 use onedraw::speculate::{Draft, Law, Probabilities, Typical, Verify};
 use onedraw::{Row, RowError, SamplingParams, Step};
 use onedraw_cuda::{Batch, Capacity, CudaError, Device, DraftTurn, Dtype, SequenceId, Stream};
 use onedraw_testkit::rows::SplitMix64;
+
+use crate::beside::cases::{self, any_dtype, any_params, any_row, any_token, by_chance, one_of};
+use crate::beside::twins::Pair;
+use crate::beside::{Lie, Rows, Uploaded, device, rounds};
 
 /// Ways to judge that the device has.
 const MODES: [Verify; 3] = [Verify::Exact, Verify::Rejection, Verify::Block];

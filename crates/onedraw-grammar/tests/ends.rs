@@ -1,12 +1,10 @@
 //! Tokens that end a text, and tokens that are no text.
 
-mod chance;
-mod vocabularies;
-
-use chance::Chance;
 use onedraw::Constraint;
 use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
-use vocabularies::ids;
+
+use crate::chance::Chance;
+use crate::vocabularies::{self, ids};
 
 /// Two ends (3 and 40), two special tokens with bytes (0 and 41), and text. 43 tokens, so that the last word has bits to spare.
 fn vocabulary() -> Vocabulary {

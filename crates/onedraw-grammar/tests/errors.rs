@@ -1,10 +1,9 @@
 //! What cannot be a grammar, and what a matcher refuses: errors of one line, with a place where there is one, and never a panic.
 
-mod vocabularies;
-
 use onedraw::Constraint;
 use onedraw_grammar::{Grammar, GrammarError, Place, Vocabulary};
-use vocabularies::ids;
+
+use crate::vocabularies::{self, ids};
 
 type Make = fn(&Vocabulary, &str) -> Result<Grammar, GrammarError>;
 

@@ -1,12 +1,10 @@
 //! Tokens that must come: they are what the tokenizer would write, and change no text.
 
-mod chance;
-mod vocabularies;
-
-use chance::Chance;
 use onedraw::Constraint;
 use onedraw_grammar::{Grammar, Vocabulary};
-use vocabularies::ids;
+
+use crate::chance::Chance;
+use crate::vocabularies::{self, ids};
 
 const SCHEMA: &str = r#"{"type": "object", "properties": {
     "the name of the animal": {"type": "string", "maxLength": 12},

@@ -1,19 +1,17 @@
 //! Masks against an automaton of another library, token by token: a token is allowed if and only if some text that keeps to the
 //! grammar begins with what is written and the token's bytes.
 
-mod chance;
-mod vocabularies;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use chance::Chance;
 use onedraw::Constraint;
 use onedraw_grammar::{Grammar, Vocabulary};
 use regex_automata::dfa::{Automaton, dense};
 use regex_automata::util::primitives::StateID;
 use regex_automata::util::start::Config;
 use regex_automata::{Anchored, dfa::dense::DFA};
-use vocabularies::{END, ids};
+
+use crate::chance::Chance;
+use crate::vocabularies::{self, END, ids};
 
 /// What a regular expression allows, as an automaton sees it.
 struct Oracle {

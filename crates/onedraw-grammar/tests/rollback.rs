@@ -1,14 +1,12 @@
 //! Tokens that are taken back, and copies that go their own way: a matcher is a function of its grammar and the tokens it holds.
 
-mod chance;
-mod vocabularies;
-
 use std::collections::BTreeSet;
 
-use chance::Chance;
 use onedraw::Constraint;
 use onedraw_grammar::{Grammar, Vocabulary};
-use vocabularies::ids;
+
+use crate::chance::Chance;
+use crate::vocabularies::{self, ids};
 
 const SCHEMA: &str = r##"{"type": "object", "properties": {
     "name": {"type": "string", "maxLength": 20},

@@ -1,13 +1,12 @@
 //! Random schemas, texts drawn under their masks, and what an independent validator says of them.
 
-mod chance;
-mod schema_maker;
-mod vocabularies;
-
-use chance::Chance;
 use onedraw::{Constraint, Sampler, SamplingParams};
 use onedraw_grammar::Grammar;
 use serde_json::Value;
+
+use crate::chance::Chance;
+use crate::schema_maker;
+use crate::vocabularies;
 
 const SCHEMAS: u64 = 300;
 /// What is longer counts as not ended.

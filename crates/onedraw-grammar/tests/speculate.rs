@@ -3,13 +3,14 @@
 // Everybody who guesses, as the tests of onedraw-lm have them.
 #[path = "../../onedraw-lm/tests/speculate/drafters.rs"]
 mod drafters;
-mod vocabularies;
 
 use drafters::{KINDS, Models};
 use onedraw::{SamplingParams, presets};
 use onedraw_grammar::Grammar;
 use onedraw_lm::speculate::Speculation;
 use onedraw_lm::{Generated, Generator, Llama};
+
+use crate::vocabularies;
 
 const PET: &str = include_str!("../../../examples/pet.json");
 

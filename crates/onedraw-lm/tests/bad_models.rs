@@ -1,16 +1,15 @@
 //! Damaged folders: an error that names the file or the tensor, in one line, and never a panic.
 
-mod checkpoint;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use checkpoint::Checkpoint;
 use onedraw::Kernel;
 use onedraw_lm::{Llama, ModelError};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
+
+use crate::checkpoint::Checkpoint;
 
 /// A copy of one of the small models, to be damaged.
 struct Copy(TempDir);

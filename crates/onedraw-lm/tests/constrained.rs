@@ -1,10 +1,9 @@
 //! Texts under a constraint, on a model whose tokens are bytes: a pattern of places, each with the bytes it allows.
 
-mod parrot;
-
 use onedraw::{Constraint, ConstraintError, FinishReason, SamplingParams};
 use onedraw_lm::{Beams, GenerateError, Generated, Generator};
-use parrot::{Parrot, tokenizer};
+
+use crate::parrot::{Parrot, tokenizer};
 
 /// The token that ends a text.
 const END: u32 = 256;

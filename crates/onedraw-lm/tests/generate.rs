@@ -1,11 +1,10 @@
 //! The decode loop, on a model small enough to look through: the logits after a token are noise of the last tokens.
 
-mod parrot;
-
 use onedraw::{Finish, FinishReason, Rows, Sampler, SamplingParams};
 use onedraw_lm::generate::Texts;
 use onedraw_lm::{Asks, Event, GenerateError, Generated, Generator, LanguageModel, Run, Wanted};
-use parrot::{Parrot, tokenizer};
+
+use crate::parrot::{Parrot, tokenizer};
 
 fn params(json: &str) -> SamplingParams {
     SamplingParams::from_json(json).expect(json)

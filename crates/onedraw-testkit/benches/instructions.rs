@@ -1,8 +1,10 @@
-//! How many instructions a draw takes under Valgrind: a number that does not depend on how busy the machine is.
+//! How many instructions a draw takes under Valgrind: a number that does not depend on how busy the machine
+//! is.
 //!
-//! `instructions.txt` holds what each benchmark took when the table was last written. One that takes more than 5 % above that
-//! fails. `.ci/instructions` runs them; `.ci/instructions --write` writes the table anew after a change that is meant.
-//! Valgrind shows a program AVX2 and no AVX-512, so these are the counts of the AVX2 path.
+//! `instructions.txt` holds what each benchmark took when the table was last written. One that takes more
+//! than 5 % above that fails. `.ci/instructions` runs them; `.ci/instructions --write` writes the table anew
+//! after a change that is meant. Valgrind shows a program AVX2 and no AVX-512, so these are the counts of the
+//! AVX2 path.
 
 #![allow(missing_docs, reason = "the macros make public items")]
 
@@ -16,7 +18,8 @@ use onedraw_testkit::rows::{self, SplitMix64, to_bf16};
 const VOCABULARY: usize = 128_256;
 /// Each position opens other parts of the row: several, so that the luck of one weighs little.
 const POSITIONS: u32 = 8;
-/// `name.row instructions`, a line a benchmark. Read when the benchmarks run: a table written anew needs no new build.
+/// `name.row instructions`, a line a benchmark. Read when the benchmarks run: a table written anew needs no
+/// new build.
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
 
 /// 5 % above the table. What is not in the table may take no instruction at all, and so fails.

@@ -1,15 +1,17 @@
-//! Pearson's chi-square tests: do drawn tokens follow a distribution, do two samples, are two draws independent.
+//! Pearson's chi-square tests: do drawn tokens follow a distribution, do two samples, are two draws
+//! independent.
 //!
-//! Each function returns the probability of a deviation at least as large under the hypothesis. A test states its
-//! false-alarm rate by the p-value that it demands, and draws with fixed seeds.
+//! Each function returns the probability of a deviation at least as large under the hypothesis. A test states
+//! its false-alarm rate by the p-value that it demands, and draws with fixed seeds.
 
 /// The smallest expected count of a bin; below it Pearson's statistic does not follow its law.
 const SMALLEST_COUNT: f64 = 10.0;
 
 /// How well `observed` counts agree with the probabilities `expected`.
 ///
-/// Bins whose expected count is below 10 are pooled into one (and that with the smallest other bin, should it still
-/// be below 10). A count in a bin of probability 0 is impossible: the p-value is 0. With a single bin left it is 1.
+/// Bins whose expected count is below 10 are pooled into one (and that with the smallest other bin, should it
+/// still be below 10). A count in a bin of probability 0 is impossible: the p-value is 0. With a single bin
+/// left it is 1.
 ///
 /// # Panics
 ///
@@ -51,9 +53,9 @@ pub fn two_sample_p_value(first: &[u64], second: &[u64]) -> f64 {
 
 /// Whether the row and the column of a contingency table are independent.
 ///
-/// Empty rows and columns are dropped. While the smallest expected count is below 10, the two smallest rows or
-/// columns (of whichever are more) are pooled. With a single row or column left the p-value is 1. The time grows
-/// with the square of the larger side.
+/// Empty rows and columns are dropped. While the smallest expected count is below 10, the two smallest rows
+/// or columns (of whichever are more) are pooled. With a single row or column left the p-value is 1. The time
+/// grows with the square of the larger side.
 ///
 /// # Panics
 ///
@@ -121,7 +123,8 @@ pub fn survival(statistic: f64, degrees: usize) -> f64 {
     if degrees == 0 { 1.0 } else { upper_gamma(degrees as f64 / 2.0, statistic / 2.0) }
 }
 
-/// The regularised upper incomplete gamma function Q(a, x), a > 0: relative error about 1e-11 for a up to 10^5.
+/// The regularised upper incomplete gamma function Q(a, x), a > 0: relative error about 1e-11 for a up to
+/// 10^5.
 fn upper_gamma(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;
@@ -242,7 +245,8 @@ mod tests {
         assert_eq!(p_value(&[50, 50], &[0.5, 0.5]), 1.0);
         assert_eq!(p_value(&[99, 1], &[1.0, 0.0]), 0.0);
         assert_eq!(p_value(&[100, 0], &[1.0, 0.0]), 1.0);
-        // Four bins of mean 5 are pooled to one of mean 20: two bins are left, (30−20)²/20 + (70−80)²/80 = 6.25.
+        // Four bins of mean 5 are pooled to one of mean 20: two bins are left, (30−20)²/20 + (70−80)²/80 =
+        // 6.25.
         near(p_value(&[70, 30, 0, 0, 0], &[0.8, 0.05, 0.05, 0.05, 0.05]), 0.012419330651552265, 1e-12);
         // A pool that stays below 10 goes to the smallest bin.
         near(p_value(&[60, 35, 5], &[0.5, 0.45, 0.05]), 0.04550026389635842, 1e-12);

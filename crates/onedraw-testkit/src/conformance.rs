@@ -1,4 +1,5 @@
-//! What other systems answered for given logits and parameters. `data/README.md` says where each file is from.
+//! What other systems answered for given logits and parameters. `data/README.md` says where each file is
+//! from.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub struct Case {
     pub order: Option<String>,
     /// The probability of every id, 0 where it was removed.
     pub expected: Vec<f64>,
-    /// The tokens of the support in the peer's order, each with its logprob before any edit, where the peer says so.
+    /// The tokens of the support in the peer's order, each with its logprob before any edit, where the peer
+    /// says so.
     pub raw_logprobs: Option<Vec<(u32, f64)>>,
 }
 
@@ -35,8 +37,8 @@ impl Case {
         Ok(params)
     }
 
-    /// Compares an answer with the peer's. Tokens that either side gives less than [`NEGLIGIBLE`] may be missing on
-    /// the other; all other tokens must stand in the peer's order, where it is known.
+    /// Compares an answer with the peer's. Tokens that either side gives less than [`NEGLIGIBLE`] may be
+    /// missing on the other; all other tokens must stand in the peer's order, where it is known.
     pub fn check(&self, tokens: &[u32], probabilities: &[f64], tolerance: f64) -> Result<(), String> {
         let mut by_id = vec![0.0; self.expected.len()];
         for (&token, &probability) in tokens.iter().zip(probabilities) {
@@ -84,7 +86,8 @@ pub fn llama_cpp() -> Vec<Case> {
     read(include_str!("../data/llama_cpp.json")).0
 }
 
-/// Truncations one after the other, as llama.cpp's queues of samplers leave them, over one row of 10,000 logits.
+/// Truncations one after the other, as llama.cpp's queues of samplers leave them, over one row of 10,000
+/// logits.
 #[derive(Clone, Debug)]
 pub struct Queues {
     /// The logit of id i is ln(i), so its weight is i; id 0 is masked.

@@ -6,8 +6,8 @@ use onedraw::{
     Distribution, Kernel, LogprobsMode, ParamError, Row, RowError, Sampled, Sampler, SamplingParams,
 };
 
-/// A sampler for each instruction set of this machine. They go from row to row, so what one row leaves in their memory meets the
-/// next, of another length.
+/// A sampler for each instruction set of this machine. They go from row to row, so what one row leaves in
+/// their memory meets the next, of another length.
 pub struct Kernels {
     params: SamplingParams,
     samplers: Vec<(Kernel, Sampler)>,
@@ -32,7 +32,8 @@ fn bits(distribution: &Distribution) -> Vec<(u32, u64, u64)> {
 }
 
 impl Kernels {
-    /// The parameters name a seed, and no ids outside of the shortest row. Logprobs are raw or processed ones, not logits.
+    /// The parameters name a seed, and no ids outside of the shortest row. Logprobs are raw or processed
+    /// ones, not logits.
     pub fn new(params: SamplingParams) -> Result<Self, ParamError> {
         // `Auto` is one of the others.
         let kernels =
@@ -41,7 +42,8 @@ impl Kernels {
         Ok(Self { samplers: kernels.map(sampler).collect::<Result<_, _>>()?, params })
     }
 
-    /// Panics unless all answer as the reference does: the same token, the same numbers to the bit, or the same error.
+    /// Panics unless all answer as the reference does: the same token, the same numbers to the bit, or the
+    /// same error.
     pub fn check(&mut self, row: Row<'_>, mask: Option<&[u32]>) {
         let expected = self.by_reference(row, mask);
         for (kernel, sampler) in &mut self.samplers {

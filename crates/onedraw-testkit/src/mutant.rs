@@ -1,8 +1,9 @@
 //! The lazy draw in its shortest form, and deliberate mistakes in it.
 //!
-//! [`Model`] draws as the engine does: a skyline, a race in which only those blocks are opened that could hold the
-//! winner, and a question to the truncations about the winner alone. Without a mistake it is tested to give the
-//! engine's tokens. So it may stand in for the engine when a test shows that it would notice a [`Mutant`].
+//! [`Model`] draws as the engine does: a skyline, a race in which only those blocks are opened that could
+//! hold the winner, and a question to the truncations about the winner alone. Without a mistake it is tested
+//! to give the engine's tokens. So it may stand in for the engine when a test shows that it would notice a
+//! [`Mutant`].
 
 use onedraw::SamplingParams;
 use onedraw::key::Key;
@@ -60,8 +61,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model of `temperature`, `top_k`, `top_p`, `min_p` and `logit_bias`, in vLLM's order, for one sequence without
-    /// a history.
+    /// A model of `temperature`, `top_k`, `top_p`, `min_p` and `logit_bias`, in vLLM's order, for one
+    /// sequence without a history.
     ///
     /// # Panics
     ///
@@ -156,7 +157,8 @@ impl Model {
         place == 0 || place < self.listed && self.top_p.is_none_or(is_below)
     }
 
-    /// The first token before `before`, among those of `blocks`, to finish, and the blocks that were opened to find it.
+    /// The first token before `before`, among those of `blocks`, to finish, and the blocks that were opened
+    /// to find it.
     fn race(
         &self,
         noise: &Noise,

@@ -1,7 +1,7 @@
 //! Rows of logits, each a function of a seed.
 //!
-//! Only IEEE operations are used (no `cos`, no platform logarithm), so a row has the same bits on every platform
-//! and may stand behind a golden value.
+//! Only IEEE operations are used (no `cos`, no platform logarithm), so a row has the same bits on every
+//! platform and may stand behind a golden value.
 
 use half::{bf16, f16};
 use proptest::prelude::*;
@@ -127,7 +127,8 @@ pub fn masked(seed: u64, vocabulary: usize, share: f64) -> Vec<f32> {
     row
 }
 
-/// Subnormal numbers of both signs, zeros and the smallest normal number: all as good as equal, none to be flushed.
+/// Subnormal numbers of both signs, zeros and the smallest normal number: all as good as equal, none to be
+/// flushed.
 pub fn denormal(seed: u64, vocabulary: usize) -> Vec<f32> {
     let mut random = SplitMix64::new(seed);
     (0..vocabulary)

@@ -1,8 +1,5 @@
 //! Files of logits made for a test, and the program run on them.
 
-// Every test program uses its own part of this.
-#![allow(dead_code)]
-
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,7 +1,5 @@
 //! Random sequences and rows, and a batch on the device beside one on the CPU.
 #![allow(unsafe_code)]
-// Each test file uses its part.
-#![allow(dead_code)]
 
 pub mod cases;
 pub mod twins;

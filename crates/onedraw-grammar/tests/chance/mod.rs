@@ -1,8 +1,5 @@
 //! Numbers that look random and are the same in every run.
 
-// Each test uses its part of it.
-#![allow(dead_code)]
-
 /// SplitMix64.
 pub struct Chance(u64);
 

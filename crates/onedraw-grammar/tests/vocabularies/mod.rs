@@ -1,8 +1,5 @@
 //! Vocabularies to test with.
 
-// Each test uses its part of it.
-#![allow(dead_code)]
-
 use std::sync::{Arc, OnceLock};
 
 use onedraw_grammar::Vocabulary;

@@ -2,7 +2,7 @@
 
 use onedraw_lm::LanguageModel;
 
-use crate::folders::{all, append, line, stories};
+use super::folders::{all, append, line, stories};
 
 /// The first of the highest.
 fn best(logits: &[f32]) -> u32 {

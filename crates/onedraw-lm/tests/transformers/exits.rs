@@ -2,7 +2,7 @@
 
 use onedraw_lm::{Asks, LanguageModel, Sequence, Wanted};
 
-use crate::folders::{ALL, all, append, ask, assert_same, line, other};
+use super::folders::{ALL, all, append, ask, assert_same, line, other};
 
 #[test]
 fn states_headed_are_the_logits() {

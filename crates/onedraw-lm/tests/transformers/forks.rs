@@ -3,8 +3,8 @@
 use onedraw_lm::llama::Memory;
 use onedraw_lm::{LanguageModel, Llama, Sequence};
 
+use super::folders::{all, append, assert_same, line, other};
 use crate::checkpoint::Checkpoint;
-use crate::folders::{all, append, assert_same, line, other};
 
 /// Before, at and after the ends of pages.
 const LENGTHS: [usize; 7] = [0, 5, 15, 16, 17, 32, 47];

@@ -3,7 +3,7 @@
 use onedraw::Kernel;
 use onedraw_lm::{Asks, LanguageModel, Llama, Run, Wanted};
 
-use crate::folders::{ALL, all, append, ask, assert_same, line, other};
+use super::folders::{ALL, all, append, ask, assert_same, line, other};
 
 #[test]
 fn a_text_in_chunks_is_the_text_at_once() {

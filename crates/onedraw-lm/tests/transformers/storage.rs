@@ -2,8 +2,8 @@
 
 use onedraw_lm::Llama;
 
+use super::folders::{all, assert_same, line};
 use crate::checkpoint::Checkpoint;
-use crate::folders::{all, assert_same, line};
 
 #[test]
 fn weights_that_do_not_lie_well_are_copied() {

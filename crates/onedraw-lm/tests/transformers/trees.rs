@@ -3,7 +3,7 @@
 use onedraw_lm::llama::Memory;
 use onedraw_lm::{Answer, LanguageModel, Llama, Run, Sequence};
 
-use crate::folders::{ALL, all, append, assert_same, line, other};
+use super::folders::{ALL, all, append, assert_same, line, other};
 
 /// Parents of the tokens of trees.
 fn trees() -> Vec<Vec<Option<usize>>> {
@@ -122,8 +122,8 @@ fn trees_lines_and_exits_share_a_call() {
                 append(&model, &mut sequence, &text[..9 + i]);
                 match i {
                     0 | 2 => plant(&model, &mut sequence, &tokens[..trees[i].len()], &trees[i]),
-                    1 => crate::folders::ask(&model, &mut sequence, &tokens[..6], exits),
-                    _ => crate::folders::ask(&model, &mut sequence, &tokens[..19], ALL),
+                    1 => super::folders::ask(&model, &mut sequence, &tokens[..6], exits),
+                    _ => super::folders::ask(&model, &mut sequence, &tokens[..19], ALL),
                 }
             })
             .collect();

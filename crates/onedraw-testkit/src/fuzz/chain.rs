@@ -166,8 +166,8 @@ fn check_sane(distribution: &Distribution) {
     assert!(distribution.logprobs.iter().all(|logprob| !logprob.is_nan()), "{distribution:?}");
 }
 
-/// One row through the engine: whole, in shards, by any kernel, alone or in a batch, with and without a mask. Tokens,
-/// probabilities and errors are those of the scalar reference.
+/// One row through the engine: whole, in shards, by any kernel, alone or in a batch, with and without a mask.
+/// Tokens, probabilities and errors are those of the scalar reference.
 pub fn chain(data: &[u8]) {
     let case = Case::read(&mut Bytes(data));
     if let Err(error) = case.params.validate() {

@@ -1,4 +1,5 @@
-//! Rows whose lengths lie about the borders of vectors and blocks, by every kernel and by the scalar reference.
+//! Rows whose lengths lie about the borders of vectors and blocks, by every kernel and by the scalar
+//! reference.
 
 use onedraw::{LogprobsMode, Row, SamplingParams};
 
@@ -85,8 +86,8 @@ fn parameters(bytes: &mut Bytes<'_>, vocabulary: usize) -> SamplingParams {
     params
 }
 
-/// Two rows, one after the other in the same memory, in a dtype and at any alignment, with and without masks and edits. All kernels give the
-/// tokens, numbers and errors of the scalar reference.
+/// Two rows, one after the other in the same memory, in a dtype and at any alignment, with and without masks
+/// and edits. All kernels give the tokens, numbers and errors of the scalar reference.
 pub fn kernels(data: &[u8]) {
     let bytes = &mut Bytes(data);
     let lengths = [length(bytes), length(bytes)];

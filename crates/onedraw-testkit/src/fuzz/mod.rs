@@ -1,7 +1,8 @@
 //! The bodies of the fuzz targets, as plain functions over bytes, and the replay of their corpus.
 //!
-//! Any input is allowed; a body panics where a promise is broken and returns otherwise. The targets in `fuzz/` run them
-//! on mutated inputs, and tests run them on the committed corpus, so that a fault once found stays found.
+//! Any input is allowed; a body panics where a promise is broken and returns otherwise. The targets in
+//! `fuzz/` run them on mutated inputs, and tests run them on the committed corpus, so that a fault once found
+//! stays found.
 
 mod chain;
 mod given;
@@ -56,7 +57,8 @@ impl Bytes<'_> {
     }
 }
 
-/// Runs `body` over each file of a target's corpus, of which there are at least so many. Files that fail are named.
+/// Runs `body` over each file of a target's corpus, of which there are at least so many. Files that fail are
+/// named.
 pub fn replay(target: &str, least: usize, body: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

@@ -7,7 +7,8 @@ use onedraw::{Order, ParamError, Plan, SamplingParams, StopConditions};
 use super::Bytes;
 use super::given::parameters;
 
-/// A message is one line and begins with the name of a parameter, or with a name among those `given` that is none.
+/// A message is one line and begins with the name of a parameter, or with a name among those `given` that is
+/// none.
 pub(super) fn check_message(error: &ParamError, given: &BTreeSet<String>) {
     let text = error.to_string();
     assert!(!text.contains(['\n', '\r']), "an error of more than one line: {text:?}");
@@ -28,8 +29,9 @@ fn names(value: &serde_json::Value) -> BTreeSet<String> {
     value.as_object().into_iter().flat_map(|object| object.keys().cloned()).collect()
 }
 
-/// Parameters from JSON: what is read is valid, survives being written, and makes a plan; what is not read is an error
-/// of one line that names its field. Orders in their short form too, and parameters made of the bytes without any JSON.
+/// Parameters from JSON: what is read is valid, survives being written, and makes a plan; what is not read is
+/// an error of one line that names its field. Orders in their short form too, and parameters made of the
+/// bytes without any JSON.
 pub fn params(data: &[u8]) {
     let made = parameters(&mut Bytes(data), 300);
     if made.validate().is_ok() {

@@ -13,8 +13,8 @@ const PIECES: [u8; 14] =
 
 type Token = (u32, Vec<u8>);
 
-/// Stop ids, stop strings, banned phrases and lengths over tokens of any bytes, against a search of the whole text
-/// after every token.
+/// Stop ids, stop strings, banned phrases and lengths over tokens of any bytes, against a search of the whole
+/// text after every token.
 pub fn stop(data: &[u8]) {
     let mut bytes = Bytes(data);
     let flags = bytes.u8();
@@ -129,8 +129,8 @@ fn judge(params: &SamplingParams, tokens: &[Token]) -> Verdict {
     by_id.or(by_length).map_or(Verdict::GoOn, |finish| Verdict::End(finish, text.len()))
 }
 
-/// How much of the text can neither be taken back nor be cut off for a stop string, whatever follows. To go back is to
-/// go on from before a token, and from there it may go back again.
+/// How much of the text can neither be taken back nor be cut off for a stop string, whatever follows. To go
+/// back is to go on from before a token, and from there it may go back again.
 fn certain(params: &SamplingParams, tokens: &[Token]) -> usize {
     let mut goes_on_from = vec![false; tokens.len()];
     goes_on_from.push(true);

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use onedraw::{SamplingParams, Stage};
 
 use super::edit::edit;
+use super::expected::{Allowance, Failure, Outcome};
 use super::left::{Left, Softmax};
 use super::truncate::{self, Cut, ENTROPY_MARGIN};
-use super::{Failure, Outcome};
 
 /// Below this the draw is greedy.
 const GREEDY_BELOW: f64 = 1e-5;
@@ -29,14 +29,6 @@ pub(super) struct Answers {
     /// The answers that differ from it because borderline tokens were decided another way.
     pub others: Vec<Result<Outcome, Failure>>,
     pub allowance: Allowance,
-}
-
-/// What an answer may differ by: the fields of the same names in [`super::Expected`].
-#[derive(Clone, Copy, Default)]
-pub(super) struct Allowance {
-    pub slack: f64,
-    pub tolerance: f64,
-    pub order_in_doubt: bool,
 }
 
 /// Runs the chain, once for each way in which borderline tokens can be decided.
@@ -157,9 +149,9 @@ impl Walk<'_> {
             self.allowance.slack = 1.0;
         }
         if !cut.is_complete {
-            // A later edit may lift a borderline token, a later temperature its mass. Only if the best token is the
-            // same for all and each later stage keeps the more the more it is given, are later answers between those
-            // of the narrowest and the widest window.
+            // A later edit may lift a borderline token, a later temperature its mass. Only if the best token
+            // is the same for all and each later stage keeps the more the more it is given, are later answers
+            // between those of the narrowest and the widest window.
             let is_harmless = |stage: &Stage| {
                 let is_monotone =
                     matches!(stage, Stage::TopK | Stage::TopP | Stage::MinP | Stage::Epsilon | Stage::TopA);
@@ -233,8 +225,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the parameters give a stage anything to do, whatever the history is: one without a task leaves even the
-/// temperature where it is.
+/// Whether the parameters give a stage anything to do, whatever the history is: one without a task leaves
+/// even the temperature where it is.
 fn is_set(stage: &Stage, params: &SamplingParams) -> bool {
     match stage {
         Stage::Allowed => params.allowed_token_ids.is_some(),

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Expected;
+use super::expected::Expected;
 
-/// Compares an answer with what is expected: the same tokens in the same order, each probability within `tolerance`
-/// and what `expected` itself allows.
+/// Compares an answer with what is expected: the same tokens in the same order, each probability within
+/// `tolerance` and what `expected` itself allows.
 ///
-/// Where `expected` is uncertain, any of its alternatives will do. The message says what differs from the plain
-/// reading.
+/// Where `expected` is uncertain, any of its alternatives will do. The message says what differs from the
+/// plain reading.
 pub fn check(
     expected: &Expected,
     tokens: &[u32],
@@ -72,8 +72,8 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The expected probabilities in the answer's order, if the tokens are the same and their order is one that is
-    /// possible: tokens may change places only if their probabilities can.
+    /// The expected probabilities in the answer's order, if the tokens are the same and their order is one
+    /// that is possible: tokens may change places only if their probabilities can.
     fn reordered(&self, expected: &[u32], expected_probabilities: &[f64]) -> Option<Vec<f64>> {
         if !self.order_in_doubt || self.tokens.len() != expected.len() {
             return None;
@@ -84,8 +84,9 @@ impl Answer<'_> {
         wanted.is_sorted_by(|before, after| before + 2.0 * self.tolerance >= *after).then_some(wanted)
     }
 
-    /// For more borderline tokens than can be listed: the answer must hold what every listed answer holds, and be part
-    /// of one of them, without a gap and with probabilities that differ from its by no more than the slack.
+    /// For more borderline tokens than can be listed: the answer must hold what every listed answer holds,
+    /// and be part of one of them, without a gap and with probabilities that differ from its by no more than
+    /// the slack.
     fn lies_between(&self, expected: &Expected) -> Result<(), String> {
         let Self { tokens, probabilities, tolerance, .. } = *self;
         well_formed(tokens, probabilities)?;

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::Outcome;
+use super::expected::Outcome;
 
 /// One token that is left.
 #[derive(Clone, Copy)]
 pub(super) struct Token {
     pub id: u32,
     pub logit: f32,
-    /// How far off the engine's logit may be. It is 0 unless an edit followed a temperature that the entropy set: all
-    /// other logits are the same f32 on both sides.
+    /// How far off the engine's logit may be. It is 0 unless an edit followed a temperature that the entropy
+    /// set: all other logits are the same f32 on both sides.
     pub doubt: f64,
 }
 
@@ -75,8 +75,8 @@ impl Left {
         (self.temperature, self.temperature_doubt) = (1.0, 0.0);
     }
 
-    /// Changes or masks each logit by its id and value. `common` is how far off the number may be that an edit measures
-    /// all logits from.
+    /// Changes or masks each logit by its id and value. `common` is how far off the number may be that an
+    /// edit measures all logits from.
     pub fn edit(&mut self, common: f64, edit: impl Fn(u32, f32) -> Option<f32>) {
         self.tokens.retain_mut(|token| {
             let Some(logit) = edit(token.id, token.logit) else { return false };
@@ -137,8 +137,9 @@ impl Softmax {
         let probabilities: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
         let entropy = -dot(&probabilities, logprobs.iter().copied());
 
-        // With scaled logits y, and d for a change of them: d ln p_i = d y_i − Σ p_j d y_j, and a factor 1 + ε on the
-        // temperature is d y_i = −ε·y_i, for which that is −ε·(ln p_i + H). Of H it is −Σ p_i·(ln p_i + H)·d y_i.
+        // With scaled logits y, and d for a change of them: d ln p_i = d y_i − Σ p_j d y_j, and a factor 1 +
+        // ε on the temperature is d y_i = −ε·y_i, for which that is −ε·(ln p_i + H). Of H it is −Σ p_i·(ln
+        // p_i + H)·d y_i.
         let own = || tokens.iter().map(|token| token.doubt / temperature);
         let common = dot(&probabilities, own());
         let deviations = || logprobs.iter().map(|logprob| (logprob + entropy).abs());

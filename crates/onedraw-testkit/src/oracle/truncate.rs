@@ -16,8 +16,9 @@ const EXACT_MARGIN: f64 = 1e-9;
 pub(super) const ENTROPY_MARGIN: f64 = 2e-6;
 /// How far off mirostat's k may be, relative to it.
 const LENGTH_MARGIN: f64 = 1e-6;
-/// How far apart two scores of typical sampling, in nats, may be for the engine to see them the other way round: twice
-/// the entropy's error and some rounding. To this comes [`SCORE_SHARE`] of the score, which the engine rounds to f32.
+/// How far apart two scores of typical sampling, in nats, may be for the engine to see them the other way
+/// round: twice the entropy's error and some rounding. To this comes [`SCORE_SHARE`] of the score, which the
+/// engine rounds to f32.
 const SCORE_MARGIN: f64 = 6e-6;
 const SCORE_SHARE: f64 = 4e-7;
 /// More borderline tokens than this at one stage, and only the two ends are followed.

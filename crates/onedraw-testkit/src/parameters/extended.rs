@@ -6,7 +6,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::any_token;
+use super::token::any_token;
 
 /// Parameters of which no others are set, but for DRY's breakers, which want a history.
 #[derive(Clone, Debug)]
@@ -39,7 +39,8 @@ impl Breaker {
     }
 }
 
-/// Each sampler alone now and then, so that whole chains of others stay meaningful, and sometimes nearly all at once.
+/// Each sampler alone now and then, so that whole chains of others stay meaningful, and sometimes nearly all
+/// at once.
 pub(super) fn any_extended(vocabulary: usize) -> impl Strategy<Value = Extended> {
     prop_oneof![12 => any_of(vocabulary, 0.12), 1 => any_of(vocabulary, 0.9)]
 }

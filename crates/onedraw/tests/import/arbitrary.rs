@@ -5,7 +5,7 @@ use onedraw::import::import;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::imported;
+use super::imported;
 
 const NAMES: &[&str] = &[
     "allowed_token_ids",

@@ -3,7 +3,7 @@
 use onedraw::import::Source::HuggingFace;
 use serde_json::json;
 
-use crate::{assert_beside, assert_import};
+use super::{assert_beside, assert_import};
 
 #[test]
 fn the_example() {

@@ -3,7 +3,7 @@
 use onedraw::import::Source::LlamaCpp;
 use serde_json::{Value, json};
 
-use crate::{CONSTRAINT, assert_beside, assert_import, imported, notes};
+use super::{CONSTRAINT, assert_beside, assert_import, imported, notes};
 
 #[test]
 fn the_example() {

@@ -3,7 +3,7 @@
 use onedraw::import::Source::{self, LlamaCpp};
 use serde_json::{Value, json};
 
-use crate::{assert_import, imported, notes};
+use super::{assert_import, imported, notes};
 
 /// The body that SillyTavern sends to llama.cpp for a text completion.
 const SILLYTAVERN: &str = r#"{

@@ -3,7 +3,7 @@
 use onedraw::import::Source::OpenAi;
 use serde_json::json;
 
-use crate::{CONSTRAINT, assert_beside, assert_import};
+use super::{CONSTRAINT, assert_beside, assert_import};
 
 #[test]
 fn the_example() {

@@ -4,7 +4,7 @@
 use onedraw::import::Source::{self, HuggingFace, LlamaCpp, OpenAi, Vllm};
 use serde_json::{Value, json};
 
-use crate::{assert_beside, imported, notes};
+use super::{assert_beside, imported, notes};
 
 /// Each field is carried over under its name, with a note that gives the reason of the refusal.
 fn assert_refused(source: Source, who: &str, base: Value, cases: &[(&str, Value, Value, &str)]) {

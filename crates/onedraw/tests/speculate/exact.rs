@@ -4,7 +4,7 @@ use onedraw::speculate::{Draft, DraftTree, Verify};
 use onedraw::{Batch, LogprobsMode, SamplingParams};
 use onedraw_testkit::rows::SplitMix64;
 
-use crate::toy::{Rules, Toy, plain, speculate};
+use super::toy::{Rules, Toy, plain, speculate};
 
 const LENGTH: usize = 24;
 
@@ -115,7 +115,7 @@ fn the_verdict_hangs_on_no_thread_and_no_shard() {
         for mut batch in [Batch::new(), Batch::new().threads(2), Batch::new().shards(3)] {
             let id = batch.add(params.clone()).expect("parameters");
             texts.push(speculate(&toy, &mut batch, id, None, 12, verify, |batch, text| {
-                crate::toy::guessed(batch, id, &drafter, text, &[1, 1])
+                super::toy::guessed(batch, id, &drafter, text, &[1, 1])
             }));
         }
         assert_eq!(texts[0], texts[1]);

@@ -3,7 +3,7 @@
 use onedraw::speculate::{Draft, Law, Probabilities, Verify};
 use onedraw::{Batch, SamplingParams, Step};
 
-use crate::toy::{Toy, plain, speculate};
+use super::toy::{Toy, plain, speculate};
 
 fn params() -> SamplingParams {
     SamplingParams {

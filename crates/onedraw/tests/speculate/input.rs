@@ -3,7 +3,7 @@
 use onedraw::speculate::{Draft, DraftTree, Law, Probabilities, Verify};
 use onedraw::{Batch, Constraint, Rewind, Row, RowError, SamplingParams, SequenceId, Step};
 
-use crate::toy::{Rules, Toy, guessed, speculate};
+use super::toy::{Rules, Toy, guessed, speculate};
 
 const SAMPLING: [Verify; 2] = [Verify::Rejection, Verify::Block];
 

@@ -6,7 +6,7 @@ use onedraw::speculate::{Draft, Law, Verify};
 use onedraw::{Batch, Sampler, SamplingParams, SequenceId, Step};
 use onedraw_testkit::chi_square;
 
-use crate::toy::{Toy, guessed, speculate};
+use super::toy::{Toy, guessed, speculate};
 
 const FALSE_ALARM: f64 = 1e-6;
 const SEEDS: u64 = 60_000;

@@ -3,7 +3,7 @@
 use onedraw::speculate::Verify;
 use onedraw::{Batch, LogprobsMode, Sampler, SamplingParams};
 
-use crate::toy::{Toy, guessed, speculate};
+use super::toy::{Toy, guessed, speculate};
 
 #[test]
 fn accepted_tokens_are_reported_as_drawn_ones() {

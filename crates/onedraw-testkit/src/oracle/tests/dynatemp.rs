@@ -59,7 +59,8 @@ fn doubt_about_the_temperature_widens_what_is_allowed() {
     let of = |json: &str| distribution(&ROW, &params(json)).unwrap();
     assert_eq!(of(r#"{"temperature": 0.7}"#).tolerance, 0.0);
     assert_eq!(of(r#"{"dynatemp_range": 0.5, "dynatemp_exponent": 0}"#).tolerance, 0.0);
-    // The entropy is off by 2e-6, the temperature by that over ln 4, and the probabilities by the first-order effect.
+    // The entropy is off by 2e-6, the temperature by that over ln 4, and the probabilities by the first-order
+    // effect.
     let expected = of(r#"{"dynatemp_range": 0.5}"#);
     let off = 2e-6 / 4f64.ln();
     for side in [-off, off] {
@@ -81,7 +82,8 @@ fn doubt_about_the_temperature_widens_what_is_allowed() {
 
 #[test]
 fn doubt_about_logits_leaves_their_order_open() {
-    // An edit rounds what the temperature divided: the first two may come out equal, and the bias is added to that.
+    // An edit rounds what the temperature divided: the first two may come out equal, and the bias is added to
+    // that.
     let near = [1.0, 1.0 + f32::EPSILON, -1.0];
     let order = r#""order": ["temperature", "logit_bias", "top_k"]"#;
     let json = format!(r#"{{"dynatemp_range": 0.5, "logit_bias": {{"2": 0.25}}, {order}}}"#);

@@ -85,7 +85,8 @@ fn no_ngram_comes_twice() {
 #[test]
 fn smoothing_bends_the_logits_around_the_best() {
     let row = [2.0, 1.0, 0.0];
-    // 2, 1.5, 0: the distance from the best is squared and halved; with a cubic part the last goes to −1 or −2.
+    // 2, 1.5, 0: the distance from the best is squared and halved; with a cubic part the last goes to −1 or
+    // −2.
     let json = |curve: f64| format!(r#"{{"smoothing_factor": 0.5, "smoothing_curve": {curve}}}"#);
     assert_certain(&row, &json(1.0), &[0, 1, 2], &[0.574096993, 0.348207428, 0.077695579]);
     assert_certain(&row, &json(2.0), &[0, 1, 2], &[0.603748896, 0.366192216, 0.030058888]);

@@ -12,7 +12,8 @@ fn assert_keeps(probabilities: &[f64], json: &str, kept: &[u32]) {
     assert_certain(&logits(probabilities), json, kept, &renormalised);
 }
 
-/// Fails unless there is exactly one answer besides the plain one, with these tokens in some order of the two.
+/// Fails unless there is exactly one answer besides the plain one, with these tokens in some order of the
+/// two.
 #[track_caller]
 fn assert_either(logits: &[f32], json: &str, one: &[u32], other: &[u32]) {
     let expected = distribution(logits, &params(json)).expect("the row has a distribution");
@@ -112,7 +113,8 @@ fn xtc_keeps_the_last_of_the_top_choices() {
 
 #[test]
 fn xtc_throws_a_coin_for_each_stage_and_position() {
-    // Philox4x32-10 by hand: 0.40929 and 0.40858 for the first and second stage of position 0, 0.27728 for position 1.
+    // Philox4x32-10 by hand: 0.40929 and 0.40858 for the first and second stage of position 0, 0.27728 for
+    // position 1.
     let json = |probability: f64, more: &str| {
         format!(
             r#"{{"seed": 81985529216486895, "xtc_threshold": 0.19, "xtc_probability": {probability}{more}}}"#

@@ -1,7 +1,8 @@
 //! What guesses gain, beside plain decoding in the same run: `bench/speculation` runs it.
 //!
-//! Each prompt is written twice in turn, without guesses and with them, 256 tokens each; ratios are taken within a prompt, and both texts must be the same. What it
-//! takes to measure the costs of passes, once for a drafter, counts.
+//! Each prompt is written twice in turn, without guesses and with them, 256 tokens each; ratios are taken
+//! within a prompt, and both texts must be the same. What it takes to measure the costs of passes, once for a
+//! drafter, counts.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,9 @@ struct Arguments {
     /// Always so many guesses ahead, in a line, instead of as many as pay
     #[arg(long, value_name = "K")]
     line: Option<usize>,
+    /// `cargo bench` adds it
+    #[arg(long = "bench", hide = true)]
+    _bench: bool,
 }
 
 const PROMPTS: [&str; 16] = [

@@ -1,7 +1,8 @@
 //! How fast a model runs, beside a plain read of its weights in the same run: `bench/model` runs it.
 //!
-//! The model is a random Llama of 100 million parameters in bf16. A round takes in turn a plain read of the weights that a step reads, and passes of 1, 4 and
-//! 8 positions, on the same threads; ratios are taken within a round.
+//! The model is a random Llama of 100 million parameters in bf16. A round takes in turn a plain read of the
+//! weights that a step reads, and passes of 1, 4 and 8 positions, on the same threads; ratios are taken
+//! within a round.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -33,6 +34,9 @@ struct Arguments {
     /// Three rounds: a look, not a measurement
     #[arg(long)]
     quick: bool,
+    /// `cargo bench` adds it
+    #[arg(long = "bench", hide = true)]
+    _bench: bool,
 }
 
 const WIDTH: usize = 768;
@@ -69,7 +73,8 @@ fn write_model(folder: &Path) -> Result<()> {
             parts.map(|(name, shape)| (format!("model.layers.{layer}.{name}.weight"), shape.to_vec())),
         );
     }
-    // Numbers of about 0.02 in size, of both signs: the time does not depend on them, but no number may run away.
+    // Numbers of about 0.02 in size, of both signs: the time does not depend on them, but no number may run
+    // away.
     let mut state = 1u64;
     let mut number = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -90,7 +95,8 @@ fn write_model(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The shortest of a few times, in milliseconds: the work is always the same, so what is longer was something else's.
+/// The shortest of a few times, in milliseconds: the work is always the same, so what is longer was something
+/// else's.
 fn shortest(mut work: impl FnMut()) -> f64 {
     const TIMES: usize = 3;
     let times = (0..TIMES).map(|_| {
@@ -222,7 +228,7 @@ fn report(quick: bool) -> Result<String> {
 }
 
 fn main() -> Result<()> {
-    let Arguments { results, quick } = Arguments::parse();
+    let Arguments { results, quick, .. } = Arguments::parse();
     let text = report(quick)?;
     print!("{text}");
     if let Some(folder) = results {

@@ -1,8 +1,6 @@
 //! Guesses change how long a text takes, and in `exact` mode nothing else.
 
-#[path = "speculate/drafters.rs"]
 mod drafters;
-mod parrot;
 
 use drafters::{KINDS, Kind, Models};
 use onedraw::speculate::Verify;
@@ -11,7 +9,8 @@ use onedraw_lm::speculate::{
     Companion, EarlyExit, Ngram, SelfSpeculativeDecoder, Speculation, SpeculativeDecoder,
 };
 use onedraw_lm::{Generated, Generator, LanguageModel, stories};
-use parrot::{Parrot, tokenizer};
+
+use crate::parrot::{Parrot, tokenizer};
 
 /// A tree that is always as large as it may be.
 fn fixed(width: usize, depth: usize) -> Speculation {
@@ -112,7 +111,7 @@ fn texts_are_those_of_plain_decoding() {
     assert!(tokens > 4000, "{tokens}");
 }
 
-/// All of it: `cargo test --release -p onedraw-lm --test speculate -- --ignored`.
+/// All of it: `cargo test --release -p onedraw-lm --test integration speculate:: -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn texts_are_those_of_plain_decoding_in_the_whole_product() {

@@ -7,6 +7,3 @@ mod forks;
 mod lines;
 mod storage;
 mod trees;
-
-#[path = "../checkpoint/mod.rs"]
-mod checkpoint;

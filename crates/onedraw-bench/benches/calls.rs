@@ -1,8 +1,10 @@
 //! How long the library's own calls take, for those who measure a binding beside them.
 //!
-//! `calls FILE` writes 32 peaked rows of 128,256 logits to FILE, as f32, and then answers lines of JSON: `{"params": {…}, "rows": 1, "logits": 128256, "draws": 500}`
-//! gets a line with the nanoseconds of each draw. A draw is `Sampler::peek` for one row and `Batch::peek` for several, on one thread. The rows are read from the mapped
-//! file: whoever maps it too reads the same pages, which matters where they come from memory.
+//! `calls FILE` writes 32 peaked rows of 128,256 logits to FILE, as f32, and then answers lines of JSON:
+//! `{"params": {…}, "rows": 1, "logits": 128256, "draws": 500}` gets a line with the nanoseconds of each
+//! draw. A draw is `Sampler::peek` for one row and `Batch::peek` for several, on one thread. The rows are
+//! read from the mapped file: whoever maps it too reads the same pages, which matters where they come from
+//! memory.
 #![allow(unsafe_code)] // Mapping a file, once.
 
 use std::io::{BufRead, Write};
@@ -28,7 +30,9 @@ struct Question {
 }
 
 fn main() -> Result<()> {
-    let path = std::env::args().nth(1).context("calls FILE: where the rows go")?;
+    // `cargo bench` adds the flag.
+    let path = std::env::args().nth(1).filter(|argument| argument != "--bench");
+    let path = path.context("calls FILE: where the rows go")?;
     let rows: Vec<Vec<f32>> = (0..ROWS as u64).map(|seed| Shape::Peaked.row(seed, VOCABULARY)).collect();
     let bytes: Vec<u8> = rows.iter().flatten().flat_map(|logit| logit.to_le_bytes()).collect();
     std::fs::write(&path, bytes)?;

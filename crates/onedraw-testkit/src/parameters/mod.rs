@@ -1,6 +1,7 @@
 //! Strategies for valid parameters: every stage set or not, in named, shuffled and arbitrary orders.
 
 mod extended;
+mod token;
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,15 @@ use proptest::sample::select;
 
 use crate::rows::any_row;
 use extended::any_extended;
+use token::any_token;
 
-/// So often an order may name temperature: 1e6 and 1e-5, the largest and the smallest that divide, to this power are
-/// within the 1e30 and 1e-30 that all together may divide by.
+/// So often an order may name temperature: 1e6 and 1e-5, the largest and the smallest that divide, to this
+/// power are within the 1e30 and 1e-30 that all together may divide by.
 const MOST_TEMPERATURES: usize = 4;
 
-/// Valid parameters over a vocabulary of `vocabulary` tokens (at least 1): every id is a token, and an order that is
-/// given names the stage of every parameter that is set. The seed is always set, so a case can be repeated.
+/// Valid parameters over a vocabulary of `vocabulary` tokens (at least 1): every id is a token, and an order
+/// that is given names the stage of every parameter that is set. The seed is always set, so a case can be
+/// repeated.
 pub fn any_params(vocabulary: usize) -> impl Strategy<Value = SamplingParams> {
     (
         (any_temperature(), any_top_k(vocabulary), any_top_p(), any_min_p()),
@@ -64,12 +67,6 @@ pub fn any_case(max_vocabulary: usize) -> impl Strategy<Value = (Vec<f32>, Sampl
         let params = any_params(row.len());
         (Just(row), params)
     })
-}
-
-/// An id, often one of the first four: histories then hold tokens twice and lists overlap.
-fn any_token(vocabulary: usize) -> impl Strategy<Value = u32> {
-    let vocabulary = vocabulary as u32;
-    prop_oneof![0..vocabulary.min(4), 0..vocabulary]
 }
 
 /// Tokens of many kinds, or few kinds in a long row, which then repeats itself.

@@ -6,7 +6,7 @@ mod truncations;
 
 use super::*;
 use crate::parameters::any_case;
-use onedraw::{Order, PenaltyScope};
+use onedraw::{Order, PenaltyScope, RowError, Stage};
 use proptest::prelude::*;
 
 fn params(json: &str) -> SamplingParams {
@@ -85,7 +85,8 @@ fn a_border_is_uncertain_and_both_answers_are_taken() {
     assert_eq!(check(&expected, &[0, 1], &[0.625, 0.375], 1e-6), Ok(()));
     let message = check(&expected, &[0, 1, 2], &[0.5, 0.3, 0.2], 1e-6).unwrap_err();
     assert!(message.starts_with("the support differs, 3 tokens instead of"), "{message}");
-    // Equal weights: the sums are exact, the mass before token 2 is not below a half, and the plain answer says so.
+    // Equal weights: the sums are exact, the mass before token 2 is not below a half, and the plain answer
+    // says so.
     let expected = distribution(&[1.0; 4], &params(r#"{"top_p": 0.5}"#)).unwrap();
     assert_eq!(expected.tokens, [0, 1]);
     // min-p near its threshold.
@@ -155,11 +156,13 @@ fn an_edit_after_the_temperature_works_on_scaled_logits() {
     // What a truncation removed does not come back.
     let json = r#"{"top_k": 1, "logit_bias": {"1": 9}, "order": ["top_k", "logit_bias"]}"#;
     assert_certain(&[2.0, 1.0], json, &[0], &[1.0]);
-    // Scaled in f64 and rounded once: 1e9 / 0.7 is 1428571392 there, and 1428571520 by the f32 nearest to 1 / 0.7.
+    // Scaled in f64 and rounded once: 1e9 / 0.7 is 1428571392 there, and 1428571520 by the f32 nearest to 1 /
+    // 0.7.
     let json =
         r#"{"temperature": 0.7, "logit_bias": {"1": 1428571392}, "order": ["temperature", "logit_bias"]}"#;
     assert_certain(&[1e9, 0.0], json, &[0, 1], &[0.5, 0.5]);
-    // A stage with a task scales even where its task is done; a stage without one does not. In f32 1e-45 / 2 is 0.
+    // A stage with a task scales even where its task is done; a stage without one does not. In f32 1e-45 / 2
+    // is 0.
     let json = r#"{"temperature": 2, "min_tokens": 1, "eos_token_id": [9], "order": ["temperature", "min_tokens"],
         "output_token_ids": [0]}"#;
     assert_certain(&[0.0, 1e-45], json, &[0, 1], &[0.5, 0.5]);

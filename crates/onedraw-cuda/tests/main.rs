@@ -1,0 +1,14 @@
+//! The integration tests of this crate, in one program: it is compiled and linked once.
+//!
+//! A new file needs its line here.
+
+mod device;
+mod edits;
+mod proof;
+mod refusals;
+mod shards;
+mod steps;
+mod verify;
+
+// What several of them use.
+mod beside;
