@@ -1,28 +1,29 @@
-//! Who guesses.
+//! The trait of everything that guesses.
 
+use crate::draft::ahead::Ahead;
 use crate::error::ModelError;
 use crate::model::LanguageModel;
-use crate::speculate::ahead::Ahead;
 
 /// Guesses what follows one text of a target model `M`.
 ///
-/// A guess costs a place in the target's next pass and is worth a token if it holds, so a drafter must be much faster than its target. What it says changes
-/// how long a text takes; in `exact` mode it changes no token.
+/// A guess costs a position in the target's next pass and gains a token if the target accepts it, so a
+/// drafter must be much faster than its target. Guesses change how long a text takes; in `exact` mode they
+/// change no token.
 pub trait Drafter<'a, M: LanguageModel>: Send {
-    /// One like it, for a text of its own that begins with what this one has seen.
+    /// A drafter like this one, for another text that begins with what this one has seen.
     fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a>;
 
-    /// The states of the target that it wants to see, as [`Asks::states`](crate::Asks::states) has them.
+    /// The layers whose states it wants to see, as in [`Asks::states`](crate::Asks::states).
     fn states(&self) -> &[usize] {
         &[]
     }
 
-    /// The target has read the text up to here. Nothing that was seen before from position `first` on is part of it any longer; from there on these are
-    /// the states that were wanted, those of all new positions one after the other.
+    /// Called when the target has read on. Positions from `first` on that were seen before are no longer part
+    /// of the text; `states` are the wanted states of all positions from there on, one after the other.
     fn see(&mut self, first: usize, states: &[Vec<f32>]) {
         let _ = (first, states);
     }
 
-    /// Guesses, as long as it is worth it. See [`Ahead`].
+    /// Guesses for as long as [`Ahead`] asks for more.
     fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError>;
 }
