@@ -1,12 +1,12 @@
-//! What can be wrong with a grammar: every message is one line and says where, if that is known.
+//! What can be wrong with a grammar. Every message is one line, and says where the error is if that is known.
 
 use std::fmt;
 
-/// A vocabulary or a grammar that cannot be used.
+/// Why a vocabulary or a grammar cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GrammarError {
-    /// A schema, an expression or a grammar that cannot be read, or that asks for what is not supported.
+    /// A schema, an expression or a grammar cannot be read, or asks for something that is not supported.
     Malformed {
         /// What is wrong.
         message: String,
@@ -15,16 +15,16 @@ pub enum GrammarError {
     },
     /// No text keeps to the grammar, or none that can be written in these tokens.
     Unsatisfiable(String),
-    /// The tokens cannot be those of a model.
+    /// The tokens cannot be the vocabulary of a model.
     Vocabulary(String),
 }
 
-/// A place in a text: both count from 1, the column in characters.
+/// A place in a text. Both numbers count from 1, the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The line.
     pub line: usize,
-    /// The character in it.
+    /// The character in the line.
     pub column: usize,
 }
 
@@ -41,7 +41,8 @@ impl GrammarError {
         Self::Malformed { message: one_line(&message.to_string()), place: None }
     }
 
-    /// Of text that is not JSON. What is not a syntax error has no place: serde_json then says line 0.
+    /// For text that is not JSON. Errors that are not about syntax have no place: serde_json then says line
+    /// 0.
     pub(crate) fn json(text: &str, cause: &serde_json::Error) -> Self {
         let (line, bytes) = (cause.line(), cause.column());
         let message = cause.to_string();
@@ -55,12 +56,13 @@ impl GrammarError {
         Self::Malformed { message: one_line(message), place }
     }
 
-    /// Of what the regex parser says: the pattern, a line with carets under it, and `error: ` with the reason.
+    /// For a message of the regex parser: the pattern, a line with carets under it, and `error: ` with the
+    /// reason.
     pub(crate) fn regex(message: &str) -> Self {
         let lines: Vec<&str> = message.lines().collect();
         let carets = |line: &str| line.contains('^') && line.chars().all(|c| c == ' ' || c == '^');
         let place = lines.array_windows().find(|[_, below]| carets(below)).and_then(|[pattern, below]| {
-            // A pattern of one line is indented by four; of several, each has its number before it.
+            // A pattern of one line is indented by four. Of several lines, each has its number before it.
             let (line, margin) = match pattern.strip_prefix("    ") {
                 Some(_) => (1, 4),
                 None => {
@@ -74,14 +76,15 @@ impl GrammarError {
         Self::Malformed { message: one_line(reason.unwrap_or(message)), place }
     }
 
-    /// Of what llguidance's compiler says. Lark errors begin with `line(column): ` or with `at ` and that, and end with an excerpt.
+    /// For a message of llguidance's compiler. Lark errors begin with `line(column): `, perhaps after `at `,
+    /// and end with an excerpt.
     pub(crate) fn compiler(message: &str) -> Self {
-        // Raised where the first special token should be listed; there are none in the tree.
+        // Raised where the first special token would be listed; there are none in the trie.
         if message.contains("missing special token prefix") {
             return Self::malformed("special tokens cannot be part of a grammar");
         }
         let message = message.split("\n<").next().unwrap_or(message);
-        // Sizes that it does not check.
+        // The compiler panics on sizes that it does not check.
         if let Some(assertion) = message.strip_prefix("panic: ") {
             return Self::malformed(format!("the grammar is beyond the compiler: {assertion}"));
         }
@@ -94,7 +97,7 @@ impl GrammarError {
         };
         let said: Vec<&str> = said.lines().take_while(|line| !is_excerpt(line)).collect();
         let said = one_line(&said.join(" "));
-        // The regex parser shows the expression again, with a caret that has lost its line.
+        // The regex parser repeats the expression, with a caret that is no longer below its place.
         let message =
             match said.split_once("regex parse error:").map(|(what, why)| (what, why.rsplit_once("error: ")))
             {
@@ -118,7 +121,7 @@ fn is_excerpt(line: &str) -> bool {
     line.split_once(" | ").is_some_and(|(number, _)| number.trim().parse::<usize>().is_ok())
 }
 
-/// One line, whatever a cause had to say.
+/// The message in one line, without the compiler's excerpts.
 pub(crate) fn one_line(message: &str) -> String {
     let message = message.split("\n<").next().unwrap_or(message);
     message.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -9,31 +9,28 @@ use llguidance::derivre::RegexBuilder;
 use llguidance::{panic_utils, regex_to_lark};
 use serde_json::{Value, json};
 
+use crate::compiled::Compiled;
 use crate::error::GrammarError;
 use crate::matcher::Matcher;
 use crate::vocabulary::Vocabulary;
 
-/// Bytes of a schema or a Lark grammar, at most.
-const LARGEST: usize = 1 << 20;
+/// The largest schema or Lark grammar, in bytes.
+const MAX_BYTES: usize = 1 << 20;
 
-/// The stack that a grammar without references needs.
+/// The stack for compiling a grammar without references.
 const STACK: usize = 4 << 20;
 
-/// And what a byte of text can add to it: the densest chains, of arrays in arrays and references between them, were measured at 600.
-const STACK_A_BYTE: usize = 1 << 10;
+/// What each byte of a grammar can add to the stack. The densest chains, of arrays in arrays and references
+/// between them, were measured at 600 bytes.
+const STACK_PER_BYTE: usize = 1 << 10;
 
-/// What a text must keep to, compiled for a [`Vocabulary`]. A clone is the same grammar, at the cost of a pointer.
+/// What a text must keep to, compiled for a [`Vocabulary`]. A clone shares the compiled grammar.
 #[derive(Clone)]
 pub struct Grammar(Arc<Compiled>);
 
-struct Compiled {
-    vocabulary: Vocabulary,
-    /// Never told of a token: every text begins with a copy.
-    start: llguidance::Matcher,
-}
-
 impl Grammar {
-    /// JSON that a schema allows. Properties come in the order of the schema; white space may stand wherever JSON allows it.
+    /// JSON that a schema allows. Properties come in the order of the schema. White space may stand wherever
+    /// JSON allows it.
     ///
     /// ```
     /// # use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
@@ -48,8 +45,8 @@ impl Grammar {
         Self::compile(vocabulary, TopLevelGrammar::from_json_schema(parse(schema)?), schema.len())
     }
 
-    /// As [`Grammar::json_schema`], without white space between the parts. It is shorter, but a model that learned from JSON with
-    /// spaces may do worse.
+    /// As [`Grammar::json_schema`], without white space between the parts. Such a text is shorter, but a
+    /// model that learned from JSON with spaces may do worse.
     pub fn compact_json_schema(vocabulary: &Vocabulary, schema: &str) -> Result<Self, GrammarError> {
         let depth = schema.len();
         let mut schema = parse(schema)?;
@@ -65,9 +62,10 @@ impl Grammar {
         Self::compile(vocabulary, TopLevelGrammar::from_json_schema(schema), depth)
     }
 
-    /// Text that a regular expression matches from its first character to its last. The syntax is that of Rust's `regex`.
+    /// Text that a regular expression matches from its first character to its last. The syntax is that of
+    /// Rust's `regex`.
     pub fn regex(vocabulary: &Vocabulary, expression: &str) -> Result<Self, GrammarError> {
-        // By itself first: what the Lark compiler would say is about its own text.
+        // Compiled by itself first, because errors of the Lark compiler are about the Lark text.
         panic_utils::catch_unwind(AssertUnwindSafe(|| RegexBuilder::new().mk_regex(expression)))
             .map_err(|cause| GrammarError::regex(&format!("{cause:#}")))?;
         if expression.is_empty() {
@@ -83,19 +81,19 @@ impl Grammar {
         if choices.is_empty() {
             return Err(GrammarError::Unsatisfiable("there are no choices".into()));
         }
-        // One terminal, so that a choice may begin with another.
+        // A single terminal, so that one choice may begin with another.
         let quoted: Vec<String> = choices.iter().map(|choice| quote(choice.as_ref())).collect();
         let lark = format!("start: CHOICE\nCHOICE: {}\n", quoted.join(" | "));
         Self::compile(vocabulary, TopLevelGrammar::from_lark(lark), 0)
     }
 
-    /// Text of a context-free grammar in the Lark dialect of llguidance; the rule `start` is the whole text.
+    /// Text of a context-free grammar in llguidance's dialect of Lark. The rule `start` is the whole text.
     pub fn lark(vocabulary: &Vocabulary, grammar: &str) -> Result<Self, GrammarError> {
         Self::compile(vocabulary, TopLevelGrammar::from_lark(grammar.to_owned()), grammar.len())
     }
 
-    /// What llguidance itself takes: JSON with a list `grammars` of schemas and Lark grammars that refer to each other, or Lark,
-    /// which may begin with `%llguidance` and options.
+    /// A grammar in llguidance's own format: JSON with a list `grammars` of schemas and Lark grammars that
+    /// refer to each other, or Lark, which may begin with `%llguidance` and options.
     pub fn llguidance(vocabulary: &Vocabulary, grammar: &str) -> Result<Self, GrammarError> {
         if !grammar.trim_start().starts_with('{') {
             return Self::lark(vocabulary, grammar);
@@ -104,20 +102,23 @@ impl Grammar {
         Self::compile(vocabulary, grammars, grammar.len())
     }
 
-    /// `depth` is the length of a text that can refer to itself: the compiler goes down a chain of references by recursion.
+    /// `depth` is the length of a grammar that can refer to itself, otherwise 0: the compiler follows a chain
+    /// of references by recursion.
     fn compile(
         vocabulary: &Vocabulary,
         grammar: TopLevelGrammar,
         depth: usize,
     ) -> Result<Self, GrammarError> {
-        if depth > LARGEST {
-            return Err(GrammarError::malformed(format!("{depth} bytes of grammar are more than {LARGEST}")));
+        if depth > MAX_BYTES {
+            return Err(GrammarError::malformed(format!(
+                "{depth} bytes of grammar are more than {MAX_BYTES}"
+            )));
         }
         let begin = || -> Result<llguidance::Matcher, GrammarError> {
             let parser = vocabulary.factory().create_parser(grammar);
             let parser = parser.map_err(|cause| GrammarError::compiler(&format!("{cause:#}")))?;
             let mut start = llguidance::Matcher::new(Ok(parser));
-            // The first mask shows whether there is a text at all, and it stays with every copy.
+            // The first mask shows whether there is a text at all. Every copy of the state keeps it.
             start.compute_mask().map_err(|cause| match cause.to_string() {
                 nothing if nothing.starts_with("NoExtension") => {
                     GrammarError::Unsatisfiable("no text in these tokens keeps to the grammar".into())
@@ -126,36 +127,31 @@ impl Grammar {
             })?;
             Ok(start)
         };
-        // A stack that overflows ends the process, so there is one that cannot, of which only what is used is ever real.
-        let stack = STACK + depth * STACK_A_BYTE;
+        // A stack overflow would end the process, so the compiler runs on a thread with a stack that is
+        // always large enough. Only the part of it that is used takes memory.
+        let stack = STACK + depth * STACK_PER_BYTE;
         let start = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().stack_size(stack).spawn_scoped(scope, begin);
             let thread = thread
                 .map_err(|cause| GrammarError::malformed(format!("no thread to compile on: {cause}")))?;
             thread.join().unwrap_or_else(|_| Err(GrammarError::malformed("the compiler failed")))
         })?;
-        let grammar = Self(Arc::new(Compiled { vocabulary: vocabulary.clone(), start }));
-        // What only special tokens can begin cannot begin.
+        let grammar = Self(Arc::new(Compiled::new(vocabulary.clone(), start)));
+        // A text that only special tokens can begin cannot be written.
         match grammar.start().compute() {
             Ok(_) => Ok(grammar),
             Err(cause) => Err(GrammarError::Unsatisfiable(cause.to_string())),
         }
     }
 
-    /// The tokens it was compiled for.
+    /// The vocabulary that it was compiled for.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.0.vocabulary
     }
 
-    /// A text that is yet to be written.
+    /// A matcher for a new text.
     pub fn start(&self) -> Matcher {
-        Matcher::new(self.clone())
-    }
-
-    /// The state before the first token, with tables of its own: shared ones would make a text wait for others, and let the size
-    /// of others' tables decide whether it can go on.
-    pub(crate) fn fresh(&self) -> llguidance::Matcher {
-        self.0.start.deep_clone()
+        Matcher::new(self.0.clone())
     }
 }
 
@@ -163,7 +159,7 @@ fn parse(schema: &str) -> Result<Value, GrammarError> {
     serde_json::from_str(schema).map_err(|cause| GrammarError::json(schema, &cause))
 }
 
-/// A text in quotes for Lark, which reads JSON's escapes.
+/// A quoted text for Lark, which understands JSON's escapes.
 fn quote(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {

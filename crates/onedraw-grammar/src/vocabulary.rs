@@ -1,4 +1,5 @@
-//! A model's tokens, prepared once: a tree of their bytes, and those that JSON strings are full of, sorted out beforehand.
+//! The tokens of a model, prepared once for all grammars: a trie of their bytes, and slices of tokens that
+//! are frequent in JSON strings.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,35 +11,35 @@ use toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, TokenId, Tokeni
 use crate::error::{GrammarError, one_line};
 
 /// onedraw draws from up to this many tokens.
-const MOST: usize = 1 << 20;
+const MAX_TOKENS: usize = 1 << 20;
 
-/// The tree counts in ten bits how far it has to climb.
-const LONGEST: usize = 1 << 10;
+/// The longest token in bytes: a node of the trie has ten bits for the number of its parents.
+const MAX_TOKEN_BYTES: usize = 1 << 10;
 
-/// What a text becomes: tokens, or nothing where the tokenizer cannot say.
+/// Divides a text into tokens; `None` where the tokenizer cannot.
 type Cut = Box<dyn Fn(&str) -> Option<Vec<u32>> + Send + Sync>;
 
-/// The tokens of a model, ready for grammars. A clone is the same vocabulary, at the cost of a pointer.
+/// The tokens of a model, prepared for grammars. A clone shares them.
 ///
-/// To build one takes a second or two for 200,000 tokens; a grammar after that, milliseconds.
+/// Building one takes a second or two for 200,000 tokens; compiling a grammar after that takes milliseconds.
 #[derive(Clone)]
 pub struct Vocabulary(Arc<Inner>);
 
 struct Inner {
     factory: ParserFactory,
-    /// A bit for each token that stands for text.
+    /// A bit for each token: whether it stands for text.
     text: Vec<u32>,
     eos: Vec<u32>,
-    /// A bit for each token that ends a text.
+    /// A bit for each token: whether it ends a text.
     ends: Vec<u32>,
     len: usize,
 }
 
 impl Vocabulary {
-    /// Begins with the bytes of every token, from id 0 on. Give as many as the model has logits. Tokens without bytes are never
-    /// allowed: special tokens, and ids that the tokenizer does not know.
+    /// Begins with the bytes of every token, from id 0 on. There must be as many as the model has logits.
+    /// Tokens without bytes are never allowed: special tokens, and ids that the tokenizer does not know.
     ///
-    /// With `onedraw_lm::Tokenizer`, which is needed later to cut text and so is shared:
+    /// With `onedraw_lm::Tokenizer`, which is shared because it divides text later on:
     ///
     /// ```
     /// use std::sync::Arc;
@@ -60,12 +61,12 @@ impl Vocabulary {
         VocabularyBuilder { tokens, special: Vec::new(), eos: Vec::new(), cut: None }
     }
 
-    /// The highest id, and one.
+    /// The highest id plus one.
     pub fn len(&self) -> usize {
         self.0.len
     }
 
-    /// Whether there are no tokens: never, as one must end a text.
+    /// Whether there are no tokens. Never true, because at least one token ends a text.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -80,7 +81,7 @@ impl Vocabulary {
         has(&self.0.ends, token)
     }
 
-    /// The bytes that a token stands for; empty if it is never allowed or ends a text.
+    /// The bytes that a token stands for; empty if it is never allowed, or ends a text.
     pub fn bytes(&self, token: u32) -> &[u8] {
         self.0.factory.tok_env().tok_trie().token(token)
     }
@@ -89,12 +90,12 @@ impl Vocabulary {
         has(&self.0.text, token)
     }
 
-    /// Bits of the tokens that stand for text, as many words as a mask has.
+    /// The bits of the tokens that stand for text, in as many words as a mask has.
     pub(crate) fn text_bits(&self) -> &[u32] {
         &self.0.text
     }
 
-    /// Bits of the tokens that end a text.
+    /// The bits of the tokens that end a text.
     pub(crate) fn end_bits(&self) -> &[u32] {
         &self.0.ends
     }
@@ -104,7 +105,7 @@ impl Vocabulary {
     }
 }
 
-/// Makes a [`Vocabulary`].
+/// Builds a [`Vocabulary`].
 pub struct VocabularyBuilder {
     tokens: Vec<Vec<u8>>,
     special: Vec<u32>,
@@ -113,32 +114,33 @@ pub struct VocabularyBuilder {
 }
 
 impl VocabularyBuilder {
-    /// Tokens that are marks and not text, whatever bytes were given for them. They are never allowed.
+    /// Adds tokens that are marks and not text, whatever bytes were given for them. They are never allowed.
     pub fn special(mut self, tokens: impl IntoIterator<Item = u32>) -> Self {
         self.special.extend(tokens);
         self
     }
 
-    /// The tokens that end a text; there must be one.
+    /// Adds tokens that end a text. There must be at least one.
     pub fn eos(mut self, tokens: impl IntoIterator<Item = u32>) -> Self {
         self.eos.extend(tokens);
         self
     }
 
-    /// How the tokenizer cuts a text into tokens, without those that it puts around one. Where a grammar leaves no choice, the text is
-    /// written in these tokens. A cut whose bytes are not those of the text (a tokenizer that adds a space, or sees a special token
-    /// written out) is not used. Without `cut_by` no token is forced.
+    /// Sets how the tokenizer divides a text into tokens, without those that it puts around one. Where a
+    /// grammar leaves no choice, the text is written in these tokens. They are not used if their bytes are
+    /// not those of the text (a tokenizer that adds a space, or recognises a special token that is written
+    /// out). Without `cut_by` no token is forced.
     pub fn cut_by(mut self, cut: impl Fn(&str) -> Option<Vec<u32>> + Send + Sync + 'static) -> Self {
         self.cut = Some(Box::new(cut));
         self
     }
 
-    /// Does the work.
+    /// Builds the vocabulary. An error if it is too large, no token ends a text, or an id is outside of it.
     pub fn build(self) -> Result<Vocabulary, GrammarError> {
         let Self { mut tokens, special, mut eos, cut } = self;
         let len = tokens.len();
-        if len > MOST {
-            return Err(GrammarError::Vocabulary(format!("{len} tokens are more than {MOST}")));
+        if len > MAX_TOKENS {
+            return Err(GrammarError::Vocabulary(format!("{len} tokens are more than {MAX_TOKENS}")));
         }
         eos.sort_unstable();
         eos.dedup();
@@ -151,8 +153,9 @@ impl VocabularyBuilder {
             })?;
             bytes.clear();
         }
-        // 0xFF is no byte of UTF-8, and marks special tokens in the tree.
-        for bytes in tokens.iter_mut().filter(|bytes| bytes.len() > LONGEST || bytes.contains(&0xFF)) {
+        // 0xFF never occurs in UTF-8; it marks special tokens in the trie.
+        for bytes in tokens.iter_mut().filter(|bytes| bytes.len() > MAX_TOKEN_BYTES || bytes.contains(&0xFF))
+        {
             bytes.clear();
         }
         let text =
@@ -160,7 +163,8 @@ impl VocabularyBuilder {
         let ends = bits(len, eos.iter().copied());
         let factory = panic_utils::catch_unwind(AssertUnwindSafe(|| {
             let trie = TokTrie::from(&TokRxInfo::new(len as u32, first_eos), &tokens).with_eos_tokens(&eos);
-            // A vocabulary with a hole may not be able to write what is forced, or only in tokens that reach beyond it.
+            // A vocabulary that lacks a byte may be unable to write what is forced, or only in tokens that
+            // reach beyond it.
             let cut = cut.filter(|_| (0..0xFF_u8).all(|byte| trie.token_id_at_bytes(&[byte]).is_some()));
             let ff_tokens = cut.is_some();
             let environment: TokEnv = Arc::new(Environment { trie, cut });
@@ -202,7 +206,7 @@ impl TokenizerEnv for Environment {
     }
 }
 
-/// A set of tokens, 32 a word, lowest bit first.
+/// A set of tokens, 32 in each word, the lowest bit first.
 fn bits(len: usize, tokens: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut words = vec![0; len.div_ceil(32)];
     for token in tokens {
@@ -213,6 +217,6 @@ fn bits(len: usize, tokens: impl Iterator<Item = u32>) -> Vec<u32> {
     words
 }
 
-pub(crate) fn has(words: &[u32], token: u32) -> bool {
+fn has(words: &[u32], token: u32) -> bool {
     words.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1)
 }

@@ -1,4 +1,4 @@
-//! Beam search with a model: all beams in one pass, their memories forked without copying what they share.
+//! Beam search with a model: all beams in one pass. Beams that have a beginning in common share its memory.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::ModelError;
 use crate::generate::GenerateError;
 use crate::model::{LanguageModel, Run, Vocabulary};
 
-/// Finds texts, or draws them without replacement.
+/// Searches for the best texts, or draws texts without replacement.
 ///
 /// ```
 /// use onedraw::SamplingParams;
@@ -30,11 +30,11 @@ pub struct Beams<'a, M> {
     vocabulary: &'a dyn Vocabulary,
     kernel: Kernel,
     constraint: Option<&'a dyn Constraint>,
-    watch: Option<&'a mut dyn FnMut(&Expansion)>,
+    observer: Option<&'a mut dyn FnMut(&Expansion)>,
     goes_on: Option<&'a mut dyn FnMut() -> bool>,
 }
 
-/// A text that was found.
+/// A text that was found or drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found<H = Hypothesis> {
     /// The text, without the prompt and what ended it.
@@ -93,7 +93,7 @@ impl Steps for StochasticBeams {
     }
 }
 
-/// A text on its way.
+/// One beam.
 struct Line<S> {
     memory: S,
     matcher: StopMatcher,
@@ -111,30 +111,30 @@ impl<S: Clone> Line<S> {
 }
 
 impl<'a, M: LanguageModel> Beams<'a, M> {
-    /// With a model and its tokens.
+    /// For a model and its tokens.
     pub fn new(model: &'a M, vocabulary: &'a dyn Vocabulary) -> Self {
-        Self { model, vocabulary, kernel: Kernel::Auto, constraint: None, watch: None, goes_on: None }
+        Self { model, vocabulary, kernel: Kernel::Auto, constraint: None, observer: None, goes_on: None }
     }
 
-    /// Looks at rows with this instruction set. Texts do not depend on it.
+    /// Reads rows with this instruction set. No text depends on it.
     pub fn kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
         self
     }
 
-    /// Only texts that this allows.
+    /// Finds only texts that this constraint allows.
     pub fn constrained(mut self, constraint: &'a dyn Constraint) -> Self {
         self.constraint = Some(constraint);
         self
     }
 
-    /// Shows each step as it is made: which continuations were looked at, and what became of them.
+    /// Calls `watch` after each step with the continuations that were considered, and what became of them.
     pub fn watched(mut self, watch: &'a mut dyn FnMut(&Expansion)) -> Self {
-        self.watch = Some(watch);
+        self.observer = Some(watch);
         self
     }
 
-    /// Asks before each step whether to go on; else the search ends with what there is.
+    /// Calls `goes_on` before each step. If it says no, the search ends with what there is.
     pub fn while_told(mut self, goes_on: &'a mut dyn FnMut() -> bool) -> Self {
         self.goes_on = Some(goes_on);
         self
@@ -157,7 +157,8 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
             .collect())
     }
 
-    /// `width` texts after a prompt, drawn without replacement, the highest perturbed logprob first; and the seed.
+    /// Draws `width` texts after a prompt without replacement. Returns them, the highest perturbed logprob
+    /// first, and the seed.
     pub fn draw(
         mut self,
         prompt: &[u32],
@@ -174,7 +175,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
         Ok((texts.collect(), seed))
     }
 
-    /// Checks the prompt, and makes the parameters those of this prompt and model.
+    /// Checks the prompt, and fits the parameters to the prompt and the model.
     fn prepare(
         &self,
         prompt: &[u32],
@@ -219,7 +220,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
         };
         let mut lines: Vec<Line<M::Sequence>> = vec![first];
         let mut rows = self.forward(&mut lines, &[prompt])?;
-        // Every group begins with a beam of its own.
+        // Every group begins with one beam.
         for _ in 1..beams.count() {
             lines.push(lines[0].fork());
             rows.push(rows[0].clone());
@@ -243,7 +244,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
                 }
             };
             let expansion = beams.step(&views, &masks, &mut continuation).map_err(GenerateError::Row)?;
-            if let Some(watch) = &mut self.watch {
+            if let Some(watch) = &mut self.observer {
                 watch(&expansion);
             }
             if beams.is_done() {
@@ -257,7 +258,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
         Ok(())
     }
 
-    /// The lines that go on, each with its token.
+    /// The beams that go on, each with its token.
     fn follow(
         &self,
         lines: &[Line<M::Sequence>],
@@ -274,7 +275,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
         grown.collect()
     }
 
-    /// The logits after every line's tokens.
+    /// The logits after the tokens of every beam.
     fn forward(
         &self,
         lines: &mut [Line<M::Sequence>],
@@ -285,7 +286,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
         Ok(self.model.forward(&mut runs)?.into_iter().map(|answer| answer.logits).collect())
     }
 
-    /// What tokens say, up to what ended them.
+    /// The text of tokens, without what ended it.
     fn text(&self, conditions: &Arc<StopConditions>, tokens: &[u32], finish: Option<Finish>) -> String {
         let mut matcher = StopMatcher::new(conditions.clone());
         let mut bytes = Vec::new();

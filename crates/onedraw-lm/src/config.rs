@@ -1,4 +1,4 @@
-//! config.json of a Hugging Face folder, for the architectures that are known here.
+//! config.json of a Hugging Face folder, for the supported architectures.
 
 use std::path::Path;
 
@@ -9,35 +9,35 @@ use crate::error::ModelError;
 /// The shape of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Tokens of the vocabulary.
+    /// How many tokens the vocabulary has.
     pub vocabulary: usize,
-    /// Numbers of a state.
+    /// How many numbers a state has.
     pub width: usize,
-    /// Layers.
+    /// How many layers there are.
     pub layers: usize,
-    /// Heads of queries.
+    /// How many heads of queries there are.
     pub heads: usize,
-    /// Heads of keys and values.
+    /// How many heads of keys and values there are.
     pub kv_heads: usize,
-    /// Numbers of a head.
+    /// How many numbers a head has.
     pub head_size: usize,
-    /// Numbers between the two halves of a perceptron.
+    /// How many numbers the inner part of the feed-forward part has.
     pub hidden: usize,
-    /// Positions of a sequence.
+    /// How many positions a sequence can have.
     pub context: usize,
-    /// Added to a mean square before its root.
+    /// Added to a mean square before its root is taken.
     pub epsilon: f32,
-    /// How positions turn queries and keys.
+    /// How positions rotate queries and keys.
     pub rope: Rope,
-    /// Whether the head is the embedding.
+    /// Whether the embedding is also the output head.
     pub is_tied: bool,
-    /// Whether queries, keys and values have biases (qwen2), and what they mix into (llama with `attention_bias`).
+    /// Which products of the attention have biases.
     pub attention_bias: AttentionBias,
-    /// Whether the perceptrons have biases.
+    /// Whether the feed-forward parts have biases.
     pub mlp_bias: bool,
-    /// Whether queries and keys are normed head by head (qwen3).
+    /// Whether each head of queries and keys is normed (qwen3).
     pub head_norms: bool,
-    /// For each layer, how many positions it looks back, itself among them; `None`: all.
+    /// For each layer, how many positions a position attends to, including itself; `None`: all before it.
     pub windows: Vec<Option<usize>>,
 }
 
@@ -46,9 +46,9 @@ pub struct Config {
 pub enum AttentionBias {
     /// None.
     None,
-    /// Queries, keys and values.
+    /// Those of queries, keys and values (qwen2).
     Inputs,
-    /// These and the output.
+    /// These and the output's (llama and qwen3 with `attention_bias`).
     All,
 }
 
@@ -57,7 +57,7 @@ pub enum AttentionBias {
 pub struct Rope {
     /// The base of the wave lengths.
     pub theta: f64,
-    /// How wave lengths are stretched for longer texts than were trained on.
+    /// How wave lengths are stretched, for texts longer than those of the training.
     pub scaling: Scaling,
 }
 
@@ -68,7 +68,7 @@ pub enum Scaling {
     None,
     /// All by the same factor.
     Linear(f64),
-    /// Llama 3's: long waves by a factor, short ones not at all, those between by parts of it.
+    /// Llama 3's: long waves by a factor, short ones not at all, those between by a part of it.
     Llama3 {
         /// The factor of long waves.
         factor: f64,
@@ -116,7 +116,7 @@ struct File {
 struct RopeFile {
     rope_theta: Option<f64>,
     rope_type: Option<String>,
-    /// The older name, which some files have beside the newer.
+    /// The older name of `rope_type`. Some files have both.
     #[serde(rename = "type")]
     old_type: Option<String>,
     factor: Option<f64>,
@@ -129,12 +129,12 @@ fn silu() -> String {
     "silu".to_owned()
 }
 
-/// What a file means that says nothing of a window, where its layers have one.
+/// The window of layers that have one, if the file does not say.
 fn window() -> Option<usize> {
     Some(4096)
 }
 
-/// The architectures that can be run, as `model_type` names them.
+/// The supported architectures, as `model_type` names them.
 pub const ARCHITECTURES: [&str; 4] = ["llama", "mistral", "qwen2", "qwen3"];
 
 impl Config {
@@ -144,7 +144,7 @@ impl Config {
         Self::parse(path, &text)
     }
 
-    /// `path` is what messages name.
+    /// Parses the text of config.json. Errors name `path`.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
         let malformed = |message: String| ModelError::malformed(path, message);
         let kind: serde_json::Value =
@@ -191,7 +191,7 @@ impl File {
             head_norms: self.model_type == "qwen3",
             windows: Vec::new(),
         };
-        // Before anything is made for every layer: a file can claim any number of them.
+        // Checked before anything is allocated per layer: a file can claim any number of layers.
         config.check().map_err(|message| ModelError::malformed(path, message))?;
         Ok(Config { windows: self.windows(path)?, ..config })
     }
@@ -244,7 +244,7 @@ impl File {
                 let first = self.max_window_layers.unwrap_or(28);
                 (0..count).map(|layer| self.use_sliding_window && layer >= first).collect()
             }
-            // Of these two, `layer_types` says nothing.
+            // llama and mistral ignore `layer_types`.
             (kind, _) => vec![kind == "mistral"; count],
         };
         let windows: Vec<_> =
@@ -257,7 +257,7 @@ impl File {
 }
 
 impl Config {
-    /// Whether a model can have this shape.
+    /// Whether a model can have this shape; the error names a field of the file.
     fn check(&self) -> Result<(), String> {
         let sizes = [
             ("vocab_size", self.vocabulary),
@@ -269,12 +269,14 @@ impl Config {
             ("intermediate_size", self.hidden),
             ("max_position_embeddings", self.context),
         ];
-        // The library draws from up to 2^20 tokens, and no model known has sizes near this.
-        const MOST: usize = 1 << 24;
-        if let Some((name, size)) = sizes.into_iter().find(|&(_, size)| size == 0 || size > MOST) {
-            return Err(format!("`{name}` is {size}; it must be 1 to {MOST}"));
+        /// Far above the sizes of any known model; it keeps products of two of them from overflowing.
+        const MAX_SIZE: usize = 1 << 24;
+        /// The largest vocabulary that onedraw draws from.
+        const MAX_VOCABULARY: usize = 1 << 20;
+        if let Some((name, size)) = sizes.into_iter().find(|&(_, size)| size == 0 || size > MAX_SIZE) {
+            return Err(format!("`{name}` is {size}; it must be 1 to {MAX_SIZE}"));
         }
-        if self.vocabulary > 1 << 20 {
+        if self.vocabulary > MAX_VOCABULARY {
             return Err(format!("`vocab_size` is {}; it must be 2^20 at most", self.vocabulary));
         }
         if !self.heads.is_multiple_of(self.kv_heads) {

@@ -1,36 +1,36 @@
-//! What can go wrong with a model: every message names the file, tensor or token.
+//! What can go wrong with a model. Every message names the file, tensor or token.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A model that cannot be read or run.
+/// Why a model cannot be read or run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ModelError {
     /// A file cannot be read.
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: std::io::Error,
     },
-    /// A file says something that cannot be.
+    /// A file has content that is not valid.
     Malformed {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// What is wrong.
         message: String,
     },
-    /// The model is of a kind that is not known here.
+    /// The model is of a kind that is not supported.
     Unsupported(String),
-    /// A tensor is missing or not as the configuration says.
+    /// A tensor is missing, or not as the configuration says.
     Tensor {
         /// Its name.
         name: String,
         /// What is wrong.
         message: String,
     },
-    /// What was asked cannot be answered.
+    /// A request cannot be answered.
     Request(String),
 }
 
@@ -52,7 +52,7 @@ impl ModelError {
     }
 }
 
-/// One line, whatever a cause or a file had to say.
+/// The message in one line.
 fn one_line(message: impl fmt::Display) -> String {
     message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -68,5 +68,5 @@ impl fmt::Display for ModelError {
     }
 }
 
-// Messages hold their causes: whoever prints a chain of errors would print them twice.
+// Without `source`: a message includes its cause, and a printed chain of errors would show it twice.
 impl std::error::Error for ModelError {}

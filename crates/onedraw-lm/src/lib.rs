@@ -1,7 +1,8 @@
-//! A language model under onedraw: text to tokens, tokens to logits, logits to tokens, tokens to text.
+//! Language models for onedraw: text to tokens, tokens to logits, logits to tokens, tokens to text.
 //!
-//! [`Llama`] runs models of the Llama family from a Hugging Face folder. Its logits are the same bits alone or in a batch, in any cut of the prompt, on any
-//! thread count and instruction set; onedraw's draws are, too. So one seed gives one text.
+//! [`Llama`] runs models of the Llama family from a Hugging Face folder. Its logits are the same bits alone
+//! or in a batch, for any cut of the prompt into passes, and on any thread count and instruction set. So are
+//! onedraw's draws, and one seed gives one text.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -19,15 +20,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Generator`] takes any [`LanguageModel`], and any number of requests: texts join and leave between two passes, and none depends on another.
+//! A [`Generator`] takes any [`LanguageModel`] and any number of requests. Texts join and leave between two
+//! passes, and no text depends on another.
 //!
-//! Where to look: [`LanguageModel`] is what a decode loop asks of a model; [`llama`] answers, from [`config`] and mapped weights; [`Tokenizer`], [`ChatTemplate`] and [`GenerationConfig`] are the other
-//! files of a folder; [`generate`] is the loop; [`speculate`] lets it guess ahead; [`stories`] is a model that needs no folder.
+//! # The modules, in the order to read them
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `model` | [`LanguageModel`]: what the decode loops need of a model |
+//! | [`generate`] | the decode loop: requests in, tokens and text out |
+//! | `draft`, [`speculate`] | drafters that guess ahead, how much they guess, and decoders that have one |
+//! | `beam`, [`contrast`] | beam search with a model; models made of two |
+//! | `tokenizer`, `chat`, `generation_config`, [`config`] | the files of a model's folder |
+//! | `weights`, `matrix`, `team` | safetensors files, products with their matrices, threads |
+//! | [`llama`] | the Llama family: one pass through the layers |
+//! | `kernels` | the arithmetic, in one order on every machine |
+//! | [`stories`] | a model that is part of the program |
 
 mod beam;
 mod chat;
 pub mod config;
 pub mod contrast;
+mod draft;
 mod error;
 mod folder;
 pub mod generate;
@@ -39,6 +53,7 @@ mod model;
 pub mod settings;
 pub mod speculate;
 pub mod stories;
+mod team;
 mod tokenizer;
 mod weights;
 

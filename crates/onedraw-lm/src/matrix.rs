@@ -1,139 +1,102 @@
-//! A matrix of weights, and its products with positions on threads.
+//! A matrix of weights, and its products with the inputs of positions.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use fearless_simd::Level;
-use half::{bf16, f16};
-use onedraw::Kernel;
-use onedraw::float_mode::Standard;
-use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use memmap2::Mmap;
 
-use crate::error::ModelError;
-use crate::kernels::dot::Arranged;
+use crate::kernels::dot::Inputs;
+use crate::kernels::element::Elements;
 use crate::kernels::product::products;
-use crate::kernels::weight::Weight;
-use crate::weights::Storage;
+use crate::team::Team;
 
-/// The type of the numbers of a matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Elements {
+/// Bytes of weights.
+pub(crate) enum Storage {
+    /// A file, mapped into memory.
+    Mapped(Mmap),
+    /// Part of the program.
+    Static(&'static [u8]),
+    /// A copy, because the bytes were not aligned as their type needs, or because only some rows are wanted.
+    Copied(Vec<u64>),
+}
+
+impl Storage {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Mapped(map) => map,
+            Self::Static(bytes) => bytes,
+            Self::Copied(words) => bytemuck::cast_slice(words),
+        }
+    }
+}
+
+/// The type of the weights of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ElementType {
     Bf16,
     F16,
     F32,
 }
 
-/// Rows of weights, where they lie. A clone is another view of them.
+impl ElementType {
+    /// The bytes as weights; `None` if they are not aligned as the type needs.
+    pub(crate) fn elements(self, bytes: &[u8]) -> Option<Elements<'_>> {
+        match self {
+            Self::Bf16 => bytemuck::try_cast_slice(bytes).ok().map(Elements::Bf16),
+            Self::F16 => bytemuck::try_cast_slice(bytes).ok().map(Elements::F16),
+            Self::F32 => bytemuck::try_cast_slice(bytes).ok().map(Elements::F32),
+        }
+    }
+}
+
+/// Rows of weights, read from where they are stored. A clone shares them.
 #[derive(Clone)]
 pub(crate) struct Matrix {
     storage: Arc<Storage>,
     range: Range<usize>,
-    elements: Elements,
+    kind: ElementType,
     rows: usize,
     columns: usize,
 }
 
-/// Who computes: threads and an instruction set. Neither changes a bit.
-#[derive(Clone)]
-pub(crate) struct Team {
-    pub level: Level,
-    pool: Option<Arc<ThreadPool>>,
-}
-
-impl Team {
-    /// `threads` 0: all cores.
-    pub(crate) fn new(kernel: Kernel, threads: usize) -> Result<Self, ModelError> {
-        let level = crate::kernels::level(kernel)
-            .ok_or_else(|| ModelError::Request(format!("this machine has no kernel `{kernel}`")))?;
-        let threads =
-            if threads == 0 { std::thread::available_parallelism().map_or(1, |n| n.get()) } else { threads };
-        if threads == 1 {
-            return Ok(Self { level, pool: None });
-        }
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|cause| ModelError::Request(format!("{threads} threads: {cause}")))?;
-        Ok(Self { level, pool: Some(Arc::new(pool)) })
-    }
-
-    /// Runs `work` where the threads are, so that its parts need not be carried there one by one.
-    pub(crate) fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
-        match &self.pool {
-            Some(pool) => pool.install(|| {
-                // A thread has the mode of whoever made it.
-                let _mode = Standard::enter();
-                work()
-            }),
-            None => work(),
-        }
-    }
-
-    /// How many threads there are.
-    pub(crate) fn threads(&self) -> usize {
-        self.pool.as_ref().map_or(1, |pool| pool.current_num_threads())
-    }
-
-    /// Whether threads are worth it, for so many multiplications.
-    fn pool_for(&self, work: usize) -> Option<&ThreadPool> {
-        /// Below, waking a thread takes longer than the work.
-        const SMALL: usize = 100_000;
-        self.pool.as_deref().filter(|_| work >= SMALL)
-    }
-
-    /// Runs `each` on the parts of a slice, with their numbers and a place to work at; on threads where `work` (multiplications in all) is worth it.
-    pub(crate) fn each_part<T>(
-        &self,
-        parts: &mut [f32],
-        length: usize,
-        work: usize,
-        place: impl Fn() -> T + Sync + Send,
-        each: impl Fn(&mut T, usize, &mut [f32]) + Sync + Send,
-    ) {
-        match self.pool_for(work) {
-            Some(pool) => pool.install(|| {
-                parts.par_chunks_mut(length).enumerate().for_each_init(&place, |place, (i, part)| {
-                    // A thread has the mode of whoever made it.
-                    let _mode = Standard::enter();
-                    each(place, i, part);
-                });
-            }),
-            None => {
-                let mut place = place();
-                parts.chunks_mut(length).enumerate().for_each(|(i, part)| each(&mut place, i, part));
-            }
-        }
-    }
-}
-
 impl Matrix {
+    /// The matrix in a range of bytes, which are copied if they are not aligned as the type needs.
     pub(crate) fn new(
-        storage: Arc<Storage>,
-        range: Range<usize>,
-        elements: Elements,
+        mut storage: Arc<Storage>,
+        mut range: Range<usize>,
+        kind: ElementType,
         rows: usize,
         columns: usize,
     ) -> Self {
-        Self { storage, range, elements, rows, columns }
+        let bytes = &storage.bytes()[range.clone()];
+        if kind.elements(bytes).is_none() {
+            let mut words = vec![0u64; bytes.len().div_ceil(8)];
+            bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+            (storage, range) = (Arc::new(Storage::Copied(words)), 0..range.len());
+        }
+        Self { storage, range, kind, rows, columns }
     }
 
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The weights as they lie.
+    /// The weights as bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.storage.bytes()[self.range.clone()]
     }
 
-    /// Some of the rows, copied, from the beginning of a line of the cache on.
+    fn elements(&self) -> Elements<'_> {
+        self.kind.elements(self.bytes()).expect("the bytes of a matrix are aligned since it was made")
+    }
+
+    /// A matrix of some of the rows, copied to the beginning of a cache line.
     pub(crate) fn select(&self, rows: &[u32]) -> Self {
-        const LINE: usize = 64;
+        const CACHE_LINE: usize = 64;
         let size = self.bytes().len() / self.rows.max(1);
-        let mut words = vec![0u64; (rows.len() * size).div_ceil(8) + LINE / 8];
+        let mut words = vec![0u64; (rows.len() * size).div_ceil(8) + CACHE_LINE / 8];
         let copy: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-        let start = copy.as_ptr().align_offset(LINE).min(LINE);
+        let start = copy.as_ptr().align_offset(CACHE_LINE).min(CACHE_LINE);
         let range = start..start + rows.len() * size;
         for (own, &row) in copy[range.clone()].chunks_exact_mut(size).zip(rows) {
             own.copy_from_slice(&self.bytes()[row as usize * size..(row as usize + 1) * size]);
@@ -141,58 +104,41 @@ impl Matrix {
         Self { storage: Arc::new(Storage::Copied(words)), range, rows: rows.len(), ..self.clone() }
     }
 
-    /// One row, widened.
+    /// Writes one row as f32.
     pub(crate) fn row(&self, row: usize, numbers: &mut [f32]) {
-        let place = row * self.columns..(row + 1) * self.columns;
-        fn widen<W: Weight>(weights: &[W], numbers: &mut [f32]) {
-            weights.iter().zip(numbers).for_each(|(weight, number)| *number = weight.widen());
-        }
-        match self.elements {
-            Elements::Bf16 => widen::<bf16>(&bytemuck::cast_slice(self.bytes())[place], numbers),
-            Elements::F16 => widen::<f16>(&bytemuck::cast_slice(self.bytes())[place], numbers),
-            Elements::F32 => widen::<f32>(&bytemuck::cast_slice(self.bytes())[place], numbers),
-        }
+        self.elements().slice(row * self.columns..(row + 1) * self.columns).widen(numbers);
     }
 
-    /// The products with every position, position by position.
-    pub(crate) fn times(&self, team: &Team, positions: &Arranged, out: &mut Vec<f32>) {
-        debug_assert_eq!(positions.length(), self.columns);
-        match self.elements {
-            Elements::Bf16 => self.times_as::<bf16>(team, positions, out),
-            Elements::F16 => self.times_as::<f16>(team, positions, out),
-            Elements::F32 => self.times_as::<f32>(team, positions, out),
-        }
-    }
-
-    fn times_as<W: Weight>(&self, team: &Team, positions: &Arranged, out: &mut Vec<f32>) {
-        /// Rows a thread takes at a time.
+    /// Writes the products with every position, position by position.
+    pub(crate) fn times(&self, team: &Team, inputs: &Inputs, out: &mut Vec<f32>) {
+        /// How many rows a thread takes at a time.
         const ROWS: usize = 64;
-        let count = positions.len();
-        let weights: &[W] = bytemuck::cast_slice(self.bytes());
-        let work = self.rows * self.columns * count;
+        debug_assert_eq!(inputs.length(), self.columns);
+        let (weights, positions) = (self.elements(), inputs.positions());
+        let multiplications = self.rows * self.columns * positions;
         out.clear();
-        out.resize(self.rows * count, 0.0);
-        if team.pool_for(work).is_none() {
-            products(team.level, weights, positions, out);
+        out.resize(self.rows * positions, 0.0);
+        if !team.splits(multiplications) {
+            products(team.instructions, weights, inputs, out);
             return;
         }
-        let some = |_: &mut (), part: usize, products: &mut [f32]| {
+        let part_of = |_: &mut (), part: usize, out: &mut [f32]| {
             let first = part * ROWS;
-            let last = first + products.len() / count;
-            let weights = &weights[first * self.columns..last * self.columns];
-            self::products(team.level, weights, positions, products);
+            let last = first + out.len() / positions;
+            let weights = weights.slice(first * self.columns..last * self.columns);
+            products(team.instructions, weights, inputs, out);
         };
-        if count == 1 {
-            team.each_part(out, ROWS, work, || (), some);
+        if positions == 1 {
+            team.each_part(out, ROWS, multiplications, || (), part_of);
             return;
         }
-        let mut parts = vec![0.0; self.rows * count];
-        team.each_part(&mut parts, ROWS * count, work, || (), some);
-        // A thread has a few rows of all positions; what follows wants all of a position.
+        let mut parts = vec![0.0; self.rows * positions];
+        team.each_part(&mut parts, ROWS * positions, multiplications, || (), part_of);
+        // A part has some rows of all positions; the caller wants all rows of a position together.
         out.clear();
-        for position in 0..count {
-            for part in parts.chunks(ROWS * count) {
-                let rows = part.len() / count;
+        for position in 0..positions {
+            for part in parts.chunks(ROWS * positions) {
+                let rows = part.len() / positions;
                 out.extend_from_slice(&part[position * rows..(position + 1) * rows]);
             }
         }

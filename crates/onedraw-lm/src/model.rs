@@ -1,11 +1,12 @@
-//! What a language model is to the decode loops: logits for positions of sequences, and a memory that can be cut back and forked.
+//! What the decode loops need of a language model: logits for positions of sequences, and a memory that can
+//! be cut back and forked.
 
 use crate::error::ModelError;
 
 /// A model that gives logits for the next token.
 ///
-/// The logits of a position must depend on the tokens up to it and on nothing else: not on what else is in the call, nor on how the tokens before it were
-/// spread over calls. Then text is the same alone and in any batch.
+/// The logits of a position must depend only on the tokens up to it: not on the other runs of the call, and
+/// not on how the tokens before it were divided into calls. Then a text is the same alone and in any batch.
 pub trait LanguageModel: Sync {
     /// What the model remembers of one sequence. A clone is a fork.
     type Sequence: Sequence + Send + Sync;
@@ -16,7 +17,7 @@ pub trait LanguageModel: Sync {
     /// How many positions a sequence can have.
     fn context(&self) -> usize;
 
-    /// How many layers there are to leave early from, or to ask states of; 0: it cannot be asked.
+    /// How many layers there are, for early exits and states; 0 if the model has neither.
     fn layers(&self) -> usize {
         0
     }
@@ -24,11 +25,12 @@ pub trait LanguageModel: Sync {
     /// An empty sequence.
     fn start(&self) -> Self::Sequence;
 
-    /// Appends tokens to sequences, all in one pass, and gives what was asked of their positions. On an error no sequence has changed.
+    /// Appends tokens to sequences, all in one pass, and answers what is asked of their positions. After an
+    /// error no sequence has changed.
     fn forward(&self, runs: &mut [Run<'_, Self::Sequence>]) -> Result<Vec<Answer>, ModelError>;
 
-    /// Runs work that asks the model several times, such as a step with guesses. A model with threads of its own runs it on one of them, so that it need not change threads
-    /// for every pass.
+    /// Runs work that calls the model several times, such as a step with guesses. A model with threads of its
+    /// own runs it on one of them, which saves a change of threads for every pass.
     fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R
     where
         Self: Sized,
@@ -42,7 +44,7 @@ pub trait Sequence: Clone {
     /// How many positions it has.
     fn len(&self) -> usize;
 
-    /// Whether it has none.
+    /// Whether it has no positions.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -50,72 +52,76 @@ pub trait Sequence: Clone {
     /// Forgets all positions from `length` on.
     fn cut(&mut self, length: usize);
 
-    /// Of the last run, which was a tree, keeps the tokens at these places: a path from the root. The others are forgotten. What is no such path is an
-    /// error, and nothing is kept.
+    /// Keeps, of the last run, which was a tree, the tokens at these places; they must be a path from the end
+    /// of the text. The others are forgotten. An error if it is not such a path; then nothing changes.
     fn keep(&mut self, path: &[usize]) -> Result<(), ModelError>;
 }
 
-/// What tokens stand for in running text: all that the decode loop asks of a [`Tokenizer`](crate::Tokenizer).
+/// The bytes of tokens: all that the decode loop needs of a [`Tokenizer`](crate::Tokenizer).
 pub trait Vocabulary: Sync {
-    /// The bytes of a token; none for one that is no text, such as the end of one. They may end within a character.
+    /// The bytes of a token in running text; empty for tokens that are not text, such as the one that ends a
+    /// text. They may end within a character.
     fn bytes(&self, token: u32) -> &[u8];
 }
 
 /// Tokens for one sequence.
 #[derive(Debug)]
 pub struct Run<'a, S> {
-    /// Whose.
+    /// The sequence to append to.
     pub sequence: &'a mut S,
-    /// The tokens, one position each.
+    /// The tokens, one for each position.
     pub tokens: &'a [u32],
-    /// Where the tokens are a tree: for each the place of its parent among them, which comes before it; `None` follows the sequence so far. After such a run
-    /// the sequence must be told what to [`keep`](Sequence::keep).
+    /// If the tokens are a tree: for each token the place of its parent among them, which comes before it;
+    /// `None` for those that follow the sequence. After such a run [`keep`](Sequence::keep) must be called.
     pub parents: Option<&'a [Option<usize>]>,
-    /// What went through the first layers already.
+    /// The first tokens, if they went through the first layers already.
     pub known: Option<Known<'a>>,
-    /// What is asked.
+    /// What is asked of the positions.
     pub asks: Asks<'a>,
 }
 
-/// Positions that a run which left [early](Asks::exit) has put into the sequence: the first tokens of the run that takes them on, through the other layers.
+/// Positions that an earlier run with an [early exit](Asks::exit) put into the sequence. They are the first
+/// tokens of the run that takes them through the other layers.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// The layers that they went through.
+    /// How many layers they went through.
     pub layers: usize,
-    /// Their states after these, one after the other: of all positions of the sequence that did not go through all layers.
+    /// Their states after these layers, one after the other, for all positions of the sequence that did not
+    /// go through all layers.
     pub states: &'a [f32],
 }
 
 /// What is asked of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asks<'a> {
-    /// Of which positions logits are wanted.
+    /// The positions whose logits are wanted.
     pub logits: Wanted,
-    /// Leave after this many layers: the norm and the head come right after them. The positions must be [`cut`](Sequence::cut), or taken on as
-    /// [`Known`], before the sequence goes on through all layers.
+    /// Exit after this many layers: the norm and the head follow right after them. Before a later run goes
+    /// through all layers, the positions must be [`cut`](Sequence::cut) or given as [`Known`].
     pub exit: Option<usize>,
-    /// The states after these many layers are wanted too (0: the embeddings), of every position.
+    /// The numbers of layers after which the states of every position are wanted too (0: the embeddings).
     pub states: &'a [usize],
-    /// Logits of frequent tokens will do. A model that knows which ones gives −inf for the others; one that does not gives all.
+    /// Whether the logits of frequent tokens are enough. A model that knows its frequent tokens then gives
+    /// −inf for the others.
     pub frequent: bool,
 }
 
 /// Positions of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Of none: the tokens are only remembered.
+    /// None: the tokens are only remembered.
     Nothing,
-    /// Of the last one.
+    /// The last one.
     #[default]
     Last,
-    /// Of the last so many.
+    /// This many of the last ones.
     Tail(usize),
-    /// Of all.
+    /// All.
     All,
 }
 
 impl Wanted {
-    /// How many rows that is, of so many positions.
+    /// How many rows of logits that are, for a run of this many positions.
     pub fn rows(self, positions: usize) -> usize {
         match self {
             Self::Nothing => 0,
@@ -126,17 +132,17 @@ impl Wanted {
     }
 }
 
-/// What a model says of one run.
+/// The answer to one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The rows of logits that were wanted, one after the other.
+    /// The wanted rows of logits, one after the other.
     pub logits: Vec<f32>,
-    /// The states that were wanted: for each number of layers, those of all positions one after the other.
+    /// The wanted states: for each number of layers, those of all positions, one after the other.
     pub states: Vec<Vec<f32>>,
 }
 
 impl<'a, S> Run<'a, S> {
-    /// Tokens in a line, with logits of the last.
+    /// Tokens that follow each other, asking for the logits of the last.
     pub fn line(sequence: &'a mut S, tokens: &'a [u32]) -> Self {
         Self { sequence, tokens, parents: None, known: None, asks: Asks::default() }
     }

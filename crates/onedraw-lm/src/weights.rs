@@ -1,4 +1,4 @@
-//! The weights of a model: safetensors files, one or several, mapped into memory and never copied.
+//! The weights of a model: one or several safetensors files, mapped into memory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -6,30 +6,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use half::{bf16, f16};
 use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::error::ModelError;
-use crate::matrix::{Elements, Matrix};
-
-/// Bytes of weights, wherever they lie.
-pub(crate) enum Storage {
-    Mapped(Mmap),
-    Static(&'static [u8]),
-    /// Copied, because they did not lie as their type must, or because only some of their rows are wanted.
-    Copied(Vec<u64>),
-}
-
-impl Storage {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Static(bytes) => bytes,
-            Self::Copied(words) => bytemuck::cast_slice(words),
-        }
-    }
-}
+use crate::matrix::{ElementType, Matrix, Storage};
 
 struct Tensor {
     storage: Arc<Storage>,
@@ -38,7 +19,7 @@ struct Tensor {
     shape: Vec<usize>,
 }
 
-/// Tensors by name.
+/// The tensors of a model, by name.
 pub(crate) struct Weights {
     tensors: BTreeMap<String, Tensor>,
 }
@@ -50,7 +31,7 @@ struct Index {
 }
 
 impl Weights {
-    /// Those of a Hugging Face folder.
+    /// Opens the weights of a Hugging Face folder: `model.safetensors`, or the parts that an index names.
     pub(crate) fn open(folder: &Path) -> Result<Self, ModelError> {
         let mut weights = Self { tensors: BTreeMap::new() };
         let index = folder.join("model.safetensors.index.json");
@@ -64,7 +45,7 @@ impl Weights {
         names.sort_unstable();
         names.dedup();
         for name in names {
-            // A part lies beside its index: a name that leads elsewhere is not followed.
+            // A part lies in the folder of its index. A name that leads elsewhere is not followed.
             if Path::new(name).components().count() != 1 || name.contains("..") {
                 return Err(ModelError::malformed(&index, format!("`{name}` is not the name of a file")));
             }
@@ -73,7 +54,7 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Those of a file that is part of the program.
+    /// The weights of a file that is part of the program. Errors name `path`.
     pub(crate) fn embedded(path: &Path, bytes: &'static [u8]) -> Result<Self, ModelError> {
         let mut weights = Self { tensors: BTreeMap::new() };
         weights.read(path, Storage::Static(bytes))?;
@@ -82,8 +63,9 @@ impl Weights {
 
     fn map(&mut self, path: &Path) -> Result<(), ModelError> {
         let file = File::open(path).map_err(|cause| ModelError::file(path, cause))?;
-        // SAFETY: a map is only sound while nobody else shortens or writes the file. Weights are read for as long as the model lives, and nothing here writes them;
-        // that nobody else does is asked of the caller, as every program asks that maps weights.
+        // SAFETY: a map is sound only while nobody shortens or writes the file. Nothing in this program
+        // writes it. That no other program does while the model lives is asked of the user, as by every
+        // program that maps weights.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(|cause| ModelError::file(path, cause))?;
         self.read(path, Storage::Mapped(map))
@@ -92,11 +74,11 @@ impl Weights {
     fn read(&mut self, path: &Path, storage: Storage) -> Result<(), ModelError> {
         let storage = Arc::new(storage);
         let malformed = |cause| ModelError::malformed(path, cause);
-        // Checks that the parts lie one after the other and fill the file.
+        // This checks that the tensors lie one after the other and fill the file.
         SafeTensors::deserialize(storage.bytes()).map_err(malformed)?;
         let (header, metadata) = SafeTensors::read_metadata(storage.bytes()).map_err(malformed)?;
         for (name, info) in metadata.tensors() {
-            // The header follows its own length, which takes eight bytes.
+            // A file begins with the length of its header, in eight bytes, and the header.
             let (from, to) = info.data_offsets;
             let range = header + 8 + from..header + 8 + to;
             let tensor =
@@ -115,13 +97,13 @@ impl Weights {
         Ok(tensor)
     }
 
-    /// A matrix of the given shape.
+    /// The matrix of this name. An error if it is missing or of another shape or type.
     pub(crate) fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Matrix, ModelError> {
         let tensor = self.tensor(name, &[rows, columns])?;
         tensor.matrix(name, rows, columns)
     }
 
-    /// A vector of the given length, widened.
+    /// The vector of this name, as f32. An error if it is missing or of another length or type.
     pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Vec<f32>, ModelError> {
         let matrix = self.tensor(name, &[length])?.matrix(name, 1, length)?;
         let mut vector = vec![0.0; length];
@@ -132,28 +114,15 @@ impl Weights {
 
 impl Tensor {
     fn matrix(&self, name: &str, rows: usize, columns: usize) -> Result<Matrix, ModelError> {
-        let elements = match self.dtype {
-            Dtype::BF16 => Elements::Bf16,
-            Dtype::F16 => Elements::F16,
-            Dtype::F32 => Elements::F32,
+        let kind = match self.dtype {
+            Dtype::BF16 => ElementType::Bf16,
+            Dtype::F16 => ElementType::F16,
+            Dtype::F32 => ElementType::F32,
             other => {
-                return Err(ModelError::tensor(
-                    name,
-                    format!("is of type {other:?}; BF16, F16 and F32 can be read"),
-                ));
+                let message = format!("is of type {other:?}; BF16, F16 and F32 can be read");
+                return Err(ModelError::tensor(name, message));
             }
         };
-        let bytes = &self.storage.bytes()[self.range.clone()];
-        let lies_well = match elements {
-            Elements::F32 => bytemuck::try_cast_slice::<u8, f32>(bytes).is_ok(),
-            Elements::Bf16 => bytemuck::try_cast_slice::<u8, bf16>(bytes).is_ok(),
-            Elements::F16 => bytemuck::try_cast_slice::<u8, f16>(bytes).is_ok(),
-        };
-        if lies_well {
-            return Ok(Matrix::new(self.storage.clone(), self.range.clone(), elements, rows, columns));
-        }
-        let mut words = vec![0u64; bytes.len().div_ceil(8)];
-        bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        Ok(Matrix::new(Arc::new(Storage::Copied(words)), 0..bytes.len(), elements, rows, columns))
+        Ok(Matrix::new(self.storage.clone(), self.range.clone(), kind, rows, columns))
     }
 }

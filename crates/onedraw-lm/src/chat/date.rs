@@ -1,4 +1,4 @@
-//! The date that a template asks for: `strftime_now`, in the C locale and UTC.
+//! The dates that templates write with `strftime_now`, in the C locale and UTC.
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -15,12 +15,12 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// 1970 began on a Thursday.
+/// In the order of days since 1970 began, which was a Thursday.
 const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
 const SECONDS_OF_A_DAY: i64 = 86_400;
 
-/// Writes a time, in seconds since 1970 began. The error names a `%` code that is not known here.
+/// Writes a time, in seconds since 1970 began. The error names a `%` code that is not supported.
 pub(super) fn write(format: &str, seconds: i64) -> Result<String, String> {
     let (days, second) = (seconds.div_euclid(SECONDS_OF_A_DAY), seconds.rem_euclid(SECONDS_OF_A_DAY));
     let (year, month, day) = civil(days);
@@ -63,15 +63,15 @@ fn short(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// Year, month and day of the Gregorian calendar. Days are counted from 1 March of the year 0, so that the day that leap years
-/// add is the last of its year; 400 years always have the same days.
+/// Year, month and day of the Gregorian calendar. Days are counted from 1 March of the year 0, so that a leap
+/// day is the last day of its year. Every 400 years have the same number of days.
 fn civil(days_since_1970: i64) -> (i64, i64, i64) {
     const DAYS_OF_400_YEARS: i64 = 146_097;
     let days = days_since_1970 + 719_468;
     let (era, day) = (days.div_euclid(DAYS_OF_400_YEARS), days.rem_euclid(DAYS_OF_400_YEARS));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);
-    // Months from March on have 31, 30, 31, 30, 31 days, over and over: 153 days for five.
+    // From March on, months have 31, 30, 31, 30, 31 days, again and again: 153 days for five months.
     let month = (5 * day_of_year + 2) / 153;
     let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };

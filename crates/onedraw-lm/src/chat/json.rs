@@ -1,4 +1,5 @@
-//! `tojson` as Python's `json.dumps` writes: a space after separators, nothing escaped for HTML, and characters as they are.
+//! `tojson`, which writes as Python's `json.dumps` does: a space after separators, nothing escaped for HTML,
+//! and characters outside ASCII unescaped.
 
 use std::io::{self, Write};
 
@@ -7,18 +8,20 @@ use minijinja::{Error, ErrorKind};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Bounds on what is written, and on the stack that it takes.
-const WIDEST_INDENT: usize = 64;
-const DEEPEST: usize = 128;
+/// The largest `indent`, which bounds the length of the text.
+const MAX_INDENT: usize = 64;
 
-/// The filter, with the arguments that transformers knows but for `sort_keys`.
+/// How deep lists and objects may be nested, which bounds the stack.
+const MAX_DEPTH: usize = 128;
+
+/// The filter, with the arguments that transformers has, except `sort_keys`.
 pub(super) fn tojson(value: &Value, arguments: Kwargs) -> Result<String, Error> {
     let wrong = |message: &str| Error::new(ErrorKind::InvalidOperation, format!("tojson: {message}"));
     let indent: Option<usize> = arguments.get("indent")?;
     let is_ascii: Option<bool> = arguments.get("ensure_ascii")?;
     let separators: Option<Vec<String>> = arguments.get("separators")?;
     arguments.assert_all_used()?;
-    if indent.is_some_and(|indent| indent > WIDEST_INDENT) {
+    if indent.is_some_and(|indent| indent > MAX_INDENT) {
         return Err(wrong("`indent` is more than 64"));
     }
     let (item, key) = match separators.as_deref() {
@@ -35,7 +38,7 @@ pub(super) fn tojson(value: &Value, arguments: Kwargs) -> Result<String, Error> 
     Ok(if is_ascii == Some(true) { escaped(&json) } else { json })
 }
 
-/// Only strings have characters outside ASCII, so they can be escaped wherever they stand.
+/// Escapes characters outside ASCII. They stand only in strings, so every one can be escaped.
 fn escaped(json: &str) -> String {
     let mut text = String::new();
     for letter in json.chars() {
@@ -48,20 +51,21 @@ fn escaped(json: &str) -> String {
     text
 }
 
+/// The style of `json.dumps`.
 struct Python<'a> {
     item: &'a str,
     key: &'a str,
     indent: Option<usize>,
     depth: usize,
-    /// Whether the list or object that was begun last has nothing in it yet.
+    /// Whether the list or object that was begun last is still empty.
     is_empty: bool,
 }
 
 impl Python<'_> {
     fn begin(&mut self, mark: &str, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(io::Error::other(format!("lists and objects are nested more than {DEEPEST} deep")));
+        if self.depth > MAX_DEPTH {
+            return Err(io::Error::other(format!("lists and objects are nested more than {MAX_DEPTH} deep")));
         }
         self.is_empty = true;
         out.write_all(mark.as_bytes())

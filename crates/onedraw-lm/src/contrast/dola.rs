@@ -1,14 +1,14 @@
-//! DoLa: the last layer against the earlier one that is furthest from it.
+//! DoLa: the last layer, contrasted with the earlier one that differs most from it.
 
 use onedraw::contrast::contrasting_layer;
 use onedraw::{Contrast, Row};
 
-use super::{refuse_known, set_off};
+use crate::contrast::rows::{contrast_rows, refuse_known};
 use crate::error::ModelError;
 use crate::llama::{Llama, Memory};
 use crate::model::{Answer, Asks, LanguageModel, Run};
 
-/// A model whose last layer is set off against its earlier ones.
+/// A model whose last layer is contrasted with its earlier ones.
 pub struct Dola<'a> {
     model: &'a Llama,
     contrast: Contrast,
@@ -16,8 +16,10 @@ pub struct Dola<'a> {
 }
 
 impl<'a> Dola<'a> {
-    /// Of the layers given (1: after the first layer), each position takes the one furthest from the last. None given: every second layer of
-    /// the lower half, from the first on, which is what the paper calls the lower bucket.
+    /// Each position takes, of the given layers (1: after the first layer), the one that differs most from
+    /// the last. If none are given: every second layer of the lower half, or every layer where there are at
+    /// most 8, from the first on, which is what the paper calls the lower bucket. An error if a layer is not
+    /// an earlier one.
     pub fn new(model: &'a Llama, layers: &[usize], contrast: Contrast) -> Result<Self, ModelError> {
         let last = model.config().layers;
         if last < 2 {
@@ -77,22 +79,22 @@ impl LanguageModel for Dola<'_> {
             let first = run.tokens.len() - run.asks.logits.rows(run.tokens.len());
             let early: Vec<Vec<f32>> =
                 states.iter().map(|states| self.model.logits(&states[first * width..])).collect();
-            self.set_off_rows(&mut answer.logits, &early);
+            self.contrast_each(&mut answer.logits, &early);
         }
         Ok(answers)
     }
 }
 
 impl Dola<'_> {
-    /// Row by row, against the layer that is furthest.
-    fn set_off_rows(&self, logits: &mut [f32], early: &[Vec<f32>]) {
+    /// Contrasts each row with the layer that differs most from it.
+    fn contrast_each(&self, logits: &mut [f32], early: &[Vec<f32>]) {
         let vocabulary = self.model.vocabulary();
         for (place, row) in logits.chunks_mut(vocabulary).enumerate() {
             let part = place * vocabulary..(place + 1) * vocabulary;
             let layers: Vec<Row<'_>> = early.iter().map(|layer| Row::from(&layer[part.clone()])).collect();
-            // A bad row is left for the draw to find.
+            // The draw will find a bad row.
             if let Ok(Some(layer)) = contrasting_layer(Row::from(&*row), &layers) {
-                set_off(&self.contrast, row, &early[layer][part], vocabulary);
+                contrast_rows(&self.contrast, row, &early[layer][part], vocabulary);
             }
         }
     }

@@ -1,18 +1,19 @@
-//! Classifier-free guidance: away from what would follow another prompt.
+//! Classifier-free guidance: away from what would follow a negative prompt.
 
 use onedraw::Contrast;
 
-use super::{refuse_known, set_off};
+use crate::contrast::rows::{contrast_rows, refuse_known};
 use crate::error::ModelError;
 use crate::model::{Answer, Asks, LanguageModel, Run, Sequence, Wanted};
 
-/// A model on one prompt, away from another: the negative prompt's texts are those of the prompt.
+/// A model that is guided away from a negative prompt: the text after the prompt is also read after the
+/// negative prompt, and the logits of the two are contrasted.
 ///
-/// It is made for prompts of one length: what a text has after so many tokens follows the negative prompt too.
+/// It is made for prompts of one length: tokens after that many belong to the text.
 pub struct Guided<'a, M: LanguageModel> {
     model: &'a M,
     contrast: Contrast,
-    /// Tokens of the prompt.
+    /// How many tokens the prompt has.
     prompt: usize,
     /// What the model remembers of the negative prompt, and the logits after it.
     negative: M::Sequence,
@@ -24,7 +25,7 @@ pub struct Guided<'a, M: LanguageModel> {
 pub struct TwoLines<S> {
     line: S,
     negative: S,
-    /// Tokens of the prompt, and of the negative prompt.
+    /// How many tokens the prompt has, and the negative prompt.
     prompt: usize,
     other_prompt: usize,
 }
@@ -46,7 +47,7 @@ impl<S: Sequence> Sequence for TwoLines<S> {
 }
 
 impl<'a, M: LanguageModel> Guided<'a, M> {
-    /// For prompts of `prompt` tokens, away from a negative prompt of at least one.
+    /// For prompts of `prompt` tokens. Reads the negative prompt, which must have at least one token.
     pub fn new(
         model: &'a M,
         prompt: usize,
@@ -71,7 +72,7 @@ impl<M: LanguageModel> LanguageModel for Guided<'_, M> {
     }
 
     fn context(&self) -> usize {
-        // Both lines must fit.
+        // Both texts must fit.
         let longer = self.negative.len().saturating_sub(self.prompt);
         self.model.context().saturating_sub(longer)
     }
@@ -134,20 +135,20 @@ impl<M: LanguageModel> LanguageModel for Guided<'_, M> {
         for ((answer, run), before) in answers.iter_mut().zip(runs.iter()).zip(before) {
             let read =
                 if before < run.tokens.len() { others.next().unwrap_or_default().logits } else { Vec::new() };
-            // The rows of the negative prompt's line, from the end of the prompt on.
-            let ends_prompt = before > 0 && lengths_reach(run, self.prompt, before);
+            // The rows after the negative prompt, from the end of the prompt on.
+            let ends_prompt = before > 0 && reads_the_last_of(self.prompt, run, before);
             let rows: Vec<f32> = if ends_prompt { [&self.logits[..], &read].concat() } else { read };
             let wanted = answer.logits.len().min(rows.len());
-            // Positions within the prompt are the prompt's own.
+            // Positions before the end of the prompt are not contrasted.
             let (start, other) = (answer.logits.len() - wanted, rows.len() - wanted);
-            set_off(&self.contrast, &mut answer.logits[start..], &rows[other..], vocabulary);
+            contrast_rows(&self.contrast, &mut answer.logits[start..], &rows[other..], vocabulary);
         }
         Ok(answers)
     }
 }
 
-/// Whether a run has read the last token of the prompt.
-fn lengths_reach<S: Sequence>(run: &Run<'_, TwoLines<S>>, prompt: usize, before: usize) -> bool {
-    // The run's tokens are part of the sequence by now.
+/// Whether a run, whose first `before` tokens belong to the prompt, has read the prompt's last token.
+fn reads_the_last_of<S: Sequence>(prompt: usize, run: &Run<'_, TwoLines<S>>, before: usize) -> bool {
+    // The tokens of the run are part of the sequence by now.
     run.sequence.len() - run.tokens.len() + before == prompt
 }

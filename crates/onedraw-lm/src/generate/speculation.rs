@@ -1,20 +1,22 @@
-//! Guesses in the decode loop: made before a pass, judged after it.
+//! Guesses in the decode loop: made before a pass, verified after it.
 
 use std::time::{Duration, Instant};
 
 use onedraw::Row;
 use onedraw::speculate::DraftTree;
 
+use crate::draft::{PassResult, Plan, Planned};
 use crate::error::ModelError;
-use crate::generate::writer::Writer;
-use crate::generate::{Event, GenerateError, Generator, Take};
+use crate::generate::error::GenerateError;
+use crate::generate::event::Event;
+use crate::generate::generator::Generator;
+use crate::generate::writer::{PassShare, Writer};
 use crate::model::{Answer, LanguageModel, Sequence};
-use crate::speculate::{Brought, Drafter, Guessed, Plan, Planned, Speculation, Speculator};
 
-/// The tokens of a text in a pass, its guesses after those that are certain.
+/// The tokens of a text in a pass: those that are certain, then the guesses.
 pub(super) struct Line {
     pub tokens: Vec<u32>,
-    /// Where the guesses branch.
+    /// The parent of each token, if the guesses branch.
     pub parents: Option<Vec<Option<usize>>>,
 }
 
@@ -35,69 +37,57 @@ impl Line {
 }
 
 impl<'a, M: LanguageModel> Generator<'a, M> {
-    /// Lets a drafter guess for the requests that come from now on.
-    pub fn speculate(
-        mut self,
-        drafter: impl Drafter<'a, M> + 'a,
-        speculation: Speculation,
-    ) -> Result<Self, ModelError> {
-        self.speculator = Some(Speculator::new(Box::new(drafter), speculation, self.model)?);
-        Ok(self)
-    }
-
-    /// Guesses and judges otherwise from now on.
-    pub(crate) fn set_speculation(&mut self, speculation: Speculation) -> Result<(), ModelError> {
-        if let Some(speculator) = &mut self.speculator {
-            speculation.check(self.model.context())?;
-            speculator.settings = speculation;
-        }
-        Ok(())
-    }
-
-    /// What became of guesses so far.
-    pub fn guessed(&self) -> Option<&Guessed> {
-        self.speculator.as_ref().map(|speculator| &speculator.guessed)
-    }
-
-    /// What is guessed of every text.
-    pub(super) fn plans(&mut self, takes: &[Take]) -> Result<Vec<Plan>, GenerateError> {
-        let mut plans: Vec<Plan> = takes.iter().map(|_| Plan::default()).collect();
+    /// Lets the drafters guess for every text that is being written.
+    pub(super) fn plans(&mut self, shares: &[PassShare]) -> Result<Vec<Plan>, GenerateError> {
+        let mut plans: Vec<Plan> = shares.iter().map(|_| Plan::default()).collect();
         let Some(speculator) = &mut self.speculator else { return Ok(plans) };
         let has_texts = self.writers.iter().any(|writer| writer.is_writing() && writer.drafter.is_some());
         if !has_texts || !speculator.is_drafting() {
             return Ok(plans);
         }
-        let plain: usize = takes.iter().filter(|take| take.is_writing).map(|take| take.tokens).sum();
+        let plain: usize = shares.iter().filter(|share| share.is_writing).map(|share| share.tokens).sum();
         let mut positions = plain;
         for (writer, plan) in
             self.writers.iter_mut().zip(&mut plans).filter(|(writer, _)| writer.is_writing())
         {
             speculator.measure(self.model, &writer.memory, writer.pending[0])?;
-            let Some((drafter, text)) = writer.ahead(plain, positions) else { continue };
+            let Some((drafter, text)) = writer.drafter_and_text(plain, positions) else { continue };
             *plan = speculator.plan(drafter, self.model, &mut self.batch, text)?;
             positions += plan.draft.tree.len();
         }
         Ok(plans)
     }
 
-    /// A pass was made.
-    pub(super) fn count(&mut self, takes: &[Take], plans: &[Plan], drafted: Duration, passed: Duration) {
+    /// Counts a pass, and lets the policy learn its time.
+    pub(super) fn count(
+        &mut self,
+        shares: &[PassShare],
+        plans: &[Plan],
+        drafted: Duration,
+        passed: Duration,
+    ) {
         let tokens = |is_writing: bool| {
-            takes.iter().filter(|take| take.is_writing == is_writing).map(|take| take.tokens).sum::<usize>()
+            shares
+                .iter()
+                .filter(|share| share.is_writing == is_writing)
+                .map(|share| share.tokens)
+                .sum::<usize>()
         };
         let (read, written) = (tokens(false), tokens(true));
         let Planned { guesses, .. } = Planned::of(plans);
-        self.timings.count(passed, read, written, guesses);
+        self.timings.add_pass(passed, read, written, guesses);
         self.timings.draft_time += drafted;
-        // What left early has a part of its pass behind it: without guesses that says nothing of a plain pass.
+        // Positions that exited early have a part of the pass behind them. If there are no guesses besides,
+        // the time says nothing about a plain pass.
         let is_partial = guesses == 0 && plans.iter().any(|plan| plan.known.is_some());
         if let Some(speculator) = self.speculator.as_mut().filter(|_| read == 0 && !is_partial) {
-            speculator.passed(written + guesses, passed);
+            speculator.learn_pass_time(written + guesses, passed);
         }
     }
 
-    /// Takes the guesses that hold and the token after them; the text, if it goes on. An error is the model's, which did not keep what it was told to.
-    pub(super) fn judge(
+    /// Appends the guesses that the target accepts and the token after them. Returns the events, and the
+    /// writer unless the text has ended. An error comes from a model that could not keep the accepted path.
+    pub(super) fn verify(
         &mut self,
         mut writer: Writer<'a, M>,
         plan: &Plan,
@@ -114,15 +104,16 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             Ok(verdict) => verdict,
             Err(error) => {
                 let event = writer.take(Err(error), vocabulary, &mut self.batch, context);
-                return Ok(self.taken(writer, event));
+                return Ok(writer.go_on(event, vocabulary, &mut self.batch, context));
             }
         };
-        speculator.judged(plan, &verdict);
+        speculator.learn_verdict(plan, &verdict);
         self.timings.sampling_time += begun.elapsed();
         let (read, certain) = (writer.tokens.len() - writer.pending.len(), writer.pending.len());
-        settle(&mut writer.memory, read, certain, plan, &verdict.path)?;
+        keep_accepted(&mut writer.memory, read, certain, plan, &verdict.path)?;
         if let Some(drafter) = &mut writer.drafter {
-            drafter.see(read, &kept(&answer.states, certain, plan.draft.tree.len(), &verdict.path));
+            drafter
+                .see(read, &accepted_states(&answer.states, certain, plan.draft.tree.len(), &verdict.path));
         }
         writer.read(certain);
         let mut events = Vec::new();
@@ -131,53 +122,53 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             self.batch.accept_sampled(sampler, &sampled);
             let event = writer.take(Ok(sampled), vocabulary, &mut self.batch, context);
             if event.is_last() || event.taken_back > 0 || (place == last && verdict.error.is_none()) {
-                let (taken, writer) = self.taken(writer, event);
+                let (taken, writer) = writer.go_on(event, vocabulary, &mut self.batch, context);
                 events.extend(taken);
                 return Ok((events, writer));
             }
-            // The model has read it, as a guess.
+            // The model has read it already, as a guess.
             writer.read(1);
             self.timings.output_tokens += 1;
             events.push(event);
         }
         let error = verdict.error.unwrap_or(onedraw::RowError::UnknownSequence);
         let event = writer.take(Err(error), vocabulary, &mut self.batch, context);
-        let (taken, writer) = self.taken(writer, event);
+        let (taken, writer) = writer.go_on(event, vocabulary, &mut self.batch, context);
         events.extend(taken);
         Ok((events, writer))
     }
 
-    /// What a pass brought, for the next. `draws` is what all draws before it took.
+    /// Lets the policy learn what a pass gained. `draws` is the time of all draws before it.
     pub(super) fn learn(
         &mut self,
-        takes: &[Take],
+        shares: &[PassShare],
         planned: Planned,
         events: &[Event],
         time: Duration,
         draws: Duration,
     ) {
         let Some(speculator) = &mut self.speculator else { return };
-        let writing = || takes.iter().filter(|take| take.is_writing);
-        let (texts, plain) = (writing().count(), writing().map(|take| take.tokens).sum::<usize>());
-        let has_read = takes.iter().any(|take| !take.is_writing && take.tokens > 0);
+        let writing = || shares.iter().filter(|share| share.is_writing);
+        let (texts, plain) = (writing().count(), writing().map(|share| share.tokens).sum::<usize>());
+        let has_read = shares.iter().any(|share| !share.is_writing && share.tokens > 0);
         if texts == 0 || has_read {
             return;
         }
         speculator.guessed.plain_passes += usize::from(planned.guesses == 0);
-        speculator.brought(&Brought {
+        speculator.learn_pass(&PassResult {
             tokens: events.iter().filter(|event| event.sampled.is_some()).count(),
             texts,
             time,
             draws: self.timings.sampling_time.saturating_sub(draws),
-            looks: planned.looks,
+            expansions: planned.expansions,
             plain,
             positions: plain + planned.guesses,
         });
     }
 }
 
-/// Keeps of the last pass the tokens that were certain and the guesses that hold.
-fn settle<S: Sequence>(
+/// Keeps of the last pass the tokens that were certain and the accepted guesses.
+fn keep_accepted<S: Sequence>(
     memory: &mut S,
     read: usize,
     certain: usize,
@@ -193,7 +184,7 @@ fn settle<S: Sequence>(
 }
 
 /// Of the states of a pass, those of the tokens that are part of the text now.
-fn kept(states: &[Vec<f32>], certain: usize, guesses: usize, path: &[usize]) -> Vec<Vec<f32>> {
+fn accepted_states(states: &[Vec<f32>], certain: usize, guesses: usize, path: &[usize]) -> Vec<Vec<f32>> {
     let of_layer = |states: &Vec<f32>| {
         let width = states.len() / (certain + guesses);
         let places = (0..certain).chain(path.iter().map(|node| certain + node));
@@ -207,8 +198,8 @@ mod tests {
     use onedraw::{SamplingParams, presets};
 
     use super::*;
+    use crate::draft::{Companion, EarlyExit, Speculation};
     use crate::llama::{Llama, Memory};
-    use crate::speculate::{Companion, EarlyExit};
     use crate::stories;
 
     #[test]
@@ -223,7 +214,7 @@ mod tests {
         assert_eq!(Line::new(&[4], &DraftTree::chain(&[5, 6])).parents, None);
     }
 
-    /// What the model remembers of the first text, once that has so many tokens.
+    /// What the model remembers of the first text once that has this many tokens.
     fn memory(mut generator: Generator<'_, Llama>, prompt: &[u32], tokens: usize) -> Memory {
         let params = SamplingParams { seed: Some(4), max_tokens: 100, ..presets::creative() };
         generator.add(prompt, params).expect("a request");
@@ -233,7 +224,7 @@ mod tests {
         generator.writers[0].memory.clone()
     }
 
-    /// Guesses that were given up leave nothing behind, and those that held lie where plain decoding puts them.
+    /// Rejected guesses leave nothing behind, and accepted ones are stored where plain decoding stores them.
     #[test]
     fn a_memory_after_guesses_is_that_of_plain_decoding() {
         let (model, drafter, tokenizer) = (

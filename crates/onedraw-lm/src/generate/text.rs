@@ -1,39 +1,39 @@
-//! Whole texts, put together from their events.
+//! Whole texts, assembled from their events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use onedraw::{FinishReason, PromptLogprobs, RowError, Sampled};
 
-use crate::generate::{Event, RequestId};
+use crate::generate::event::{Event, RequestId};
 
 /// A text that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
-    /// Whose.
+    /// The request.
     pub request: RequestId,
     /// Which of its `n` texts.
     pub sample: usize,
     /// The text, without the prompt.
     pub text: String,
-    /// Its tokens, with their logprobs where these were asked for.
+    /// Its tokens, with their logprobs if these were asked for.
     pub tokens: Vec<Sampled>,
-    /// Why it ended; `None` if it did not, or no token could be drawn.
+    /// Why it ended; `None` if it has not ended, or if no token could be drawn.
     pub finish: Option<FinishReason>,
     /// Why no token could be drawn.
     pub error: Option<RowError>,
-    /// The logprobs of the prompt, where these were asked for.
+    /// The logprobs of the prompt, if these were asked for.
     pub prompt_logprobs: Option<Arc<PromptLogprobs>>,
 }
 
-/// Texts on their way.
+/// Texts that are being assembled.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     texts: BTreeMap<(RequestId, usize), Generated>,
 }
 
 impl Texts {
-    /// Takes the next event.
+    /// Adds the next event.
     pub fn push(&mut self, event: Event) {
         let Event { request, sample, sampled, taken_back, text: piece, finish, error, prompt_logprobs } =
             event;
@@ -56,7 +56,7 @@ impl Texts {
         text.error = error;
     }
 
-    /// The texts so far, by request and number.
+    /// The texts so far, ordered by request and sample.
     pub fn into_generated(self) -> Vec<Generated> {
         self.texts.into_values().collect()
     }

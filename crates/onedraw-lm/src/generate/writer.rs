@@ -1,35 +1,45 @@
-//! One text on its way: what the model has read of it, and what of it was shown.
+//! One text that is being written: what the model has read of it, and what of it was shown.
 
 use std::sync::Arc;
 
 use onedraw::{
-    Batch, Constraint, ConstraintError, Finish, PromptLogprobs, RowError, Rows, Sampled, StopConditions,
-    StopMatcher, Utf8Stream,
+    Batch, Constraint, ConstraintError, Finish, PromptLogprobs, RowError, Rows, Sampled, SequenceId,
+    StopConditions, StopMatcher, Utf8Stream,
 };
 
-use crate::generate::{Event, RequestId, SamplerId};
+use crate::draft::{Drafter, Text};
+use crate::generate::event::{Event, RequestId};
 use crate::model::{LanguageModel, Sequence, Vocabulary};
-use crate::speculate::{Drafter, Text};
+
+/// What a text contributes to a pass.
+#[derive(Clone, Copy)]
+pub(super) struct PassShare {
+    /// How many of its pending tokens.
+    pub tokens: usize,
+    /// Whether it has read its prompt and is being written.
+    pub is_writing: bool,
+}
 
 /// A text and its sampler. Until the prompt is read, the texts of a request are branches of one writer.
 pub(super) struct Branch {
     pub sample: usize,
-    pub sampler: SamplerId,
+    pub sampler: SequenceId,
     matcher: StopMatcher,
     utf8: Utf8Stream,
     constraint: Option<Box<dyn Constraint>>,
-    /// Tokens that it may have.
+    /// How many tokens it may have.
     longest: usize,
-    /// Whether what the constraint forces is taken without a draw: not after text was taken back, for it would be written again.
+    /// Whether tokens that the constraint forces are taken without a draw. Not after text was taken back,
+    /// because the same text would be written again.
     forces: bool,
-    /// The prompt's logprobs, until its first event takes them along.
+    /// The logprobs of the prompt, until the first event takes them.
     prompt_logprobs: Option<Arc<PromptLogprobs>>,
 }
 
 impl Branch {
     pub(super) fn new(
         sample: usize,
-        sampler: SamplerId,
+        sampler: SequenceId,
         conditions: Arc<StopConditions>,
         constraint: Option<Box<dyn Constraint>>,
         longest: usize,
@@ -47,23 +57,24 @@ impl Branch {
     }
 }
 
-/// What the model remembers, and the texts that go on from there.
+/// What the model remembers of a text, and the branches that continue from there.
 pub(super) struct Writer<'a, M: LanguageModel> {
     pub request: RequestId,
     pub memory: M::Sequence,
-    /// Who guesses what comes next.
+    /// Guesses what comes next.
     pub drafter: Option<Box<dyn Drafter<'a, M> + 'a>>,
-    /// Tokens that have not been through the model: what is left of the prompt, or the token drawn last.
+    /// Tokens that the model has not read: the rest of the prompt, or the tokens drawn or forced last.
     pub pending: Vec<u32>,
-    /// All tokens up to here, those that are pending too: what a rewind goes back over.
+    /// All tokens so far, including the pending ones.
     pub tokens: Vec<u32>,
-    /// Whether the model has read the prompt, once.
+    /// Whether the model has read the whole prompt.
     has_read: bool,
-    /// How many of the tokens were there before the first draw, and how many of these count as output.
+    /// How many tokens there were before the first draw.
     start: usize,
+    /// How many of these count as output, because the parameters gave them.
     given: usize,
     /// The logprobs of the prompt so far, if they are wanted.
-    reports: Option<PromptLogprobs>,
+    prompt_logprobs: Option<PromptLogprobs>,
     pub branches: Vec<Branch>,
 }
 
@@ -74,46 +85,63 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         drafter: Option<Box<dyn Drafter<'a, M> + 'a>>,
         pending: Vec<u32>,
         given: usize,
-        reports: Option<PromptLogprobs>,
+        prompt_logprobs: Option<PromptLogprobs>,
         branches: Vec<Branch>,
     ) -> Self {
         let (tokens, start) = (pending.clone(), pending.len());
-        Self { request, memory, drafter, pending, tokens, has_read: false, start, given, reports, branches }
+        Self {
+            request,
+            memory,
+            drafter,
+            pending,
+            tokens,
+            has_read: false,
+            start,
+            given,
+            prompt_logprobs,
+            branches,
+        }
     }
 
-    /// Whether the prompt has been read.
+    /// Whether the model has read the prompt, and the text is being written.
     pub(super) fn is_writing(&self) -> bool {
         self.has_read
     }
 
-    /// Whether nothing has been written yet.
+    /// Whether no token has been written yet.
     pub(super) fn begins(&self) -> bool {
         self.tokens.len() == self.start
     }
 
-    /// Tokens of the prompt that the model has not read.
+    /// How many tokens of the prompt the model has not read.
     pub(super) fn unread(&self) -> usize {
         if self.has_read { 0 } else { self.pending.len() }
     }
 
     /// Whether the logits of every position are wanted, for the logprobs of the prompt.
-    pub(super) fn reports_prompt(&self) -> bool {
-        self.reports.is_some()
+    pub(super) fn wants_prompt_logprobs(&self) -> bool {
+        self.prompt_logprobs.is_some()
     }
 
-    /// Looks at what the model says after the first pending tokens. What comes back is the logits after the last of them.
-    pub(super) fn report(&mut self, mut logits: Vec<f32>, vocabulary: usize, batch: &mut Batch) -> Vec<f32> {
-        let Some(reports) = &mut self.reports else { return logits };
+    /// Takes the prompt's logprobs, if they are wanted, from the logits after the first pending tokens.
+    /// Returns the logits after the last of these.
+    pub(super) fn collect_prompt_logprobs(
+        &mut self,
+        mut logits: Vec<f32>,
+        vocabulary: usize,
+        batch: &mut Batch,
+    ) -> Vec<f32> {
+        let Some(logprobs) = &mut self.prompt_logprobs else { return logits };
         let count = logits.len() / vocabulary.max(1);
         if let Some(rows) = Rows::new(&logits, count, vocabulary, vocabulary) {
             let next = self.tokens.len() - self.pending.len() + 1;
             let found = batch.prompt_logprobs(self.branches[0].sampler, next, rows);
-            reports.extend(found.into_iter().map(|report| report.map(Some)));
+            logprobs.extend(found.into_iter().map(|found| found.map(Some)));
         }
         logits.split_off(logits.len().saturating_sub(vocabulary))
     }
 
-    /// The model has read so many of the pending tokens.
+    /// Marks this many of the pending tokens as read by the model.
     pub(super) fn read(&mut self, tokens: usize) {
         self.pending.drain(..tokens.min(self.pending.len()));
     }
@@ -121,8 +149,8 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
     /// A writer for each branch.
     pub(super) fn split(mut self) -> Vec<Self> {
         let mut branches = std::mem::take(&mut self.branches);
-        if let Some(reports) = self.reports.take().map(Arc::new) {
-            branches.iter_mut().for_each(|branch| branch.prompt_logprobs = Some(reports.clone()));
+        if let Some(logprobs) = self.prompt_logprobs.take().map(Arc::new) {
+            branches.iter_mut().for_each(|branch| branch.prompt_logprobs = Some(logprobs.clone()));
         }
         let writer = |branch| Self {
             request: self.request,
@@ -133,14 +161,15 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
             has_read: true,
             start: self.start,
             given: self.given,
-            reports: None,
+            prompt_logprobs: None,
             branches: vec![branch],
         };
         branches.into_iter().map(writer).collect()
     }
 
-    /// The text, for its drafter: of a pass that has so many positions without guesses, and with those of other texts.
-    pub(super) fn ahead(
+    /// The drafter, and the text as the drafter sees it. The pass has `plain` positions without guesses, and
+    /// `positions` with the guesses for other texts.
+    pub(super) fn drafter_and_text(
         &mut self,
         plain: usize,
         positions: usize,
@@ -168,7 +197,7 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         }
     }
 
-    /// The last event of every branch, when the text is ended from outside: what was held back.
+    /// The last event of every branch when the caller ends the text, with what was held back.
     pub(super) fn end(&mut self) -> Vec<Event> {
         let request = self.request;
         self.branches
@@ -178,17 +207,17 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
     }
 
     /// The sampler of the only branch.
-    pub(super) fn sampler(&self) -> SamplerId {
+    pub(super) fn sampler(&self) -> SequenceId {
         self.branches[0].sampler
     }
 
-    /// What the constraint allows next.
+    /// The mask of the tokens that the constraint allows next.
     pub(super) fn mask(&mut self) -> Result<Option<&[u32]>, RowError> {
         let mask = self.branches[0].constraint.as_mut().map(|constraint| constraint.mask());
         mask.transpose().map_err(ConstraintError::of_row)
     }
 
-    /// Takes the tokens that the constraint forces, as far as the text goes on.
+    /// Appends the tokens that the constraint forces, until the text ends.
     pub(super) fn take_forced(
         &mut self,
         vocabulary: &dyn Vocabulary,
@@ -214,7 +243,7 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
             }
         };
         let mut events: Vec<Event> = Vec::new();
-        // A token that ends the text is drawn: a minimum length may forbid it.
+        // A token that ends the text is drawn instead, because a minimum length may forbid it.
         for token in forced.into_iter().take_while(|&token| !vocabulary.bytes(token).is_empty()) {
             let position = batch.output(sampler).map_or(0, |output| output.len() as u32);
             let sampled = Sampled {
@@ -237,7 +266,7 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         events
     }
 
-    /// Takes the token that was drawn.
+    /// Appends the token that was drawn, or ends the text if none could be.
     pub(super) fn take(
         &mut self,
         drawn: Result<Sampled, RowError>,
@@ -262,19 +291,19 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         match progress.rewind {
             Some(rewind) => {
                 batch.take_back(branch.sampler, &rewind);
-                // The tokens of the output that were given came with the prompt.
+                // The output that was given with the request is part of `start`.
                 let length = self.start - self.given + rewind.length;
                 event.taken_back = self.tokens.len() - length;
                 self.tokens.truncate(length);
                 branch.forces = false;
-                // The token that was drawn last is not known to the constraint yet.
+                // The constraint has not seen the token that was drawn last.
                 let known = event.taken_back - 1;
                 if let Err(error) =
                     branch.constraint.as_mut().map_or(Ok(()), |constraint| constraint.rollback(known))
                 {
                     event.error = Some(error.of_row());
                 }
-                // The model reads the last token again, for the logits after it.
+                // The model reads the last token that stays again, for the logits after it.
                 self.memory.cut(length - 1);
                 self.pending = self.tokens[length - 1..].to_vec();
             }
@@ -289,7 +318,7 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
             }
         }
         event.sampled = Some(sampled);
-        // The memory may hold tokens that are yet to be taken, after guesses that held.
+        // Counted in tokens: after guesses were accepted, the memory may hold more than were taken so far.
         if event.finish.is_none() && self.tokens.len() > context {
             event.finish = Some(Finish::Length);
             event.text += &branch.rest();
@@ -298,10 +327,31 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         }
         event
     }
+
+    /// Goes on after a token was taken: appends what the constraint forces after it. Returns the events, and
+    /// the writer unless the text has ended.
+    pub(super) fn go_on(
+        mut self,
+        event: Event,
+        vocabulary: &dyn Vocabulary,
+        batch: &mut Batch,
+        context: usize,
+    ) -> (Vec<Event>, Option<Self>) {
+        let goes_on = !event.is_last() && event.taken_back == 0;
+        let mut events = vec![event];
+        if goes_on {
+            events.extend(self.take_forced(vocabulary, batch, context));
+        }
+        if events.last().is_some_and(Event::is_last) {
+            batch.remove(self.sampler());
+            return (events, None);
+        }
+        (events, Some(self))
+    }
 }
 
 impl Branch {
-    /// An event in which nothing has happened yet.
+    /// An event without a token.
     fn event(&mut self, request: RequestId) -> Event {
         Event {
             request,
@@ -315,7 +365,7 @@ impl Branch {
         }
     }
 
-    /// What was held back, when the text ends from outside.
+    /// The text that was held back, when the text ends for another reason than its stop conditions.
     fn rest(&mut self) -> String {
         let mut rest = self.utf8.push(self.matcher.finish()).to_owned();
         rest += self.utf8.finish();

@@ -1,69 +1,76 @@
-//! The dot product: the one order in which this crate sums.
+//! The dot product: the one order in which this crate adds.
 //!
-//! Sixteen sums run side by side. Of every thirty-two numbers, lane i takes number 2i, then number 2i + 1, each by one fused multiply-add; past the
-//! end are zeros. At last the lanes are added in halves: 8 to 8, 4 to 4, 2 to 2, 1 to 1.
+//! ```text
+//! sums = [0; 16]
+//! for each step of 32 numbers, zeros past the end:
+//!     for lane in 0..16: sums[lane] = fma(weights[2·lane],     numbers[2·lane],     sums[lane])
+//!     for lane in 0..16: sums[lane] = fma(weights[2·lane + 1], numbers[2·lane + 1], sums[lane])
+//! while there is more than one sum: add the upper half of the sums to the lower half
+//! ```
+//!
+//! Neighbours go to one lane, because two 16-bit weights share a 32-bit lane where they lie in the file.
 
+use fearless_simd::f32x16;
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x16};
 
-use crate::kernels::weight::{STEP, Weight};
+use crate::kernels::element::{Element, STEP};
+use crate::kernels::lanes::Lanes;
 
-/// Numbers laid out for dot products: of every thirty-two, those of even places first, and zeros up to a whole step.
+/// The numbers that a matrix is multiplied with: one row for each position. In every step of thirty-two, the
+/// numbers at even places come first; the last step is filled up with zeros.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Arranged {
+pub(crate) struct Inputs {
     numbers: Vec<f32>,
     length: usize,
 }
 
-impl Arranged {
-    /// Arranges rows of `length` numbers.
-    pub(crate) fn rows(rows: &[f32], length: usize) -> Self {
-        let mut arranged = Self::default();
-        arranged.set(rows, length);
-        arranged
+impl Inputs {
+    /// Takes rows of `length` numbers.
+    pub(crate) fn new(rows: &[f32], length: usize) -> Self {
+        let mut inputs = Self::default();
+        inputs.set(rows, length);
+        inputs
     }
 
-    /// Takes other rows.
+    /// Takes other rows instead. Allocates only if they are more numbers than ever before.
     pub(crate) fn set(&mut self, rows: &[f32], length: usize) {
         self.length = length;
         self.numbers.clear();
         for row in rows.chunks_exact(length.max(1)) {
             let (steps, rest) = row.as_chunks::<STEP>();
             for step in steps {
-                self.numbers.extend_from_slice(&arranged(step));
+                self.numbers.extend_from_slice(&even_places_first(step));
             }
             if !rest.is_empty() {
-                let mut step = [0.0; STEP];
-                step[..rest.len()].copy_from_slice(rest);
-                self.numbers.extend_from_slice(&arranged(&step));
+                self.numbers.extend_from_slice(&even_places_first(&padded(rest)));
             }
         }
     }
 
-    /// How many numbers a row has.
+    /// How many numbers a row has, without the zeros.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
 
-    /// How many rows there are.
-    pub(crate) fn len(&self) -> usize {
+    /// How many positions there are.
+    pub(crate) fn positions(&self) -> usize {
         self.numbers.len() / self.length.next_multiple_of(STEP).max(1)
     }
 
-    /// One row, in whole steps.
-    pub(crate) fn row(&self, row: usize) -> &[[f32; STEP]] {
+    /// The numbers of one position, in whole steps.
+    pub(crate) fn row(&self, position: usize) -> &[[f32; STEP]] {
         let steps = self.length.div_ceil(STEP);
-        &self.numbers.as_chunks().0[row * steps..(row + 1) * steps]
+        &self.numbers.as_chunks().0[position * steps..(position + 1) * steps]
     }
 }
 
-fn arranged(step: &[f32; STEP]) -> [f32; STEP] {
+fn even_places_first(step: &[f32; STEP]) -> [f32; STEP] {
     std::array::from_fn(|i| step[if i < 16 { 2 * i } else { 2 * (i - 16) + 1 }])
 }
 
-/// The sum of the lanes, in halves.
+/// The sum of the lanes: 8 added to 8, 4 to 4, 2 to 2, 1 to 1.
 #[inline(always)]
-pub(crate) fn folded<S: Simd>(lanes: f32x16<S>) -> f32 {
+pub(crate) fn folded<S: Lanes>(lanes: f32x16<S>) -> f32 {
     let (low, high) = lanes.split();
     let (low, high) = (low + high).split();
     let four: [f32; 4] = (low + high).into();
@@ -72,35 +79,23 @@ pub(crate) fn folded<S: Simd>(lanes: f32x16<S>) -> f32 {
 
 /// The dot product of numbers with themselves.
 #[inline(always)]
-pub(crate) fn squares<S: Simd>(simd: S, numbers: &[f32]) -> f32 {
+pub(crate) fn squares<S: Lanes>(simd: S, numbers: &[f32]) -> f32 {
     let mut sum = f32x16::splat(simd, 0.0);
-    let mut go_on = |step: &[f32; STEP]| {
+    let mut advance = |step: &[f32; STEP]| {
         let (even, odd) = f32::load(simd, step);
-        sum = odd.mul_add_precise(odd, even.mul_add_precise(even, sum));
+        sum = simd.fma(odd, odd, simd.fma(even, even, sum));
     };
     let (steps, rest) = numbers.as_chunks::<STEP>();
-    steps.iter().for_each(&mut go_on);
+    steps.iter().for_each(&mut advance);
     if !rest.is_empty() {
-        go_on(&padded(rest));
+        advance(&padded(rest));
     }
     folded(sum)
 }
 
-/// One step of one sum.
-#[inline(always)]
-pub(crate) fn advanced<S: Simd>(
-    simd: S,
-    sum: f32x16<S>,
-    (even, odd): (f32x16<S>, f32x16<S>),
-    numbers: &[f32; STEP],
-) -> f32x16<S> {
-    let sum = even.mul_add_precise(f32x16::from_slice(simd, &numbers[..16]), sum);
-    odd.mul_add_precise(f32x16::from_slice(simd, &numbers[16..]), sum)
-}
-
 /// A last step, with zeros past the end.
 #[inline(always)]
-pub(crate) fn padded<W: Weight>(rest: &[W]) -> [W; STEP] {
+pub(crate) fn padded<W: Element>(rest: &[W]) -> [W; STEP] {
     let mut step = [W::zeroed(); STEP];
     step[..rest.len()].copy_from_slice(rest);
     step

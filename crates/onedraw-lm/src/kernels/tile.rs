@@ -1,184 +1,157 @@
-//! The same products with AVX-512: sixteen sums at a time, of as many rows and positions as make sixteen, and all of them folded at once.
+//! Products with AVX-512: sixteen dot products at a time.
 //!
-//! A short row is summed in few steps, and folding a sum by itself takes half as long as summing it.
+//! ```text
+//! for each group of sixteen rows:
+//!     for position in 0..positions:
+//!         for row in group:
+//!             products[position · rows + row] = dot(weights[row], inputs[position])
+//! ```
+//!
+//! What differs from that:
+//!
+//! 1. A tile is sixteen rows with one position, eight with two, or four with three or four: 32 registers hold
+//!    its sums, its inputs and a row's weights. More positions at a time would not leave registers for the
+//!    weights; sixteen rows stay in the nearest cache until the next positions read them again.
+//! 2. A tile advances four rows at a time ([`block`](super::block)): the addresses of more rows do not fit
+//!    into the registers.
+//! 3. The sixteen sums of a tile are folded together: a short row takes few steps, and folding each sum by
+//!    itself would take half as long as summing it.
+//! 4. The last rows, where they are fewer than sixteen, are copied and followed by rows of zeros.
+//!
+//! All are exact: each dot product is summed by itself in the order of [`dot`](super::dot), the fold adds the
+//! same pairs of numbers, and what the rows of zeros give is not kept.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Avx512, f32x16, i32x16};
 
-use crate::kernels::dot::{Arranged, padded};
-use crate::kernels::weight::{STEP, Weight};
+use crate::kernels::block::block;
+use crate::kernels::dot::Inputs;
+use crate::kernels::element::{Element, STEP};
 
-/// Sums of a tile.
-const SUMS: usize = 16;
+/// Dot products of a tile, and rows of a group.
+const TILE: usize = 16;
 
-/// The products of whole groups of sixteen rows with every position, as [`products`](super::product::products) has them of all `rows`; how many rows that were.
+/// Rows of a block.
+const ROWS: usize = 4;
+
+/// The products as [`products`](super::product::products) has them.
 #[inline(always)]
-pub(super) fn tiles<W: Weight>(
-    simd: Avx512,
-    weights: &[W],
-    positions: &Arranged,
-    rows: usize,
-    products: &mut [f32],
-) -> usize {
-    let (length, count) = (positions.length(), positions.len());
-    let groups = rows / SUMS;
-    for group in 0..groups {
-        let weights = &weights[group * SUMS * length..(group + 1) * SUMS * length];
-        let mut at = Corner { row: group * SUMS, position: 0, rows };
-        while at.position < count {
-            at.position += match count - at.position {
-                1 => part::<W, 16, 1>(simd, weights, positions, at, products),
-                2 => part::<W, 8, 2>(simd, weights, positions, at, products),
-                3 => part::<W, 4, 3>(simd, weights, positions, at, products),
-                // More at a time would not leave registers for the weights; sixteen rows stay near enough to be read again.
-                _ => part::<W, 4, 4>(simd, weights, positions, at, products),
+pub(super) fn tiles<W: Element>(simd: Avx512, weights: &[W], inputs: &Inputs, products: &mut [f32]) {
+    let (length, positions) = (inputs.length(), inputs.positions());
+    let rows = products.len() / positions.max(1);
+    let (mut last_weights, mut last_products) = (Vec::new(), Vec::new());
+    for first in (0..rows).step_by(TILE) {
+        let is_whole = first + TILE <= rows;
+        if !is_whole {
+            last_weights.extend_from_slice(&weights[first * length..rows * length]);
+            last_weights.resize(TILE * length, W::zeroed());
+            last_products.resize(TILE * positions, 0.0);
+        }
+        let weights =
+            if is_whole { &weights[first * length..(first + TILE) * length] } else { &last_weights };
+        let (out, stride) =
+            if is_whole { (&mut products[first..], rows) } else { (&mut last_products[..], TILE) };
+        let mut done = 0;
+        while done < positions {
+            let out = &mut out[done * stride..];
+            done += match positions - done {
+                1 => part::<W, 4, 1>(simd, weights, inputs, done, out, stride),
+                2 => part::<W, 2, 2>(simd, weights, inputs, done, out, stride),
+                3 => part::<W, 1, 3>(simd, weights, inputs, done, out, stride),
+                _ => part::<W, 1, 4>(simd, weights, inputs, done, out, stride),
             };
         }
     }
-    groups * SUMS
+    for (position, last) in last_products.chunks_exact(TILE).enumerate() {
+        let kept = rows % TILE;
+        products[(position + 1) * rows - kept..(position + 1) * rows].copy_from_slice(&last[..kept]);
+    }
 }
 
-/// Where a part begins, of products of so many rows.
-#[derive(Clone, Copy)]
-struct Corner {
-    row: usize,
-    position: usize,
-    rows: usize,
-}
-
-/// Sixteen rows with a few positions, tile by tile; how many positions that were.
+/// Sixteen rows with the positions from `position` on, tile by tile, into `out[position · stride + row]`.
+/// Returns how many positions that were.
 #[inline(always)]
-fn part<W: Weight, const ROWS: usize, const POSITIONS: usize>(
+fn part<W: Element, const BLOCKS: usize, const POSITIONS: usize>(
     simd: Avx512,
-    weights: &[W],
-    positions: &Arranged,
-    at: Corner,
-    products: &mut [f32],
+    rows: &[W],
+    inputs: &Inputs,
+    position: usize,
+    out: &mut [f32],
+    stride: usize,
 ) -> usize {
-    let length = positions.length();
-    for tile in 0..SUMS / ROWS {
-        let start = tile * ROWS;
-        let weights = &weights[start * length..];
-        let sums = tile_of::<W, ROWS, POSITIONS>(simd, weights, positions, at.position);
-        for position in 0..POSITIONS {
-            let place = (at.position + position) * at.rows + at.row + start;
-            products[place..place + ROWS].copy_from_slice(&sums[position * ROWS..(position + 1) * ROWS]);
+    let height = BLOCKS * ROWS;
+    for first in (0..TILE).step_by(height) {
+        let rows = &rows[first * inputs.length()..];
+        let sums = folded(simd, tile::<W, BLOCKS, POSITIONS>(simd, rows, inputs, position));
+        for i in 0..POSITIONS {
+            let place = i * stride + first;
+            out[place..place + height].copy_from_slice(&sums[i * height..(i + 1) * height]);
         }
     }
     POSITIONS
 }
 
+/// The sums of one tile, position by position.
 #[inline(always)]
-fn tile_of<W: Weight, const ROWS: usize, const POSITIONS: usize>(
+fn tile<W: Element, const BLOCKS: usize, const POSITIONS: usize>(
     simd: Avx512,
     rows: &[W],
-    positions: &Arranged,
-    first: usize,
-) -> [f32; SUMS] {
-    let length = positions.length();
-    let numbers: [&[[f32; STEP]]; POSITIONS] = std::array::from_fn(
+    inputs: &Inputs,
+    position: usize,
+) -> [f32x16<Avx512>; TILE] {
+    let length = inputs.length();
+    let inputs = std::array::from_fn::<_, POSITIONS, _>(
         #[inline(always)]
-        |i| positions.row(first + i),
+        |i| inputs.row(position + i),
     );
-    let mut sums = [f32x16::splat(simd, 0.0); SUMS];
-    // Four rows at a time: where each of more rows lies is too much for the registers.
-    if ROWS < 8 {
-        few::<W, ROWS, POSITIONS, ROWS, 0>(simd, &mut sums, rows, length, &numbers);
-    } else {
-        few::<W, ROWS, POSITIONS, 4, 0>(simd, &mut sums, rows, length, &numbers);
-        few::<W, ROWS, POSITIONS, 4, 4>(simd, &mut sums, rows, length, &numbers);
+    let zero = f32x16::splat(simd, 0.0);
+    let mut blocks = [[[zero; ROWS]; POSITIONS]; TILE / ROWS];
+    blocks[0] = block_of(simd, rows, length, 0, inputs);
+    // Not a loop, which would keep the sums in memory.
+    if BLOCKS > 1 {
+        blocks[1] = block_of(simd, rows, length, 1, inputs);
     }
-    if ROWS == SUMS {
-        few::<W, ROWS, POSITIONS, 4, 8>(simd, &mut sums, rows, length, &numbers);
-        few::<W, ROWS, POSITIONS, 4, 12>(simd, &mut sums, rows, length, &numbers);
+    if BLOCKS > 2 {
+        blocks[2] = block_of(simd, rows, length, 2, inputs);
+        blocks[3] = block_of(simd, rows, length, 3, inputs);
     }
-    folded(simd, sums)
+    std::array::from_fn(
+        #[inline(always)]
+        |i| {
+            let (position, row) = (i / (BLOCKS * ROWS), i % (BLOCKS * ROWS));
+            if position < POSITIONS { blocks[row / ROWS][position][row % ROWS] } else { zero }
+        },
+    )
 }
 
-/// The sums of a few rows of the tile, from `FIRST` on.
+/// The sums of four rows of a tile.
 #[inline(always)]
-fn few<W: Weight, const ROWS: usize, const POSITIONS: usize, const FEW: usize, const FIRST: usize>(
+fn block_of<W: Element, const POSITIONS: usize>(
     simd: Avx512,
-    sums: &mut [f32x16<Avx512>; SUMS],
     rows: &[W],
     length: usize,
-    numbers: &[&[[f32; STEP]]; POSITIONS],
-) {
-    let whole = length / STEP;
-    let rows: [&[W]; FEW] = std::array::from_fn(
+    number: usize,
+    inputs: [&[[f32; STEP]]; POSITIONS],
+) -> [[f32x16<Avx512>; ROWS]; POSITIONS] {
+    let rows = std::array::from_fn(
         #[inline(always)]
-        |i| &rows[(FIRST + i) * length..(FIRST + i + 1) * length],
+        |i| &rows[(number * ROWS + i) * length..(number * ROWS + i + 1) * length],
     );
-    let steps: [&[[W; STEP]]; FEW] = std::array::from_fn(
-        #[inline(always)]
-        |row| &rows[row].as_chunks::<STEP>().0[..whole],
-    );
-    // A step of several rows.
-    #[allow(clippy::needless_range_loop)]
-    for step in 0..whole {
-        let weights = std::array::from_fn(
-            #[inline(always)]
-            |row: usize| &steps[row][step],
-        );
-        advance::<W, ROWS, POSITIONS, FEW, FIRST>(simd, sums, weights, numbers, step, SUMS * length);
-    }
-    if whole * STEP < length {
-        let rest: [[W; STEP]; FEW] = std::array::from_fn(
-            #[inline(always)]
-            |row| padded(&rows[row][whole * STEP..]),
-        );
-        let rest = std::array::from_fn(
-            #[inline(always)]
-            |row: usize| &rest[row],
-        );
-        advance::<W, ROWS, POSITIONS, FEW, FIRST>(simd, sums, rest, numbers, whole, 0);
-    }
+    block(simd, rows, inputs, TILE * length)
 }
 
-/// One step of their sums. A position's numbers are loaded once for all rows.
+/// The lanes of each sum added up as [`dot::folded`](super::dot::folded) adds them, for all sixteen at once.
+///
+/// On every level two vectors become one. A lane and the lane `2^level` away from it are added, once for each
+/// vector; the results of the first vector stand in the lanes whose bit `level` is 0, those of the second in
+/// the others.
 #[inline(always)]
-fn advance<W: Weight, const ROWS: usize, const POSITIONS: usize, const FEW: usize, const FIRST: usize>(
-    simd: Avx512,
-    sums: &mut [f32x16<Avx512>; SUMS],
-    weights: [&[W; STEP]; FEW],
-    numbers: &[&[[f32; STEP]]; POSITIONS],
-    step: usize,
-    ahead: usize,
-) {
-    let numbers: [(f32x16<Avx512>, f32x16<Avx512>); POSITIONS] = std::array::from_fn(
-        #[inline(always)]
-        |position| {
-            let numbers = &numbers[position][step];
-            (f32x16::from_slice(simd, &numbers[..16]), f32x16::from_slice(simd, &numbers[16..]))
-        },
-    );
-    for row in 0..FEW {
-        fetch(weights[row].as_ptr().wrapping_add(ahead));
-        let (even, odd) = W::load(simd, weights[row]);
-        for position in 0..POSITIONS {
-            let sum = &mut sums[position * ROWS + FIRST + row];
-            *sum = odd.mul_add_precise(numbers[position].1, even.mul_add_precise(numbers[position].0, *sum));
-        }
-    }
-}
-
-/// Asks for a line of memory that the next sixteen rows are read from: rows are short, and the machine does not see by itself that another follows.
-#[inline(always)]
-#[allow(unsafe_code)]
-fn fetch<W>(weights: *const W) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: every x86-64 has the instruction, and it reads nothing that the program can see: an address that is not the program's is ignored.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(weights.cast()) };
-}
-
-/// The lanes of each sum added in halves, as `dot::folded` adds them. Two vectors become one on every level: sums of the first stand in
-/// the lanes whose bit of that level is 0, those of the second in the others.
-#[inline(always)]
-fn folded(simd: Avx512, sums: [f32x16<Avx512>; SUMS]) -> [f32; SUMS] {
-    // The first level decides the highest bit of a sum's lane, so they go in by their bits in reverse.
-    const ORDER: [usize; SUMS] = [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15];
+fn folded(simd: Avx512, sums: [f32x16<Avx512>; TILE]) -> [f32; TILE] {
+    // The first level decides the highest bit of the lane that a sum ends in, so sums go in by their bits
+    // reversed.
+    const ORDER: [usize; TILE] = [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15];
     let merged = |level: usize, a: f32x16<Avx512>, b: f32x16<Avx512>| {
-        merge(simd, a, b, &NEIGHBOURS[level], MASKS[level])
+        merge(simd, a, b, &NEIGHBOURS[level], FROM_SECOND[level])
     };
     let eight: [f32x16<Avx512>; 8] = std::array::from_fn(
         #[inline(always)]
@@ -202,20 +175,21 @@ fearless_simd::kernel!(
         a: f32x16<Avx512>,
         b: f32x16<Avx512>,
         neighbours: &[i32; 16],
-        from_b: u16,
+        from_second: u16,
     ) -> f32x16<Avx512> {
         use std::arch::x86_64::*;
         let (a, b): (__m512, __m512) = (a.into(), b.into());
         let neighbours = i32x16::load_array_ref(simd, neighbours).into();
         let moved = _mm512_permutex2var_ps(a, neighbours, b);
-        _mm512_add_ps(_mm512_mask_blend_ps(from_b, a, b), moved).simd_into(simd)
+        _mm512_add_ps(_mm512_mask_blend_ps(from_second, a, b), moved).simd_into(simd)
     }
 );
 
-/// The lanes of each level that are the second vector's.
-const MASKS: [u16; 4] = [0xaaaa, 0xcccc, 0xf0f0, 0xff00];
+/// For each level, the lanes that are taken from the second vector.
+const FROM_SECOND: [u16; 4] = [0xaaaa, 0xcccc, 0xf0f0, 0xff00];
 
-/// For each level and lane, the neighbour `2^level` lanes away: of the first vector where the lane's bit of that level is 0, else of the second.
+/// For each level and lane, the lane `2^level` away: of the first vector where the lane's bit `level` is 0,
+/// of the second otherwise (which `permutex2var` counts from 16 on).
 const NEIGHBOURS: [[i32; 16]; 4] = {
     let mut neighbours = [[0; 16]; 4];
     let mut i = 0;

@@ -1,50 +1,74 @@
-//! Attention of one position: what it takes from the positions before it, in an order that only their places decide.
+//! Attention of one position over the positions before it.
+//!
+//! ```text
+//! for each query:
+//!     for place in from..to: scores[place] = dot(query, keys[place]) / sqrt(head_size), number by number
+//!     highest = max(scores)
+//!     for place in from..to: shares[place] = exp(scores[place] - highest)
+//!     total = the sum of the shares: sixteen sums by place % 16, then added in halves
+//!     for number in 0..head_size:
+//!         mixed[number] = (the sum of shares[place] · values[place][number] in the order of places) / total
+//! ```
+//!
+//! Products and sums of one line are fused. What the code does differently:
+//!
+//! 1. Sixteen positions, a page, are scored at a time, and sixteen numbers of the values are summed at a
+//!    time: a lane for each.
+//! 2. Up to four queries run side by side, and up to four vectors of the values: one sum alone would wait for
+//!    its own last addition.
+//! 3. The pages are whole. The scores of places outside the span become −inf and their shares 0, so they add
+//!    0 to the total. Values before the span count with the share 0; those behind it are never read, because
+//!    nobody has written them, or another branch has.
+//!
+//! All are exact: each score, the total and each number are summed in the order above, by operations that
+//! belong to no other.
 
+use fearless_simd::f32x16;
 use fearless_simd::prelude::*;
-use fearless_simd::{Level, Simd, dispatch, f32x16};
 
 use crate::kernels::dot::folded;
 use crate::kernels::exponential::exp;
+use crate::kernels::lanes::{Instructions, Lanes, vectorized};
 use crate::llama::cache::PAGE;
 
 /// The keys and values of one head in one page.
 #[derive(Clone, Copy)]
-pub(crate) struct Leaf<'a> {
+pub(crate) struct HeadPage<'a> {
     pub keys: &'a [[f32; PAGE]],
     pub values: &'a [f32],
 }
 
-/// What one position looks at.
+/// The positions that one position attends to.
 #[derive(Clone, Copy)]
-pub(crate) struct Look {
-    /// The positions that are seen.
+pub(crate) struct Span {
     pub from: usize,
     /// Exclusive.
     pub to: usize,
-    /// Numbers of a head.
+    /// How many numbers a head has.
     pub head_size: usize,
 }
 
-/// Queries that are taken side by side, at most: one sum alone would wait for itself.
+/// How many queries run side by side at most.
 pub(crate) const QUERIES: usize = 4;
 
-/// Room for scores, query by query.
+/// Memory for the scores of each of these queries.
 pub(crate) type Scores = [Vec<f32>; QUERIES];
 
-impl Look {
-    /// What each of the `queries` takes, into `mixed`, which is as long. Each head of keys has its pages, those from the first position on, and as many queries as every
-    /// other.
-    pub(crate) fn mix(
+impl Span {
+    /// Writes the attention of each of the `queries` into `mixed`, which has the same length. `heads` are the
+    /// heads of keys, each with its pages from the first position on; all of them have the same number of
+    /// queries.
+    pub(crate) fn attend(
         self,
-        level: Level,
-        heads: &[Vec<Leaf<'_>>],
+        instructions: Instructions,
+        heads: &[Vec<HeadPage<'_>>],
         queries: &[f32],
         scores: &mut Scores,
         mixed: &mut [f32],
     ) {
         let count = queries.len() / self.head_size;
         let of = |query: usize| &heads[query * heads.len() / count][self.from / PAGE..self.to.div_ceil(PAGE)];
-        dispatch!(level, simd => {
+        vectorized!(instructions, simd => {
             let mut first = 0;
             while first < count {
                 let taken = match count - first {
@@ -56,8 +80,8 @@ impl Look {
                 let (queries, mixed) = (&queries[own.clone()], &mut mixed[own]);
                 match taken {
                     QUERIES => {
-                        let leaves = [of(first), of(first + 1), of(first + 2), of(first + 3)];
-                        self.side_by_side(simd, leaves, queries, scores, mixed);
+                        let pages = [of(first), of(first + 1), of(first + 2), of(first + 3)];
+                        self.side_by_side(simd, pages, queries, scores, mixed);
                     }
                     2 => self.side_by_side(simd, [of(first), of(first + 1)], queries, scores, mixed),
                     _ => self.side_by_side(simd, [of(first)], queries, scores, mixed),
@@ -68,10 +92,10 @@ impl Look {
     }
 
     #[inline(always)]
-    fn side_by_side<S: Simd, const N: usize>(
+    fn side_by_side<S: Lanes, const N: usize>(
         self,
         simd: S,
-        leaves: [&[Leaf<'_>]; N],
+        pages: [&[HeadPage<'_>]; N],
         queries: &[f32],
         scores: &mut Scores,
         mixed: &mut [f32],
@@ -80,7 +104,7 @@ impl Look {
             #[inline(always)]
             |i| &queries[i * self.head_size..(i + 1) * self.head_size],
         );
-        self.score(simd, &leaves, queries, scores);
+        self.score(simd, &pages, queries, scores);
         let mut totals = [0.0; N];
         for (total, scores) in totals.iter_mut().zip(scores.iter_mut()) {
             let highest = self.highest(simd, scores);
@@ -89,38 +113,38 @@ impl Look {
         let mut column = 0;
         while column < self.head_size {
             column += match self.head_size - column {
-                64.. if N == 1 => self.gather::<S, N, 4>(simd, &leaves, scores, totals, column, mixed),
-                32.. => self.gather::<S, N, 2>(simd, &leaves, scores, totals, column, mixed),
-                16.. => self.gather::<S, N, 1>(simd, &leaves, scores, totals, column, mixed),
-                _ => self.gather_rest(simd, &leaves, scores, totals, column, mixed),
+                64.. if N == 1 => self.gather::<S, N, 4>(simd, &pages, scores, totals, column, mixed),
+                32.. => self.gather::<S, N, 2>(simd, &pages, scores, totals, column, mixed),
+                16.. => self.gather::<S, N, 1>(simd, &pages, scores, totals, column, mixed),
+                _ => self.gather_rest(simd, &pages, scores, totals, column, mixed),
             };
         }
     }
 
-    /// The products of queries with keys, scaled.
+    /// The scores of all queries.
     #[inline(always)]
-    fn score<S: Simd, const N: usize>(
+    fn score<S: Lanes, const N: usize>(
         self,
         simd: S,
-        leaves: &[&[Leaf<'_>]; N],
+        pages: &[&[HeadPage<'_>]; N],
         queries: [&[f32]; N],
         scores: &mut Scores,
     ) {
-        // The root of a small integer, rounded once, like the division: every machine has the same.
+        // The root and the division are rounded once each: every machine has the same bits.
         let scale = 1.0 / (self.head_size as f32).sqrt();
         scores.iter_mut().for_each(Vec::clear);
-        // A page of each query.
+        // `page` counts in several slices.
         #[allow(clippy::needless_range_loop)]
-        for page in 0..leaves[0].len() {
+        for page in 0..pages[0].len() {
             let keys: [&[[f32; PAGE]]; N] = std::array::from_fn(
                 #[inline(always)]
-                |i| &leaves[i][page].keys[..self.head_size],
+                |i| &pages[i][page].keys[..self.head_size],
             );
             let mut sums = [f32x16::splat(simd, 0.0); N];
             for number in 0..self.head_size {
                 for i in 0..N {
                     let query = f32x16::splat(simd, queries[i][number]);
-                    sums[i] = f32x16::load_array_ref(simd, &keys[i][number]).mul_add_precise(query, sums[i]);
+                    sums[i] = simd.fma(f32x16::load_array_ref(simd, &keys[i][number]), query, sums[i]);
                 }
             }
             for (scores, sums) in scores.iter_mut().zip(sums) {
@@ -129,9 +153,9 @@ impl Look {
         }
     }
 
-    /// The highest score; those of positions that are not seen become −inf.
+    /// The highest score. Scores of places outside the span become −inf.
     #[inline(always)]
-    fn highest<S: Simd>(self, simd: S, scores: &mut [f32]) -> f32 {
+    fn highest<S: Lanes>(self, simd: S, scores: &mut [f32]) -> f32 {
         let first = self.from / PAGE * PAGE;
         scores[..self.from - first].fill(f32::NEG_INFINITY);
         scores[self.to - first..].fill(f32::NEG_INFINITY);
@@ -143,29 +167,31 @@ impl Look {
         lanes.into_iter().fold(f32::NEG_INFINITY, |a, b| if b > a { b } else { a })
     }
 
-    /// So many times sixteen numbers of the values, each by its share, summed over the positions in their order; how many that were.
+    /// Mixes sixteen times `VECTORS` numbers of the values, from `column` on. Returns how many numbers that
+    /// were.
     #[inline(always)]
-    fn gather<S: Simd, const N: usize, const VECTORS: usize>(
+    fn gather<S: Lanes, const N: usize, const VECTORS: usize>(
         self,
         simd: S,
-        leaves: &[&[Leaf<'_>]; N],
+        pages: &[&[HeadPage<'_>]; N],
         shares: &Scores,
         totals: [f32; N],
         column: usize,
         mixed: &mut [f32],
     ) -> usize {
         let mut sums = [[f32x16::splat(simd, 0.0); VECTORS]; N];
-        for page in 0..leaves[0].len() {
-            // What lies behind the last position seen is another's, or was cut: no number of it may come in, were it times 0.
+        for page in 0..pages[0].len() {
+            // What is stored behind the span may be anything, also NaN: not even its product with 0 may be
+            // added.
             let seen = (self.to - (self.from / PAGE + page) * PAGE).min(PAGE);
             for slot in 0..seen {
                 for i in 0..N {
                     let share = f32x16::splat(simd, shares[i][page * PAGE + slot]);
                     let place = slot * self.head_size + column;
-                    let values = &leaves[i][page].values[place..place + VECTORS * PAGE];
+                    let values = &pages[i][page].values[place..place + VECTORS * PAGE];
                     for (vector, numbers) in values.as_chunks::<PAGE>().0.iter().enumerate() {
                         let sum = &mut sums[i][vector];
-                        *sum = f32x16::load_array_ref(simd, numbers).mul_add_precise(share, *sum);
+                        *sum = simd.fma(f32x16::load_array_ref(simd, numbers), share, *sum);
                     }
                 }
             }
@@ -180,12 +206,12 @@ impl Look {
         VECTORS * PAGE
     }
 
-    /// The last numbers of the values, fewer than sixteen.
+    /// Mixes the last numbers of the values, fewer than sixteen. Returns how many they were.
     #[inline(always)]
-    fn gather_rest<S: Simd, const N: usize>(
+    fn gather_rest<S: Lanes, const N: usize>(
         self,
         simd: S,
-        leaves: &[&[Leaf<'_>]; N],
+        pages: &[&[HeadPage<'_>]; N],
         shares: &Scores,
         totals: [f32; N],
         column: usize,
@@ -198,9 +224,9 @@ impl Look {
             for place in 0..self.to - first {
                 let start = place % PAGE * self.head_size + column;
                 let mut numbers = [0.0; PAGE];
-                numbers[..rest].copy_from_slice(&leaves[i][place / PAGE].values[start..start + rest]);
+                numbers[..rest].copy_from_slice(&pages[i][place / PAGE].values[start..start + rest]);
                 let share = f32x16::splat(simd, shares[i][place]);
-                sum = f32x16::load_array(simd, numbers).mul_add_precise(share, sum);
+                sum = simd.fma(f32x16::load_array(simd, numbers), share, sum);
             }
             let sum: [f32; PAGE] = (sum / totals[i]).into();
             let start = i * self.head_size + column;
@@ -210,9 +236,9 @@ impl Look {
     }
 }
 
-/// Scores become e to their distance from the highest; the sum of these, by lanes and then in halves.
+/// Turns scores into shares. Returns their total.
 #[inline(always)]
-fn shares<S: Simd>(simd: S, scores: &mut [f32], highest: f32) -> f32 {
+fn shares<S: Lanes>(simd: S, scores: &mut [f32], highest: f32) -> f32 {
     let mut total = f32x16::splat(simd, 0.0);
     for lanes in scores.as_chunks_mut::<PAGE>().0 {
         let share = exp(f32x16::load_array_ref(simd, lanes) - highest);
@@ -231,22 +257,23 @@ mod tests {
         ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0
     }
 
-    /// The definition, one number after the other; the shares are taken from the code, whose exponential has tests of its own.
-    fn definition(look: Look, leaves: &[Leaf<'_>], query: &[f32]) -> Vec<f32> {
-        let size = look.head_size;
-        let first = look.from / PAGE * PAGE;
-        let mut scores = vec![f32::NEG_INFINITY; (look.to - first).next_multiple_of(PAGE)];
-        for place in look.from..look.to {
-            let keys = leaves[place / PAGE].keys;
+    /// The definition, one number after the other. The shares are taken from the code, because of its
+    /// exponential.
+    fn definition(span: Span, pages: &[HeadPage<'_>], query: &[f32]) -> Vec<f32> {
+        let size = span.head_size;
+        let first = span.from / PAGE * PAGE;
+        let mut scores = vec![f32::NEG_INFINITY; (span.to - first).next_multiple_of(PAGE)];
+        for place in span.from..span.to {
+            let keys = pages[place / PAGE].keys;
             let sum = (0..size).fold(0.0, |sum, i| libm::fmaf(keys[i][place % PAGE], query[i], sum));
             scores[place - first] = sum * (1.0 / (size as f32).sqrt());
         }
         let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let level = crate::kernels::level(Kernel::Scalar).expect("a kernel");
-        let total = dispatch!(level, simd => shares(simd, &mut scores, highest));
+        let instructions = Instructions::of(Kernel::Scalar).expect("a kernel");
+        let total = vectorized!(instructions, simd => shares(simd, &mut scores, highest));
         let mixed = |number: usize| {
             let values =
-                (first..look.to).map(|place| leaves[place / PAGE].values[place % PAGE * size + number]);
+                (first..span.to).map(|place| pages[place / PAGE].values[place % PAGE * size + number]);
             values.zip(&scores).fold(0.0, |sum, (value, &share)| libm::fmaf(value, share, sum)) / total
         };
         (0..size).map(mixed).collect()
@@ -268,22 +295,28 @@ mod tests {
                     let values: Vec<Vec<f32>> = (0..heads * pages)
                         .map(|page| (0..size * PAGE).map(|i| number(page * 4099 + i + 5)).collect())
                         .collect();
-                    let leaf = |page: usize| Leaf { keys: &keys[page], values: &values[page] };
-                    let leaves: Vec<Vec<Leaf<'_>>> = (0..heads)
-                        .map(|head| (0..pages).map(|page| leaf(head * pages + page)).collect())
+                    let head_page = |page: usize| HeadPage { keys: &keys[page], values: &values[page] };
+                    let heads_of_pages: Vec<Vec<HeadPage<'_>>> = (0..heads)
+                        .map(|head| (0..pages).map(|page| head_page(head * pages + page)).collect())
                         .collect();
                     let asked: Vec<f32> =
                         (0..heads * queries * size).map(|i| number(i + 12345) * 3.0).collect();
-                    let look = Look { from, to, head_size: size };
+                    let span = Span { from, to, head_size: size };
                     let expected: Vec<f32> = asked
                         .chunks_exact(size)
                         .enumerate()
-                        .flat_map(|(i, query)| definition(look, &leaves[i / queries], query))
+                        .flat_map(|(i, query)| definition(span, &heads_of_pages[i / queries], query))
                         .collect();
                     for kernel in Kernel::ALL {
-                        let Some(level) = crate::kernels::level(kernel) else { continue };
+                        let Some(instructions) = Instructions::of(kernel) else { continue };
                         let mut mixed = vec![f32::NAN; asked.len()];
-                        look.mix(level, &leaves, &asked, &mut Scores::default(), &mut mixed);
+                        span.attend(
+                            instructions,
+                            &heads_of_pages,
+                            &asked,
+                            &mut Scores::default(),
+                            &mut mixed,
+                        );
                         assert_eq!(mixed, expected, "{kernel}, {size}, {heads} x {queries}, {from}..{to}");
                     }
                 }

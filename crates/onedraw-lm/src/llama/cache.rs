@@ -1,4 +1,5 @@
-//! What a model remembers of a sequence: the keys and values of its positions, in pages of sixteen that forks share.
+//! What a model remembers of a sequence: the keys and values of its positions, in pages of sixteen positions
+//! that forks share.
 
 use std::sync::Arc;
 
@@ -6,10 +7,10 @@ use crate::config::Config;
 use crate::error::ModelError;
 use crate::model::Sequence;
 
-/// Positions of a page: the lanes of a vector.
+/// How many positions a page has: the lanes of a vector.
 pub(crate) const PAGE: usize = 16;
 
-/// The sizes that say where a number lies.
+/// The sizes that decide where a number is stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Layout {
     pub layers: usize,
@@ -22,15 +23,16 @@ impl Layout {
         Self { layers: config.layers, kv_heads: config.kv_heads, head_size: config.head_size }
     }
 
-    /// Numbers of the keys, and of the values, of one position in one layer.
+    /// How many numbers the keys of one position have in one layer; the values have as many.
     pub(crate) fn width(&self) -> usize {
         self.kv_heads * self.head_size
     }
 }
 
-/// Keys and values of sixteen positions in all layers.
+/// The keys and values of sixteen positions in all layers.
 ///
-/// Keys lie number by number, sixteen positions side by side, so that one vector holds a number of all of them; values lie position by position.
+/// Keys are stored number by number, each for sixteen positions side by side, so that one vector holds one
+/// number of all of them. Values are stored position by position.
 #[derive(Clone)]
 pub(crate) struct Page {
     layout: Layout,
@@ -42,23 +44,24 @@ impl Page {
         Self { layout, numbers: vec![0.0; layout.layers * 2 * layout.width() * PAGE] }
     }
 
+    /// Where the keys and values of one head in one layer begin.
     fn part(&self, layer: usize, head: usize) -> usize {
         (layer * self.layout.kv_heads + head) * 2 * self.layout.head_size * PAGE
     }
 
-    /// The keys of one head: for every number of it, those of the sixteen positions.
+    /// The keys of one head: `keys[number][position]`.
     pub(crate) fn keys(&self, layer: usize, head: usize) -> &[[f32; PAGE]] {
         let start = self.part(layer, head);
         self.numbers[start..start + self.layout.head_size * PAGE].as_chunks().0
     }
 
-    /// The values of one head: for every position, its numbers.
+    /// The values of one head, position by position.
     pub(crate) fn values(&self, layer: usize, head: usize) -> &[f32] {
         let start = self.part(layer, head) + self.layout.head_size * PAGE;
         &self.numbers[start..start + self.layout.head_size * PAGE]
     }
 
-    /// Puts the keys and values of a position in one layer.
+    /// Stores the keys and values of one position in one layer.
     pub(crate) fn put(&mut self, slot: usize, layer: usize, keys: &[f32], values: &[f32]) {
         let size = self.layout.head_size;
         for head in 0..self.layout.kv_heads {
@@ -73,7 +76,7 @@ impl Page {
         }
     }
 
-    /// A page of one layer alone.
+    /// A page with one layer of this one.
     fn of_layer(&self, layer: usize) -> Self {
         let layout = Layout { layers: 1, ..self.layout };
         let (start, end) = (self.part(layer, 0), self.part(layer + 1, 0));
@@ -81,25 +84,25 @@ impl Page {
     }
 }
 
-/// Keys and values of a position that is not yet part of the sequence: a node of a tree.
+/// The keys and values of a node of a tree: a position that is not yet part of the sequence.
 #[derive(Clone)]
 pub(crate) struct Node {
     parent: Option<usize>,
-    /// For every layer, the keys and then the values.
+    /// For every layer the keys, then the values.
     numbers: Vec<f32>,
 }
 
-/// A sequence of a [`Llama`](crate::llama::Llama).
+/// What a [`Llama`](crate::llama::Llama) remembers of one sequence. A clone shares the pages.
 #[derive(Clone)]
 pub struct Memory {
     layout: Layout,
     pages: Vec<Arc<Page>>,
     length: usize,
-    /// Positions that went through all layers.
+    /// How many positions went through all layers.
     whole: usize,
-    /// The fewest layers that one of the others went through.
+    /// The fewest layers that any of the other positions went through.
     shallowest: usize,
-    /// The nodes of the last run, if that was a tree.
+    /// The nodes of the last run, if it was a tree.
     nodes: Vec<Node>,
 }
 
@@ -108,22 +111,22 @@ impl Memory {
         Self { layout, pages: Vec::new(), length: 0, whole: 0, shallowest: layout.layers, nodes: Vec::new() }
     }
 
-    /// Whether a model of these sizes began it.
+    /// Whether it belongs to a model of these sizes.
     pub(crate) fn is_of(&self, layout: Layout) -> bool {
         self.layout == layout
     }
 
-    /// Positions that went through all layers.
+    /// How many positions went through all layers.
     pub(crate) fn whole(&self) -> usize {
         self.whole
     }
 
-    /// How many layers every position went through.
+    /// How many layers every position went through at least.
     pub(crate) fn shallowest(&self) -> usize {
         self.shallowest
     }
 
-    /// Whether a tree waits for [`Sequence::keep`].
+    /// Whether the last run was a tree and [`Sequence::keep`] was not called yet.
     pub(crate) fn has_nodes(&self) -> bool {
         !self.nodes.is_empty()
     }
@@ -146,7 +149,7 @@ impl Memory {
         &self.pages
     }
 
-    /// Makes room for more positions; those of a page that a fork shares are copied.
+    /// Makes room for more positions. A page that a fork shares and that is not full is copied.
     pub(crate) fn grow(&mut self, positions: usize) {
         let end = self.length + positions;
         if let (false, Some(last)) = (self.length.is_multiple_of(PAGE), self.pages.last_mut()) {
@@ -157,14 +160,14 @@ impl Memory {
         }
     }
 
-    /// Puts keys and values of a position for which there is room.
+    /// Stores the keys and values of a position for which there is room.
     pub(crate) fn put(&mut self, position: usize, layer: usize, keys: &[f32], values: &[f32]) {
         if let Some(page) = self.pages.get_mut(position / PAGE) {
             Arc::make_mut(page).put(position % PAGE, layer, keys, values);
         }
     }
 
-    /// The positions that were put, in so many layers, are part of the sequence now.
+    /// Makes the positions that were stored, in this many layers, part of the sequence.
     pub(crate) fn extend(&mut self, positions: usize, layers: usize) {
         self.length += positions;
         self.shallowest = self.shallowest.min(layers);
@@ -174,13 +177,13 @@ impl Memory {
         }
     }
 
-    /// Begins a tree.
+    /// Begins a tree of these nodes.
     pub(crate) fn plant(&mut self, parents: &[Option<usize>]) {
         let numbers = vec![0.0; self.layout.layers * 2 * self.layout.width()];
         self.nodes = parents.iter().map(|&parent| Node { parent, numbers: numbers.clone() }).collect();
     }
 
-    /// Puts keys and values of a node.
+    /// Stores the keys and values of a node.
     pub(crate) fn put_node(&mut self, node: usize, layer: usize, keys: &[f32], values: &[f32]) {
         let width = self.layout.width();
         let own = &mut self.nodes[node].numbers[layer * 2 * width..(layer + 1) * 2 * width];
@@ -188,7 +191,7 @@ impl Memory {
         own[width..].copy_from_slice(values);
     }
 
-    /// The nodes from the root to this one.
+    /// The nodes on the path from the text to this one.
     fn path(&self, node: usize) -> Vec<usize> {
         let mut path = vec![node];
         while let Some(parent) = self.nodes[path[path.len() - 1]].parent {
@@ -198,8 +201,9 @@ impl Memory {
         path
     }
 
-    /// The pages that end with the path to a node, each of one layer alone: the sequence's last one, if it is not full, goes on with the
-    /// path, so that the nodes lie as positions of a line would.
+    /// Pages, of one layer each, that end with the path to a node. If the last page of the sequence is not
+    /// full, the first of them is a copy of it and continues with the path, so that the nodes are stored as
+    /// the positions of a text would be.
     pub(crate) fn branch(&self, node: usize, layer: usize) -> Vec<Page> {
         let width = self.layout.width();
         let mut slot = self.length % PAGE;
@@ -221,7 +225,8 @@ impl Memory {
         pages
     }
 
-    /// For each node a node without children that lies on a way through it: the pages to the one serve the other.
+    /// For each node, a leaf of the tree below it (or the node itself): the pages of the leaf's branch serve
+    /// the node.
     pub(crate) fn leaves(&self) -> Vec<usize> {
         let mut leaves: Vec<usize> = (0..self.nodes.len()).collect();
         for node in (0..self.nodes.len()).rev() {
@@ -232,7 +237,7 @@ impl Memory {
         leaves
     }
 
-    /// How deep a node lies; the root's children 1.
+    /// The depth of a node; 1 for those that follow the text.
     pub(crate) fn depth(&self, node: usize) -> usize {
         self.path(node).len()
     }
@@ -255,7 +260,7 @@ impl Sequence for Memory {
 
     fn keep(&mut self, path: &[usize]) -> Result<(), ModelError> {
         if self.nodes.is_empty() && path.is_empty() {
-            // The last run was no tree: it may have left early, and what is said below is not true of it.
+            // The last run was not a tree. It may have exited early, so its positions may not count as whole.
             return Ok(());
         }
         let follows = |place: usize| {

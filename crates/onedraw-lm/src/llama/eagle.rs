@@ -1,8 +1,9 @@
 //! A head that guesses from a model's own states (Li, Wei, Zhang, Zhang: EAGLE, 2024).
 //!
-//! Of a position it is given the model's state after the last norm and the token that came next; both become one vector, one layer attends to all earlier ones,
-//! and what comes out stands for the model's state at that next token: the model's own head makes logits of it. Where the model has not been yet, its own
-//! output is its next state.
+//! For a position it gets the model's state after the last norm, and the token that came next. A matrix makes
+//! one vector of both, one layer attends to the earlier such vectors, and its output stands for the model's
+//! state at that next token: the model's own output head turns it into logits. Beyond the text that the model
+//! has read, the head takes its own output for the model's state.
 
 use std::path::Path;
 
@@ -11,19 +12,20 @@ use serde::Deserialize;
 
 use crate::config::{AttentionBias, Config, Rope, Scaling};
 use crate::error::ModelError;
-use crate::kernels::dot::Arranged;
+use crate::kernels::dot::Inputs;
+use crate::llama::cache::Memory;
 use crate::llama::layer::Layer;
-use crate::llama::rope::Turns;
-use crate::llama::{Llama, Memory};
+use crate::llama::model::Llama;
+use crate::llama::rope::Rotations;
 use crate::matrix::Matrix;
 use crate::model::{Asks, LanguageModel, Run};
 use crate::weights::Weights;
 
-/// One layer that goes on from the states of a [`Llama`].
+/// One layer that continues from the states of a [`Llama`].
 pub struct EagleHead {
-    /// Its layer and its norm, between the model's embedding and head.
+    /// The layer and its norm, between the embedding and the output head of the model.
     body: Llama,
-    /// Makes one vector of a state and an embedding.
+    /// Maps a state and an embedding to one vector.
     mixing: Matrix,
 }
 
@@ -40,11 +42,11 @@ struct File {
     rope_theta: f64,
 }
 
-/// What the head makes of the last position that it was given.
+/// What the head says after the last position that it was given.
 pub(crate) struct Next {
-    /// The logits of the token after it.
+    /// The logits of the token after that position.
     pub logits: Vec<f32>,
-    /// What stands for the model's state there.
+    /// Stands for the model's state at that token.
     pub state: Vec<f32>,
 }
 
@@ -56,7 +58,7 @@ impl EagleHead {
         Self::new(&path, &text, &Weights::open(folder)?, model)
     }
 
-    /// A head that is part of the program. Errors call it `name`.
+    /// A head that is part of the program. Errors name it `name`.
     pub fn embedded(
         name: &str,
         config: &str,
@@ -101,7 +103,7 @@ impl EagleHead {
         };
         let body = Llama {
             team: model.team.clone(),
-            turns: Turns::new(config.rope, config.head_size),
+            rotations: Rotations::new(config.rope, config.head_size),
             embedding: model.embedding.clone(),
             layers: vec![Layer::new(&config, weights, "layer")?],
             last_norm: weights.vector("norm.weight", width)?,
@@ -112,12 +114,12 @@ impl EagleHead {
         Ok(Self { body, mixing: weights.matrix("fc.weight", width, 2 * width)? })
     }
 
-    /// Numbers of a state.
+    /// How many numbers a state has.
     pub(crate) fn width(&self) -> usize {
         self.body.config.width
     }
 
-    /// Positions of a text.
+    /// How many positions a text can have.
     pub(crate) fn context(&self) -> usize {
         self.body.config.context
     }
@@ -126,7 +128,8 @@ impl EagleHead {
         self.body.start()
     }
 
-    /// Appends positions: states of the model, or what stood for them, each with the token that came after.
+    /// Appends positions: states of the model, or what stands for them, each with the token that came after
+    /// it.
     pub(crate) fn advance(
         &self,
         memory: &mut Memory,
@@ -147,7 +150,7 @@ impl EagleHead {
         }
         let mut answers = body.team.within(|| {
             let mut mixed = Vec::new();
-            self.mixing.times(&body.team, &Arranged::rows(&pairs, 2 * width), &mut mixed);
+            self.mixing.times(&body.team, &Inputs::new(&pairs, 2 * width), &mut mixed);
             body.run(std::slice::from_mut(&mut run), Some(mixed))
         });
         let mut answer = answers.pop().unwrap_or_default();

@@ -1,35 +1,38 @@
-//! One pass of several sequences through the layers.
+//! One pass of several sequences through the layers: `impl LanguageModel for Llama`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::error::ModelError;
-use crate::llama::Llama;
-use crate::llama::attention::{Leaf, Look, QUERIES, Scores};
-use crate::llama::cache::{Layout, Memory, PAGE, Page};
-use crate::llama::layer::Desk;
-use crate::model::{Answer, Run, Sequence};
+use onedraw::float_mode::Standard;
 
-/// Where a position of the pass belongs.
+use crate::error::ModelError;
+use crate::llama::attention::{HeadPage, QUERIES, Scores, Span};
+use crate::llama::cache::{Layout, Memory, PAGE, Page};
+use crate::llama::layer::Scratch;
+use crate::llama::model::Llama;
+use crate::model::{Answer, LanguageModel, Run, Sequence};
+
+/// The origin of one row of the pass.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Which run.
+    /// The run.
     run: usize,
-    /// Which of its tokens.
+    /// The token of the run.
     token: usize,
-    /// Its position in the text.
+    /// The position of that token in its text.
     position: usize,
 }
 
-/// States whose logits are wanted.
+/// States whose logits are wanted, of all runs together.
 #[derive(Default)]
-struct Questions {
+struct WantedLogits {
     states: Vec<f32>,
     /// The runs that want them, and how many rows each.
     owners: Vec<(usize, usize)>,
 }
 
-impl Questions {
+impl WantedLogits {
+    /// Gives each run its rows.
     fn hand_out(self, logits: Vec<f32>, vocabulary: usize, answers: &mut [Answer]) {
         if let [(number, _)] = self.owners[..] {
             answers[number].logits = logits;
@@ -44,84 +47,41 @@ impl Questions {
     }
 }
 
-impl Llama {
-    /// Whether a run can be answered.
-    pub(super) fn check(&self, run: &Run<'_, Memory>) -> Result<(), ModelError> {
-        let wrong = |message: String| Err(ModelError::Request(message));
-        let (vocabulary, context, layers) = (self.config.vocabulary, self.config.context, self.config.layers);
-        if run.tokens.is_empty() {
-            return wrong("a run has no tokens".to_owned());
-        }
-        if let Some(token) = run.tokens.iter().find(|&&token| token as usize >= vocabulary) {
-            return wrong(format!("token {token} is outside the vocabulary of {vocabulary}"));
-        }
-        if run.sequence.has_nodes() {
-            return wrong("the last run was a tree: say first what to keep of it".to_owned());
-        }
-        if !run.sequence.is_of(Layout::new(&self.config)) {
-            return wrong("the sequence was started by a model of another shape".to_owned());
-        }
-        if let Some(&layer) = run.asks.exit.iter().chain(run.asks.states).find(|&&layer| layer > layers) {
-            return wrong(format!("there is no layer {layer}: the model has {layers}"));
-        }
-        let length = run.sequence.len();
-        let through = run.asks.exit.unwrap_or(layers);
-        if let Some(layer) = run.asks.states.iter().find(|&&layer| layer > through) {
-            return wrong(format!(
-                "states after {layer} layers are asked of a run that leaves after {through}"
-            ));
-        }
-        let mut longest = run.tokens.len();
-        if let Some(known) = run.known {
-            let shallow = length - run.sequence.whole();
-            let is_of_them = known.layers == run.sequence.shallowest()
-                && known.layers < layers
-                && known.states.len() == shallow * self.config.width
-                && shallow <= run.tokens.len();
-            if !is_of_them || shallow == 0 || run.parents.is_some() || run.asks.exit.is_some() {
-                let fewest = run.sequence.shallowest();
-                return wrong(format!(
-                    "states are given that are not those of the {shallow} positions that left after {fewest} layers"
-                ));
-            }
-            if run.asks.states.iter().any(|&layer| layer < known.layers) {
-                return wrong(format!(
-                    "states before layer {} are asked of a run that begins there",
-                    known.layers
-                ));
-            }
-            longest -= shallow;
-        } else if through > run.sequence.shallowest() {
-            let (whole, fewest) = (run.sequence.whole(), run.sequence.shallowest());
-            return wrong(format!(
-                "only {whole} of {length} positions went through more than {fewest} layers: cut the others first"
-            ));
-        }
-        if let Some(parents) = run.parents {
-            if parents.len() != run.tokens.len() || run.asks.exit.is_some() {
-                return wrong("a tree has a parent for every token, and goes through all layers".to_owned());
-            }
-            if let Some(node) =
-                (0..parents.len()).find(|&node| parents[node].is_some_and(|parent| parent >= node))
-            {
-                return wrong(format!("the parent of token {node} of a tree must come before it"));
-            }
-            let mut depths = vec![1; parents.len()];
-            for node in 0..parents.len() {
-                depths[node] = parents[node].map_or(1, |parent| depths[parent] + 1);
-            }
-            longest = depths.into_iter().max().unwrap_or(0);
-        }
-        if length + longest > context {
-            return wrong(format!(
-                "{} tokens are more than the model's context of {context}",
-                length + longest
-            ));
-        }
-        Ok(())
+impl LanguageModel for Llama {
+    type Sequence = Memory;
+
+    fn vocabulary(&self) -> usize {
+        self.config.vocabulary
     }
 
-    /// All runs through the layers. They have been checked. Where `entries` are given, they are what new positions go in with, instead of their embeddings.
+    fn context(&self) -> usize {
+        self.config.context
+    }
+
+    fn layers(&self) -> usize {
+        self.config.layers
+    }
+
+    fn start(&self) -> Memory {
+        Memory::new(Layout::new(&self.config))
+    }
+
+    fn within<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.team.within(work)
+    }
+
+    fn forward(&self, runs: &mut [Run<'_, Memory>]) -> Result<Vec<Answer>, ModelError> {
+        let _mode = Standard::enter();
+        for run in runs.iter() {
+            self.check(run)?;
+        }
+        Ok(self.team.within(|| self.run(runs, None)))
+    }
+}
+
+impl Llama {
+    /// Takes all runs through the layers. They must have been checked. `entries`, if given, are the states
+    /// that new positions enter the first layer with, instead of their embeddings.
     pub(super) fn run(&self, runs: &mut [Run<'_, Memory>], entries: Option<Vec<f32>>) -> Vec<Answer> {
         let width = self.config.width;
         let mut answers = vec![Answer::default(); runs.len()];
@@ -132,7 +92,7 @@ impl Llama {
             }
         }
         let places = places(runs, |run| shallow(run)..run.tokens.len());
-        let turned: Vec<_> = places.iter().map(|place| self.turns.at(place.position)).collect();
+        let rotations: Vec<_> = places.iter().map(|place| self.rotations.at(place.position)).collect();
         let mut states = entries.unwrap_or_else(|| {
             let mut states = vec![0.0; places.len() * width];
             for (place, state) in places.iter().zip(states.chunks_exact_mut(width)) {
@@ -140,33 +100,33 @@ impl Llama {
             }
             states
         });
-        // A run that leaves early is no longer among the places.
-        let (mut places, mut turned) = (places, turned);
-        let mut desk = Desk::default();
+        // A run that exits early is no longer among the places from then on.
+        let (mut places, mut rotations) = (places, rotations);
+        let mut scratch = Scratch::default();
         for layer in 0..=self.config.layers {
             if runs.iter().any(|run| run.known.is_some_and(|known| known.layers == layer)) {
                 (places, states) = self.joined(layer, runs, &places, &states);
-                turned = places.iter().map(|place| self.turns.at(place.position)).collect();
+                rotations = places.iter().map(|place| self.rotations.at(place.position)).collect();
             }
             self.answer(layer, runs, &mut answers, &places, &states);
-            let leaves = |place: &Place| runs[place.run].asks.exit.unwrap_or(self.config.layers) == layer;
-            if places.iter().any(leaves) {
-                let stays: Vec<bool> = places.iter().map(|place| !leaves(place)).collect();
+            let exits = |place: &Place| runs[place.run].asks.exit.unwrap_or(self.config.layers) == layer;
+            if places.iter().any(exits) {
+                let stays: Vec<bool> = places.iter().map(|place| !exits(place)).collect();
                 retain(&mut places, &stays, 1);
-                retain(&mut turned, &stays, 1);
+                retain(&mut rotations, &stays, 1);
                 retain(&mut states, &stays, width);
             }
             if places.is_empty() {
-                // Others may be on their way, which join after a later layer.
+                // Other runs may join after a later layer.
                 if runs.iter().any(|run| run.known.is_some_and(|known| known.layers > layer)) {
                     continue;
                 }
                 break;
             }
-            self.layers[layer].heads(&self.team, &states, &turned, &mut desk);
-            self.remember(layer, runs, &places, &desk);
-            self.attend(layer, runs, &places, &desk.queries, &mut desk.mixed);
-            self.layers[layer].advance(&self.team, &mut desk, &mut states);
+            self.layers[layer].heads(&self.team, &states, &rotations, &mut scratch);
+            self.remember(layer, runs, &places, &scratch);
+            self.attend(layer, runs, &places, &scratch.queries, &mut scratch.mixed);
+            self.layers[layer].advance(&self.team, &mut scratch, &mut states);
         }
         for run in runs.iter_mut().filter(|run| run.parents.is_none()) {
             run.sequence.extend(run.tokens.len() - shallow(run), run.asks.exit.unwrap_or(self.config.layers));
@@ -174,7 +134,8 @@ impl Llama {
         answers
     }
 
-    /// The places and states with those that have come so far already, each before the others of its run.
+    /// The places and states, with those added that begin after this layer because their states are known.
+    /// They come before the others of their run.
     fn joined(
         &self,
         layer: usize,
@@ -197,7 +158,7 @@ impl Llama {
         (all, all_states)
     }
 
-    /// Gives those runs what they asked of the states after so many layers.
+    /// Answers what the runs ask of the states after this many layers.
     fn answer(
         &self,
         layer: usize,
@@ -207,13 +168,12 @@ impl Llama {
         states: &[f32],
     ) {
         let width = self.config.width;
-        // Apart where all tokens matter and where frequent ones do.
-        let (mut all, mut frequent) = (Questions::default(), Questions::default());
+        let (mut all_tokens, mut frequent_tokens) = (WantedLogits::default(), WantedLogits::default());
         let mut first = 0;
         while first < places.len() {
             let number = places[first].run;
             let run = &runs[number];
-            // Fewer than its tokens while others of it are still to join.
+            // Fewer than the run has tokens, while others of it are still to join.
             let count = places[first..].iter().take_while(|place| place.run == number).count();
             let own = &states[first * width..(first + count) * width];
             for (i, _) in run.asks.states.iter().enumerate().filter(|&(_, &asked)| asked == layer) {
@@ -222,24 +182,24 @@ impl Llama {
             }
             if run.asks.exit.unwrap_or(self.config.layers) == layer {
                 let rows = run.asks.logits.rows(count);
-                let questions = if run.asks.frequent { &mut frequent } else { &mut all };
-                questions.states.extend_from_slice(&own[own.len() - rows * width..]);
-                questions.owners.push((number, rows));
+                let wanted = if run.asks.frequent { &mut frequent_tokens } else { &mut all_tokens };
+                wanted.states.extend_from_slice(&own[own.len() - rows * width..]);
+                wanted.owners.push((number, rows));
             }
             first += count;
         }
-        for (questions, frequent) in [(all, false), (frequent, true)] {
-            if !questions.states.is_empty() {
-                let logits = self.logits_of(&questions.states, frequent);
-                questions.hand_out(logits, self.config.vocabulary, answers);
+        for (wanted, frequent) in [(all_tokens, false), (frequent_tokens, true)] {
+            if !wanted.states.is_empty() {
+                let logits = self.logits_of(&wanted.states, frequent);
+                wanted.hand_out(logits, self.config.vocabulary, answers);
             }
         }
     }
 
-    /// Puts the keys and values of all places where they belong.
-    fn remember(&self, layer: usize, runs: &mut [Run<'_, Memory>], places: &[Place], desk: &Desk) {
+    /// Stores the keys and values of all places.
+    fn remember(&self, layer: usize, runs: &mut [Run<'_, Memory>], places: &[Place], scratch: &Scratch) {
         let width = self.config.kv_heads * self.config.head_size;
-        let numbers = desk.keys.chunks_exact(width).zip(desk.values.chunks_exact(width));
+        let numbers = scratch.keys.chunks_exact(width).zip(scratch.values.chunks_exact(width));
         for (place, (keys, values)) in places.iter().zip(numbers) {
             let run = &mut runs[place.run];
             match run.parents {
@@ -249,7 +209,7 @@ impl Llama {
         }
     }
 
-    /// What every place takes from those before it.
+    /// The attention of every place over the positions before it and itself.
     fn attend(
         &self,
         layer: usize,
@@ -266,46 +226,46 @@ impl Llama {
         mixed.resize(queries.len(), 0.0);
         let seen: usize = places.iter().map(|place| place.position + 1).sum();
         let work = 2 * seen * self.config.heads * size;
-        // Heads of a place together, as long as every thread has something to do.
+        // Several heads of a place go together, as long as every thread has something to do.
         let fits = |heads: usize| {
             kv_heads.is_multiple_of(heads)
                 && heads * self.config.heads <= QUERIES * kv_heads
                 && places.len() * kv_heads >= heads * self.team.threads()
         };
         let heads = (1..=QUERIES).rev().find(|&heads| fits(heads)).unwrap_or(1);
-        let room = || (vec![Vec::new(); heads], Scores::default());
-        self.team.each_part(mixed, heads * group, work, room, |(leaves, scores), part, mixed| {
+        let scratch = || (vec![Vec::new(); heads], Scores::default());
+        self.team.each_part(mixed, heads * group, work, scratch, |(pages, scores), part, mixed| {
             let (index, first) = (part / (kv_heads / heads), part % (kv_heads / heads) * heads);
             let place = &places[index];
             let memory = memories[place.run];
             let to = place.position + 1;
             let branch = branches[place.run].as_ref().map(|branches| branches.of(place.token));
             let own = if branch.is_some() { memory.len() / PAGE } else { place.position / PAGE + 1 };
-            // The way to a leaf goes on below the node.
+            // The branch to a leaf goes on below the node.
             let branch = &branch.unwrap_or_default()[..to.div_ceil(PAGE) - own];
-            for (head, leaves) in (first..).zip(leaves.iter_mut()) {
+            for (head, pages) in (first..).zip(pages.iter_mut()) {
                 let shared = memory.pages()[..own].iter().map(|page| (page.as_ref(), layer));
-                let pages = shared.chain(branch.iter().map(|page| (page, 0)));
-                leaves.clear();
-                leaves.extend(pages.map(|(page, layer)| Leaf {
+                let all = shared.chain(branch.iter().map(|page| (page, 0)));
+                pages.clear();
+                pages.extend(all.map(|(page, layer)| HeadPage {
                     keys: page.keys(layer, head),
                     values: page.values(layer, head),
                 }));
             }
             let from = self.config.windows[layer].map_or(0, |window| to.saturating_sub(window));
             let queries = &queries[part * heads * group..(part + 1) * heads * group];
-            let look = Look { from, to, head_size: size };
-            look.mix(self.team.level, leaves, queries, scores, mixed);
+            let span = Span { from, to, head_size: size };
+            span.attend(self.team.instructions, pages, queries, scores, mixed);
         });
     }
 }
 
-/// How many of a run's tokens are in the sequence already.
+/// How many tokens of a run are in its sequence already, because they went through the first layers.
 fn shallow(run: &Run<'_, Memory>) -> usize {
     run.known.map_or(0, |_| run.sequence.len() - run.sequence.whole())
 }
 
-/// The places of some tokens of every run, run by run.
+/// The places of the given tokens of every run, run by run.
 fn places(runs: &[Run<'_, Memory>], tokens: impl Fn(&Run<'_, Memory>) -> Range<usize>) -> Vec<Place> {
     let mut places = Vec::new();
     for (number, run) in runs.iter().enumerate() {
@@ -321,34 +281,34 @@ fn places(runs: &[Run<'_, Memory>], tokens: impl Fn(&Run<'_, Memory>) -> Range<u
     places
 }
 
-/// The ways down a tree in one layer: pages that go on where the sequence's full ones end.
+/// The branches of a tree in one layer: pages that continue where the full pages of the sequence end.
 struct Branches {
     /// By leaf.
-    ways: BTreeMap<usize, Vec<Page>>,
+    pages: BTreeMap<usize, Vec<Page>>,
     /// For each node, a leaf below it.
     leaves: Vec<usize>,
 }
 
 impl Branches {
-    /// The pages of a way through a node.
+    /// The pages of a branch through a node.
     fn of(&self, node: usize) -> &[Page] {
-        self.ways.get(&self.leaves[node]).map_or(&[], Vec::as_slice)
+        self.pages.get(&self.leaves[node]).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Those of every run that is a tree.
+/// The branches of every run that is a tree.
 fn branches(layer: usize, runs: &[Run<'_, Memory>]) -> Vec<Option<Branches>> {
     let of_run = |run: &Run<'_, Memory>| {
         run.parents?;
         let leaves = run.sequence.leaves();
-        let ways = leaves.iter().map(|&leaf| (leaf, ())).collect::<BTreeMap<usize, ()>>();
-        let ways = ways.into_keys().map(|leaf| (leaf, run.sequence.branch(leaf, layer))).collect();
-        Some(Branches { ways, leaves })
+        let distinct: BTreeSet<usize> = leaves.iter().copied().collect();
+        let pages = distinct.into_iter().map(|leaf| (leaf, run.sequence.branch(leaf, layer))).collect();
+        Some(Branches { pages, leaves })
     };
     runs.iter().map(of_run).collect()
 }
 
-/// Keeps the items, each `size` long, that stay.
+/// Removes the items that do not stay. An item is `size` elements long.
 fn retain<T: Clone>(items: &mut Vec<T>, stays: &[bool], size: usize) {
     let mut number = 0;
     items.retain(|_| {

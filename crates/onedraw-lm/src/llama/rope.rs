@@ -1,20 +1,21 @@
-//! Rotary positions: a head's two halves are the two coordinates of points, turned by an angle that grows with the position.
+//! Rotary positions. The two halves of a head are the coordinates of points in a plane, which are rotated by
+//! an angle that grows with the position.
 
 use crate::config::{Rope, Scaling};
 
-/// How much each pair of numbers turns from one position to the next.
-pub(crate) struct Turns {
+/// The angles by which the pairs of a head rotate from one position to the next.
+pub(crate) struct Rotations {
     angles: Vec<f64>,
 }
 
-/// Cosines and sines of one position.
+/// The cosines and sines of one position.
 #[derive(Clone, Default)]
-pub(crate) struct Turned {
+pub(crate) struct Rotation {
     cosines: Vec<f32>,
     sines: Vec<f32>,
 }
 
-impl Turns {
+impl Rotations {
     pub(crate) fn new(rope: Rope, head_size: usize) -> Self {
         let angle = |pair: usize| {
             let angle = libm::pow(rope.theta, -((2 * pair) as f64) / head_size as f64);
@@ -23,10 +24,10 @@ impl Turns {
         Self { angles: (0..head_size / 2).map(angle).collect() }
     }
 
-    pub(crate) fn at(&self, position: usize) -> Turned {
-        let turns = self.angles.iter().map(|angle| libm::sincos(position as f64 * angle));
-        let (sines, cosines) = turns.map(|(sine, cosine)| (sine as f32, cosine as f32)).unzip();
-        Turned { cosines, sines }
+    pub(crate) fn at(&self, position: usize) -> Rotation {
+        let pairs = self.angles.iter().map(|angle| libm::sincos(position as f64 * angle));
+        let (sines, cosines) = pairs.map(|(sine, cosine)| (sine as f32, cosine as f32)).unzip();
+        Rotation { cosines, sines }
     }
 }
 
@@ -48,13 +49,13 @@ fn scaled(scaling: Scaling, angle: f64) -> f64 {
     }
 }
 
-impl Turned {
-    /// Turns one head.
-    pub(crate) fn turn(&self, head: &mut [f32]) {
+impl Rotation {
+    /// Rotates one head.
+    pub(crate) fn rotate(&self, head: &mut [f32]) {
         let (first, second) = head.split_at_mut(self.cosines.len());
-        let turns = self.cosines.iter().zip(&self.sines);
-        for ((a, b), (&cosine, &sine)) in first.iter_mut().zip(second).zip(turns) {
-            // Two products and a sum, each rounded: nothing is fused that another machine might not fuse.
+        let pairs = self.cosines.iter().zip(&self.sines);
+        for ((a, b), (&cosine, &sine)) in first.iter_mut().zip(second).zip(pairs) {
+            // Two products and a sum, each rounded: no machine fuses them.
             (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
         }
     }
@@ -66,17 +67,17 @@ mod tests {
 
     #[test]
     fn a_turn_keeps_lengths_and_adds_up() {
-        let turns = Turns::new(Rope { theta: 10_000.0, scaling: Scaling::None }, 8);
+        let rotations = Rotations::new(Rope { theta: 10_000.0, scaling: Scaling::None }, 8);
         let head = [1.0, -2.0, 0.5, 3.0, 0.25, 1.5, -1.0, 2.0];
         let mut once = head;
-        turns.at(7).turn(&mut once);
-        turns.at(5).turn(&mut once);
+        rotations.at(7).rotate(&mut once);
+        rotations.at(5).rotate(&mut once);
         let mut at_once = head;
-        turns.at(12).turn(&mut at_once);
+        rotations.at(12).rotate(&mut at_once);
         for (a, b) in once.iter().zip(at_once) {
             assert!((a - b).abs() < 1e-5, "{a} {b}");
         }
-        // Pair 0 turns by one radian a position.
+        // Pair 0 rotates by one radian per position.
         assert!((at_once[0] - (1.0 * 12f32.cos() - 0.25 * 12f32.sin())).abs() < 1e-5);
     }
 

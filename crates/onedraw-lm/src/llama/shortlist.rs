@@ -1,22 +1,24 @@
-//! The tokens that texts are mostly made of, and a head over them alone.
+//! The tokens that texts are mostly made of, and an output head over them alone.
 //!
-//! Who guesses ahead need not tell rare tokens apart: a wrong guess costs little, and the rows of a vocabulary are a good part of a small model.
+//! A drafter does not need the logits of rare tokens: a wrong guess costs little, and the head is a large
+//! part of a small model.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::ModelError;
-use crate::kernels::dot::Arranged;
-use crate::matrix::{Matrix, Team};
+use crate::kernels::dot::Inputs;
+use crate::matrix::Matrix;
+use crate::team::Team;
 
-/// Frequent tokens, in ascending order: `shortlist.json` in a model's folder, an array of numbers.
+/// The frequent tokens in ascending order: `shortlist.json` in a model's folder, an array of numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortlist {
     tokens: Arc<[u32]>,
 }
 
 impl Shortlist {
-    /// Reads a file's text. Errors name the file.
+    /// Parses the text of the file. Errors name `path`.
     pub(crate) fn parse(path: &Path, text: &str, vocabulary: usize) -> Result<Self, ModelError> {
         let tokens: Vec<u32> =
             serde_json::from_str(text).map_err(|cause| ModelError::malformed(path, cause))?;
@@ -34,7 +36,7 @@ impl Shortlist {
     }
 }
 
-/// The rows of a head that are those tokens'.
+/// The rows of a head that belong to the frequent tokens.
 #[derive(Clone)]
 pub(super) struct ShortHead {
     pub list: Shortlist,
@@ -42,16 +44,16 @@ pub(super) struct ShortHead {
 }
 
 impl ShortHead {
-    /// Of a head of at least as many rows as the list has tokens.
+    /// Copies the rows. The head must have a row for every token of the list.
     pub(super) fn new(list: Shortlist, head: &Matrix) -> Self {
         Self { rows: head.select(list.tokens()), list }
     }
 
-    /// Logits of a whole vocabulary for every position: −inf for a token that is not on the list.
-    pub(super) fn times(&self, team: &Team, positions: &Arranged, vocabulary: usize) -> Vec<f32> {
+    /// Logits of the whole vocabulary for every position: −inf for tokens that are not on the list.
+    pub(super) fn times(&self, team: &Team, inputs: &Inputs, vocabulary: usize) -> Vec<f32> {
         let mut products = Vec::new();
-        self.rows.times(team, positions, &mut products);
-        let mut logits = vec![f32::NEG_INFINITY; vocabulary * positions.len()];
+        self.rows.times(team, inputs, &mut products);
+        let mut logits = vec![f32::NEG_INFINITY; vocabulary * inputs.positions()];
         let tokens = self.list.tokens();
         for (row, products) in logits.chunks_exact_mut(vocabulary).zip(products.chunks_exact(tokens.len())) {
             for (&token, &product) in tokens.iter().zip(products) {

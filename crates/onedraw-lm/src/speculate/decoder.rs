@@ -1,23 +1,21 @@
-//! Decoders that guess: a target with a drafter beside it, and a target that guesses with its own first layers.
+//! Decoders with a drafter of their own: a target with a second model, and a target that guesses with its
+//! first layers.
 
 use onedraw::SamplingParams;
 
+use crate::draft::{Companion, Drafter, EarlyExit, Guessed, Speculation};
 use crate::error::ModelError;
 use crate::generate::{GenerateError, Generated, Generator, Stream};
 use crate::model::{LanguageModel, Vocabulary};
-use crate::speculate::companion::Companion;
-use crate::speculate::drafter::Drafter;
-use crate::speculate::early_exit::EarlyExit;
-use crate::speculate::settings::{Guessed, Speculation};
 
-/// A target model, and a drafter that guesses for it.
+/// A target with a drafter.
 pub struct SpeculativeDecoder<'a, M: LanguageModel> {
     generator: Generator<'a, M>,
     params: SamplingParams,
 }
 
 impl<'a, M: LanguageModel> SpeculativeDecoder<'a, M> {
-    /// With a smaller model that has the same tokens.
+    /// With a smaller model as the drafter. An error if the two do not have the same number of tokens.
     pub fn new<D: LanguageModel<Sequence: Send> + Sync>(
         target: &'a M,
         drafter: &'a D,
@@ -36,24 +34,24 @@ impl<'a, M: LanguageModel> SpeculativeDecoder<'a, M> {
         Ok(Self { generator, params: SamplingParams::default() })
     }
 
-    /// Draws as these parameters say; the number of tokens comes with each request.
+    /// Sets the sampling parameters. The number of tokens comes with each request.
     pub fn params(mut self, params: SamplingParams) -> Self {
         self.params = params;
         self
     }
 
-    /// Guesses and judges so.
+    /// Sets how guesses are made and verified.
     pub fn speculation(mut self, speculation: Speculation) -> Result<Self, ModelError> {
         self.generator.set_speculation(speculation)?;
         Ok(self)
     }
 
-    /// The text after a prompt, or, of several, the first.
+    /// Writes the text after a prompt; the first one, if the parameters ask for several.
     pub fn generate(&mut self, prompt: &[u32], max_new_tokens: u32) -> Result<Generated, GenerateError> {
         Ok(self.generate_all(&[prompt], max_new_tokens)?.remove(0))
     }
 
-    /// The texts after several prompts, written side by side.
+    /// Writes the texts after several prompts side by side.
     pub fn generate_all(
         &mut self,
         prompts: &[&[u32]],
@@ -69,13 +67,13 @@ impl<'a, M: LanguageModel> SpeculativeDecoder<'a, M> {
         self.generator.finish()
     }
 
-    /// The text after a prompt as it comes.
+    /// Writes the text after a prompt, event by event.
     pub fn stream(self, prompt: &[u32], max_new_tokens: u32) -> Result<Stream<'a, M>, GenerateError> {
         let params = self.request(max_new_tokens);
         self.generator.stream(prompt, params)
     }
 
-    /// What became of guesses so far.
+    /// What became of the guesses so far.
     pub fn guessed(&self) -> Guessed {
         self.generator.guessed().cloned().unwrap_or_default()
     }
@@ -85,13 +83,13 @@ impl<'a, M: LanguageModel> SpeculativeDecoder<'a, M> {
     }
 }
 
-/// A target model that guesses with its own first layers.
+/// A target that guesses with its own first layers.
 pub struct SelfSpeculativeDecoder<'a, M: LanguageModel> {
     decoder: SpeculativeDecoder<'a, M>,
 }
 
 impl<'a, M: LanguageModel> SelfSpeculativeDecoder<'a, M> {
-    /// Guesses after so many layers.
+    /// Guesses after this many layers.
     pub fn new(target: &'a M, layers: usize, vocabulary: &'a dyn Vocabulary) -> Result<Self, ModelError> {
         let exit = EarlyExit::new(layers, target)?;
         Ok(Self { decoder: SpeculativeDecoder::with(target, exit, vocabulary)? })

@@ -1,19 +1,19 @@
-//! Who guesses for a model of the Llama family, with the weights that it needs for that.
+//! The drafter of a model of the Llama family, with the weights that it needs.
 
 use std::path::Path;
 
 use onedraw::Kernel;
 
+use crate::draft::{Companion, Eagle, EarlyExit, Ngram, Speculation};
 use crate::error::ModelError;
 use crate::generate::Generator;
 use crate::llama::{EagleHead, Llama};
-use crate::speculate::{Companion, Eagle, EarlyExit, Ngram, Speculation};
 use crate::stories;
 use crate::tokenizer::Tokenizer;
 
-/// Who guesses. It is kept beside the model, because drafters borrow both.
+/// Owns what a drafter needs. It lives beside the model, because the drafters of texts borrow from both.
 pub enum Guesser {
-    /// Nobody: plain decoding.
+    /// No drafter: plain decoding.
     Nobody,
     /// A smaller model with the same tokens.
     Model(Box<Llama>),
@@ -21,12 +21,13 @@ pub enum Guesser {
     Exit(EarlyExit),
     /// An EAGLE head.
     Head(Box<EagleHead>),
-    /// The text itself.
+    /// Tokens copied from the text.
     Text(Ngram),
 }
 
 impl Guesser {
-    /// The smaller model in a folder, on so many threads; without one, that of the embedded model, which the target must be then.
+    /// The smaller model in a folder, on this many threads. Without a folder, the drafter of the embedded
+    /// model, which must be the target then. An error if the two tokenizers differ.
     pub fn draft(
         folder: Option<&Path>,
         target: &Llama,
@@ -34,11 +35,13 @@ impl Guesser {
         kernel: Kernel,
         threads: usize,
     ) -> Result<Self, ModelError> {
-        /// Bytes of weights below which a pass is over before another thread is awake.
-        const SMALL: usize = 2 << 20;
+        /// With fewer bytes of weights, one thread is faster: a pass is over before another thread is awake.
+        /// The embedded drafter has 1.2 MB and takes 48 µs for a pass
+        /// (bench/results/2026-11-16-speculation.md).
+        const WORTH_MORE_THREADS: usize = 2 << 20;
         let (drafter, tokens) = match folder {
             None => (stories::drafter()?, stories::tokenizer()?),
-            // What is frequent in the target's texts is what is to be guessed.
+            // The tokens to guess are those that are frequent in the target's texts.
             Some(folder) => {
                 let drafter = Llama::open(folder)?;
                 let list = target.shortlist().or(drafter.shortlist()).cloned();
@@ -47,10 +50,11 @@ impl Guesser {
         };
         tokenizer.check_same(&tokens)?;
         let size: usize = drafter.weights().map(<[u8]>::len).sum();
-        Ok(Self::Model(Box::new(drafter.on(kernel, if size < SMALL { 1 } else { threads })?)))
+        Ok(Self::Model(Box::new(drafter.on(kernel, if size < WORTH_MORE_THREADS { 1 } else { threads })?)))
     }
 
-    /// The head in the folder `eagle` of a model's folder; without a folder, that of the embedded model.
+    /// The EAGLE head in the folder `eagle` of a model's folder. Without a folder, the head of the embedded
+    /// model.
     pub fn eagle(folder: Option<&Path>, target: &Llama) -> Result<Self, ModelError> {
         let head = match folder {
             None => stories::eagle(target)?,
@@ -65,7 +69,7 @@ impl Guesser {
         Ok(Self::Head(Box::new(head)))
     }
 
-    /// A generator of the model that this one guesses for.
+    /// Gives the drafter to a generator of the model.
     pub fn beside<'a>(
         &'a self,
         generator: Generator<'a, Llama>,

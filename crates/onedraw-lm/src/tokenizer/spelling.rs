@@ -1,7 +1,7 @@
-//! How the pieces of a vocabulary spell bytes, as the file's `decoder` says.
+//! The bytes of the pieces of a vocabulary, as the `decoder` of the file says.
 //!
-//! A decoder works on the list of a whole text's pieces. Here each piece is taken as one within a running text, so what a
-//! decoder does at the start or at the end of a text is left out.
+//! A decoder works on the pieces of a whole text. Here each piece stands in the middle of a text, so what a
+//! decoder does at the start or the end of a text is left out.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,13 +19,13 @@ enum Decoder {
     ByteLevel {},
     /// `<0x0A>` is the byte 10.
     ByteFallback {},
-    /// Joins all pieces: what follows sees a text.
+    /// Joins all pieces: later steps see the whole text.
     Fuse {},
     Replace {
         pattern: Pattern,
         content: String,
     },
-    /// Takes characters away at both ends of a piece.
+    /// Removes characters at both ends of a piece.
     Strip {
         content: char,
         start: usize,
@@ -34,7 +34,7 @@ enum Decoder {
     Metaspace {
         replacement: char,
     },
-    /// A piece is a word of its own but for a prefix.
+    /// A piece begins a new word unless it has this prefix.
     WordPiece {
         prefix: String,
         cleanup: bool,
@@ -51,7 +51,7 @@ enum Pattern {
 }
 
 impl Spelling {
-    /// Reads the `decoder` of tokenizer.json. The error says what in it is not known here.
+    /// Reads the `decoder` of tokenizer.json. The error says what in it is not supported.
     pub(super) fn read(decoder: Value) -> Result<Self, String> {
         let decoder = Decoder::deserialize(decoder).map_err(|cause| cause.to_string())?;
         let mut spelling = Self { steps: Vec::new() };
@@ -59,19 +59,19 @@ impl Spelling {
         Ok(spelling)
     }
 
-    /// Adds a step. `is_joined` tells whether a step before it has joined the pieces.
+    /// Adds a step. `is_joined` says whether an earlier step has joined the pieces.
     fn add(&mut self, decoder: Decoder, is_joined: &mut bool) -> Result<(), String> {
         match decoder {
             Decoder::Sequence { decoders } => {
                 return decoders.into_iter().try_for_each(|decoder| self.add(decoder, is_joined));
             }
             Decoder::Fuse {} => *is_joined = true,
-            // Acts on the ends of the text alone.
+            // It acts on the ends of the text only.
             Decoder::Strip { .. } if *is_joined => {}
             Decoder::Replace { pattern: Pattern::Regex(pattern), .. } => {
                 return Err(format!("`Replace` of the regular expression `{pattern}` is not known here"));
             }
-            // A single character never lies in two pieces, so it makes no difference that they were joined.
+            // A single character never stands in two pieces, so it makes no difference that they were joined.
             Decoder::Replace { pattern: Pattern::String(pattern), .. }
                 if *is_joined && pattern.chars().count() != 1 =>
             {
@@ -122,8 +122,8 @@ impl Spelling {
         text.into_bytes()
     }
 
-    /// The bytes of a token that was added to the vocabulary. It is written as it stands in a text, so it is not in GPT-2's
-    /// alphabet; the other steps go over it, as some models add runs of `▁`.
+    /// The bytes of a token that was added to the vocabulary. Its content is plain text and not in GPT-2's
+    /// alphabet; the other steps apply to it, because some models add runs of `▁`.
     pub(super) fn added(&self, content: &str) -> Vec<u8> {
         match self.steps.last() {
             Some(Decoder::ByteLevel {}) => content.as_bytes().to_vec(),
@@ -132,7 +132,8 @@ impl Spelling {
     }
 }
 
-/// GPT-2's alphabet: bytes that have a visible Latin-1 character are it, the others follow from U+0100 on.
+/// GPT-2's alphabet: a byte with a visible Latin-1 character is that character; the others follow from U+0100
+/// on.
 fn byte_of_letter(letter: char) -> Option<u8> {
     let code = u32::from(letter);
     let byte = match code {
@@ -148,12 +149,12 @@ fn byte_of_letter(letter: char) -> Option<u8> {
 /// The byte of a piece such as `<0x0A>`.
 fn byte_of_fallback(piece: &str) -> Option<u8> {
     let digits = piece.strip_prefix("<0x")?.strip_suffix('>')?;
-    // `from_str_radix` would take a sign.
+    // `from_str_radix` would accept a sign.
     let is_hex = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
-/// Up to `start` times `content` off the start, up to `stop` times off the end.
+/// Removes `content` up to `start` times from the start and up to `stop` times from the end.
 fn strip(mut text: &str, content: char, start: usize, stop: usize) -> &str {
     // No text has more characters than bytes.
     for _ in 0..start.min(text.len()) {

@@ -1,48 +1,48 @@
-//! A head that guesses from the target's own states.
+//! A drafter that continues from the target's own states.
 
+use crate::draft::ahead::Ahead;
+use crate::draft::drafter::Drafter;
 use crate::error::ModelError;
 use crate::llama::{EagleHead, Llama, Memory};
 use crate::model::{LanguageModel, Sequence};
-use crate::speculate::ahead::Ahead;
-use crate::speculate::drafter::Drafter;
 
 /// Guesses with an [`EagleHead`].
 pub struct Eagle<'a> {
     head: &'a EagleHead,
     target: &'a Llama,
-    /// The target asks for states after these many layers: all.
+    /// The layers whose states are wanted: the last.
     layers: [usize; 1],
-    /// The target's states after its last norm, of every position that it has read.
+    /// The target's states after its last norm, for every position that it has read.
     states: Vec<f32>,
     memory: Memory,
-    /// Positions of the memory that came of the target's own states.
-    sure: usize,
+    /// How many positions of the memory come from the target's own states.
+    certain: usize,
 }
 
-/// A guess that the head has gone on from, and what it made of it.
+/// A guess that was expanded, and the state after it.
 struct Followed {
     token: u32,
     state: Vec<f32>,
 }
 
 impl<'a> Eagle<'a> {
-    /// With the head of a target.
+    /// With a head that was trained for the target.
     pub fn new(head: &'a EagleHead, target: &'a Llama) -> Self {
         let layers = [target.layers()];
-        Self { head, target, layers, states: Vec::new(), memory: head.start(), sure: 0 }
+        Self { head, target, layers, states: Vec::new(), memory: head.start(), certain: 0 }
     }
 }
 
 impl<'a> Drafter<'a, Llama> for Eagle<'a> {
     fn fork(&self) -> Box<dyn Drafter<'a, Llama> + 'a> {
-        let Self { head, target, layers, sure, .. } = *self;
+        let Self { head, target, layers, certain, .. } = *self;
         Box::new(Self {
             head,
             target,
             layers,
             states: self.states.clone(),
             memory: self.memory.clone(),
-            sure,
+            certain,
         })
     }
 
@@ -52,7 +52,7 @@ impl<'a> Drafter<'a, Llama> for Eagle<'a> {
 
     fn see(&mut self, first: usize, states: &[Vec<f32>]) {
         self.states.truncate(first * self.head.width());
-        self.sure = self.sure.min(first);
+        self.certain = self.certain.min(first);
         if let [states] = states {
             self.states.extend(self.target.normed(states));
         }
@@ -61,16 +61,19 @@ impl<'a> Drafter<'a, Llama> for Eagle<'a> {
     fn guess(&mut self, ahead: &mut Ahead<'_, Llama>) -> Result<(), ModelError> {
         let (text, width) = (ahead.text(), self.head.width());
         let read = text.len() - 1;
-        // Where a constraint forced tokens, the target has to read them first.
+        // If a constraint forced tokens, the target has to read them first.
         if ahead.unread() > 1 || read == 0 || self.states.len() != read * width || read > self.head.context()
         {
             return Ok(());
         }
-        self.sure = self.sure.min(read - 1);
-        self.memory.cut(self.sure);
-        let next =
-            self.head.advance(&mut self.memory, &self.states[self.sure * width..], &text[self.sure + 1..])?;
-        self.sure = read;
+        self.certain = self.certain.min(read - 1);
+        self.memory.cut(self.certain);
+        let next = self.head.advance(
+            &mut self.memory,
+            &self.states[self.certain * width..],
+            &text[self.certain + 1..],
+        )?;
+        self.certain = read;
         let mut followed: Vec<Followed> = Vec::new();
         let mut node = ahead.grow(None, &next.logits);
         while let Some(guess) = node {

@@ -1,9 +1,10 @@
-//! Chat templates: messages become the text that a model was trained on.
+//! Chat templates: messages become text in the form that a model was trained on.
 //!
-//! A template is a Jinja program in the model's folder. It runs as Hugging Face's transformers runs it: blocks are trimmed,
-//! loops can be left, strings have Python's methods, and there are `raise_exception`, `strftime_now` and a `tojson` that
-//! writes as Python does. Its instructions are counted, so a template that would not end is an error. Its memory is not: like
-//! weights, templates are taken from people who are trusted that far.
+//! A template is a Jinja program in the model's folder. It runs as in Hugging Face's transformers: blocks are
+//! trimmed, loops have `break` and `continue`, strings have Python's methods, and there are
+//! `raise_exception`, `strftime_now` and a `tojson` ([`json`]) that writes as Python does. The instructions
+//! of a rendering are limited, so a template that would not end is an error. Its memory is not limited: a
+//! template needs the same trust as the weights.
 
 mod date;
 mod json;
@@ -35,25 +36,26 @@ impl Message {
     }
 }
 
-/// How a model wants a chat to be written.
+/// The form in which a model expects a chat.
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    /// What messages call it: the file, and the field in it if it is not all of the file.
+    /// The file, and the field in it if the template is not the whole file; errors name them.
     path: PathBuf,
     place: &'static str,
-    /// `bos_token` and the like, as the template calls them. Those that the model does not have are not defined.
+    /// `bos_token` and the like, by the names that templates use. Those that the model does not have are
+    /// undefined.
     tokens: Vec<(&'static str, String)>,
 }
 
 const TOKENS: [&str; 4] = ["bos_token", "eos_token", "unk_token", "pad_token"];
 
-/// Instructions that one rendering may take: a second of work, and thousands of messages.
-const FUEL: u64 = 10_000_000;
+/// How many instructions one rendering may take: about a second of work, enough for thousands of messages.
+const MAX_INSTRUCTIONS: u64 = 10_000_000;
 
 /// The name of the template in its environment.
 const NAME: &str = "chat";
 
-/// tokenizer_config.json. What else is in it is about training, or stands in tokenizer.json.
+/// tokenizer_config.json, without what is about training or stands in tokenizer.json too.
 #[derive(Deserialize, Default)]
 struct Config {
     chat_template: Option<Templates>,
@@ -84,8 +86,9 @@ enum Token {
 }
 
 impl ChatTemplate {
-    /// The template of a folder: chat_template.jinja, or else the field `chat_template` of tokenizer_config.json, of several
-    /// the one named `default`. `None`: the model has none.
+    /// The template of a folder: chat_template.jinja, or else the field `chat_template` of
+    /// tokenizer_config.json; if that has several, the one named `default`. `None` if the model has no
+    /// template.
     pub fn open(folder: &Path) -> Result<Option<Self>, ModelError> {
         let config_path = folder.join("tokenizer_config.json");
         let mut config = match read_if_there(&config_path)? {
@@ -120,24 +123,24 @@ impl ChatTemplate {
         });
         let mut template = Self { environment: environment(), path, place, tokens: tokens.collect() };
         let compiled = template.environment.add_template_owned(NAME, without_generation_marks(&source));
-        compiled.map_err(|error| ModelError::malformed(&template.path, template.tell(&error)))?;
+        compiled.map_err(|error| ModelError::malformed(&template.path, template.describe(&error)))?;
         Ok(template)
     }
 
-    /// What `strftime_now` takes for now, in seconds since 1970 began, instead of the system's clock. A template that writes the
-    /// date renders another text each day, and other tokens follow it.
+    /// Sets the time that `strftime_now` writes, in seconds since 1970 began, instead of the system's clock.
+    /// A template that writes the date renders another text each day, and other tokens follow it.
     #[must_use]
     pub fn at(mut self, seconds: i64) -> Self {
         self.environment.add_function("strftime_now", move |format: &str| strftime(format, seconds));
         self
     }
 
-    /// The text of a chat. With `add_generation_prompt` it ends where the answer begins.
+    /// Renders a chat. With `add_generation_prompt` the text ends where the answer begins.
     ///
-    /// A template may refuse messages, such as two of one role in a row: that error is a [`ModelError::Request`].
+    /// A template may refuse messages, such as two of one role in a row. That is a [`ModelError::Request`].
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String, ModelError> {
         let refused =
-            |error: &Error| ModelError::Request(format!("{}: {}", self.path.display(), self.tell(error)));
+            |error: &Error| ModelError::Request(format!("{}: {}", self.path.display(), self.describe(error)));
         let template = self.environment.get_template(NAME).map_err(|error| refused(&error))?;
         let given = context! {
             messages => Serde(messages),
@@ -149,10 +152,10 @@ impl ChatTemplate {
         template.render(context! { ..given, ..tokens }).map_err(|error| refused(&error))
     }
 
-    /// An error in one line, with the template's line.
-    fn tell(&self, error: &Error) -> String {
+    /// An error in one line, with the line number in the template.
+    fn describe(&self, error: &Error) -> String {
         let what = match (error.kind(), error.detail()) {
-            (ErrorKind::OutOfFuel, _) => format!("takes more than {FUEL} instructions"),
+            (ErrorKind::OutOfFuel, _) => format!("takes more than {MAX_INSTRUCTIONS} instructions"),
             (kind, None) => kind.to_string(),
             (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
             (kind, Some(detail)) => format!("{kind}: {detail}"),
@@ -164,23 +167,23 @@ impl ChatTemplate {
     }
 }
 
-/// What transformers gives a template.
+/// The functions, filters and settings that transformers gives a template.
 fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    // Only delimiters can be wrong, and these are the usual ones.
+    // Building the syntax fails only on bad delimiters, and these are the default ones.
     environment.set_syntax(syntax.unwrap_or_default());
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    // Otherwise an error carries the template's source.
+    // Without this an error would contain the template's source.
     environment.set_debug(false);
-    environment.set_fuel(Some(FUEL));
+    environment.set_fuel(Some(MAX_INSTRUCTIONS));
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_filter("tojson", json::tojson);
     environment.add_function("raise_exception", |message: &str| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message.to_owned()))
     });
     environment.add_function("strftime_now", |format: &str| {
-        // A clock before 1970 is not set.
+        // A clock that stands before 1970 was never set.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         strftime(format, i64::try_from(now.as_secs()).unwrap_or_default())
     });
@@ -191,8 +194,9 @@ fn strftime(format: &str, seconds: i64) -> Result<String, Error> {
     date::write(format, seconds).map_err(|message| Error::new(ErrorKind::InvalidOperation, message))
 }
 
-/// Some templates mark what the model has said by `{% generation %}` and `{% endgeneration %}`, for training. What is
-/// between is rendered as ever: the marks become a condition that holds, which keeps what they do to white space.
+/// Some templates mark the model's own words by `{% generation %}` and `{% endgeneration %}`, for training.
+/// What is between is rendered as usual: the marks are replaced by an `if true`, which treats white space as
+/// they do.
 fn without_generation_marks(source: &str) -> String {
     let mut parts = source.split("{%");
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,18 +1,18 @@
-//! The text itself guesses: where its last tokens stood before, it looks what came then.
+//! A drafter that copies: where the last tokens of the text stood before, it guesses what followed then.
 
+use crate::draft::ahead::Ahead;
+use crate::draft::drafter::Drafter;
 use crate::error::ModelError;
 use crate::model::LanguageModel;
-use crate::speculate::ahead::Ahead;
-use crate::speculate::drafter::Drafter;
 
-/// Looks the last tokens up in the prompt and the output.
+/// Looks up the last tokens in the prompt and the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Ngram {
     longest: usize,
 }
 
 impl Ngram {
-    /// By as many of the last tokens as stood before, up to `longest`.
+    /// Looks up as many of the last tokens as stood before, up to `longest`, which must be at least 1.
     pub fn new(longest: usize) -> Result<Self, ModelError> {
         if longest == 0 {
             return Err(ModelError::Request("an n-gram has at least one token".to_owned()));
@@ -21,7 +21,8 @@ impl Ngram {
     }
 }
 
-/// Where the longest end of the text, of up to `longest` tokens, ended before; the last such place. And how long it is.
+/// Finds the longest run of tokens, up to `longest`, that ends the text and stands in it before. Returns the
+/// end of its last earlier place, and its length.
 fn earlier(text: &[u32], longest: usize) -> Option<(usize, usize)> {
     let common = |end: usize| {
         let (before, now) = (text[..end].iter().rev(), text.iter().rev());

@@ -1,33 +1,35 @@
-//! How far ahead to guess, and how guesses are judged.
+//! How far ahead to guess, how guesses are verified, and what became of them.
 
 use onedraw::speculate::{DraftTree, Verify};
 
+use crate::draft::chance::MAX_WIDTH;
 use crate::error::ModelError;
-use crate::speculate::policy::WIDTH;
 
-/// How guesses are made and judged.
+/// How guesses are made and verified.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speculation {
-    /// How guesses are judged.
+    /// How guesses are verified.
     pub verify: Verify,
-    /// Guesses after one place, at most.
+    /// How many guesses may follow one place.
     pub width: usize,
-    /// Guesses that follow each other, at most.
+    /// How many guesses may follow each other.
     pub depth: usize,
-    /// Whether the guesses are as many as pay, within these bounds; else always as many as the bounds allow. Only in `exact` mode, where the text does not
-    /// depend on it: in the others a law would.
+    /// Whether as many guesses are made as pay, within these bounds; otherwise always as many as the bounds
+    /// allow. It works in `exact` mode only, where the text does not depend on it; in the other modes the
+    /// distribution would.
     pub adapts: bool,
 }
 
 impl Default for Speculation {
-    /// As it pays, in `exact` mode.
+    /// `exact` mode, as many guesses as pay.
     fn default() -> Self {
         Self { verify: Verify::Exact, width: 3, depth: 8, adapts: true }
     }
 }
 
 impl Speculation {
-    /// As usual for a way to judge: a tree that adapts where it may, else a line of four guesses.
+    /// The defaults of a way to verify: a tree of as many guesses as pay in `exact` mode, otherwise four
+    /// guesses that follow each other.
     pub fn new(verify: Verify) -> Self {
         match verify {
             Verify::Exact => Self::default(),
@@ -39,7 +41,7 @@ impl Speculation {
         self.adapts && self.verify == Verify::Exact
     }
 
-    /// Guesses of a whole tree.
+    /// How many guesses a full tree has.
     fn nodes(&self) -> usize {
         let mut level = 1usize;
         let levels = (0..self.depth).map(|_| {
@@ -49,14 +51,14 @@ impl Speculation {
         levels.fold(0, usize::saturating_add)
     }
 
-    /// Whether it can be done with a target of that context.
+    /// Whether these settings work with a target of this context.
     pub(crate) fn check(&self, context: usize) -> Result<(), ModelError> {
         let wrong = |message: String| Err(ModelError::Request(message));
         if self.width == 0 || self.depth == 0 {
             return wrong("a tree of guesses is at least one wide and one deep".to_owned());
         }
-        if self.width > WIDTH {
-            return wrong(format!("a tree of guesses is at most {WIDTH} wide, not {}", self.width));
+        if self.width > MAX_WIDTH {
+            return wrong(format!("a tree of guesses is at most {MAX_WIDTH} wide, not {}", self.width));
         }
         if self.verify == Verify::Block && self.width > 1 {
             return wrong(
@@ -74,23 +76,23 @@ impl Speculation {
     }
 }
 
-/// What became of guesses so far.
+/// What became of the guesses so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Guessed {
-    /// Passes of the target that had guesses in them.
+    /// Passes of the target with guesses.
     pub passes: usize,
-    /// Passes that had none.
+    /// Passes of the target without guesses.
     pub plain_passes: usize,
-    /// Tokens that passes with guesses brought, the target's own among them.
+    /// Tokens from passes with guesses, including the target's own.
     pub tokens: usize,
-    /// Guesses that were judged.
+    /// Guesses that were verified.
     pub guesses: usize,
-    /// For each depth, the passes that came so far and had a guess there, and those where one held.
+    /// For each depth: passes that came so far and had a guess there, and how many of them accepted one.
     pub depths: Vec<(usize, usize)>,
 }
 
 impl Guessed {
-    /// A pass brought so many tokens: its guesses, and how many of them held.
+    /// Counts a pass: its guesses, the path that was accepted, and how many tokens it gave.
     pub(crate) fn count(&mut self, tree: &DraftTree, path: &[usize], tokens: usize) {
         self.passes += 1;
         self.tokens += tokens;
@@ -106,7 +108,7 @@ impl Guessed {
         }
     }
 
-    /// Tokens that a pass with guesses brought, on average.
+    /// Tokens per pass with guesses, on average.
     pub fn tokens_a_pass(&self) -> f64 {
         self.tokens as f64 / self.passes.max(1) as f64
     }

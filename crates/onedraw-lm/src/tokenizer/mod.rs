@@ -1,7 +1,8 @@
 //! Text to tokens and back: tokenizer.json of a Hugging Face folder.
 //!
-//! Text becomes tokens as the `tokenizers` library has it. The way back is a table of bytes made once, because generated text
-//! comes token by token: a token may end within a character, and what it adds must not depend on the tokens beside it.
+//! Text becomes tokens by the `tokenizers` library. The way back is a table with the bytes of every token
+//! ([`spelling`]), because generated text comes token by token: a token may end within a character, and what
+//! it adds to the text must not depend on the tokens beside it.
 
 mod spelling;
 
@@ -17,22 +18,22 @@ use crate::error::ModelError;
 use crate::model::Vocabulary;
 use spelling::Spelling;
 
-/// The tokens of a model: how text is cut into them, and the bytes of each.
+/// The tokens of a model: how text is divided into them, and the bytes of each.
 ///
-/// The same text always gives the same tokens: a `dropout` in the file, which would cut at random, is switched off. So are
-/// `truncation` and `padding`, which are about batches in training.
+/// The same text always gives the same tokens: a `dropout` in the file, which would divide at random, is
+/// switched off. So are `truncation` and `padding`, which are for batches in training.
 pub struct Tokenizer {
     path: PathBuf,
     inner: tokenizers::Tokenizer,
     /// The bytes of all tokens, one after the other.
     bytes: Vec<u8>,
-    /// Where those of each token end.
+    /// Where the bytes of each token end.
     ends: Vec<usize>,
-    /// Special tokens, and how they are written.
+    /// Special tokens, and their content.
     specials: BTreeMap<u32, String>,
 }
 
-/// The parts of tokenizer.json that are looked at here, before the library reads it.
+/// The parts of tokenizer.json that are read here, before the library reads it.
 #[derive(Deserialize)]
 struct File {
     model: Model,
@@ -45,11 +46,11 @@ struct Model {
     kind: Option<String>,
 }
 
-/// The kinds of models that are known, as `model.type` names them.
+/// The supported kinds of models, as `model.type` names them.
 const MODELS: [&str; 4] = ["BPE", "Unigram", "WordLevel", "WordPiece"];
 
-/// The library draws from up to this many tokens. A higher id would make a table of any size.
-const MOST: u32 = 1 << 20;
+/// onedraw draws from up to this many tokens. Higher ids would make the table of bytes arbitrarily large.
+const MAX_TOKENS: u32 = 1 << 20;
 
 impl Tokenizer {
     /// Reads tokenizer.json of a folder.
@@ -59,14 +60,15 @@ impl Tokenizer {
         Self::parse(path, &json)
     }
 
-    /// A tokenizer that is part of the program: its tokenizer.json. Errors call it `name`.
+    /// A tokenizer that is part of the program: its tokenizer.json. Errors name it `name`.
     pub fn embedded(name: &str, json: &[u8]) -> Result<Self, ModelError> {
         Self::parse(Path::new(name).join("tokenizer.json"), json)
     }
 
     fn parse(path: PathBuf, json: &[u8]) -> Result<Self, ModelError> {
         let unsupported = |what: String| ModelError::Unsupported(format!("{}: {what}", path.display()));
-        let file: File = serde_json::from_slice(json).map_err(|cause| ModelError::malformed(&path, cause))?;
+        let json = str::from_utf8(json).map_err(|cause| ModelError::malformed(&path, cause))?;
+        let file: File = serde_json::from_str(json).map_err(|cause| ModelError::malformed(&path, cause))?;
         if let Some(kind) = file.model.kind.filter(|kind| !MODELS.contains(&kind.as_str())) {
             let known = MODELS.join(", ");
             return Err(unsupported(format!("`model.type` is `{kind}`; those that can be read are {known}")));
@@ -74,14 +76,15 @@ impl Tokenizer {
         let decoder =
             file.decoder.ok_or_else(|| unsupported("`decoder` is absent: tokens have no text".into()))?;
         let spelling = Spelling::read(decoder).map_err(|what| unsupported(format!("`decoder`: {what}")))?;
-        let mut inner = guarded(|| tokenizers::Tokenizer::from_bytes(json))
+        // `from_bytes` is generic, and would compile the whole reader of tokenizer.json again here.
+        let mut inner = guarded(|| json.parse::<tokenizers::Tokenizer>())
             .map_err(|cause| ModelError::malformed(&path, cause))?;
-        make_steady(&mut inner).map_err(|cause| ModelError::malformed(&path, cause))?;
+        make_deterministic(&mut inner).map_err(|cause| ModelError::malformed(&path, cause))?;
         let count = count(&inner).map_err(|message| ModelError::malformed(&path, message))?;
         let mut tokenizer =
             Self { path, inner, bytes: Vec::new(), ends: Vec::new(), specials: BTreeMap::new() };
         tokenizer.spell(count, &spelling);
-        // What a post-processor asks for is only found missing when it runs.
+        // Only a run shows whether something is missing that the post-processor needs.
         guarded(|| tokenizer.inner.encode_fast("", true))
             .map_err(|cause| ModelError::malformed(&tokenizer.path, cause))?;
         Ok(tokenizer)
@@ -103,19 +106,19 @@ impl Tokenizer {
         }
     }
 
-    /// The tokens of a text, with those that the model expects around it, such as the one of a beginning.
+    /// The tokens of a text, with those that the model expects around it, such as a token for the beginning.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, ModelError> {
         self.tokens(text, true)
     }
 
-    /// The tokens of a text and no others. Special tokens that are written out in it are recognised: this is for what a chat
-    /// template renders, which has those of the beginning too.
+    /// The tokens of a text and no others. Special tokens that are written out in it are recognised. This is
+    /// for the text of a chat template, which includes the token for the beginning.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, ModelError> {
         self.tokens(text, false)
     }
 
     fn tokens(&self, text: &str, with_special: bool) -> Result<Vec<u32>, ModelError> {
-        // Without offsets, which take as long as the rest.
+        // `encode_fast` leaves out the offsets, which take as long as the rest.
         let encoding = guarded(|| self.inner.encode_fast(text, with_special));
         let encoding = encoding.map_err(|cause| {
             ModelError::Request(format!(
@@ -126,8 +129,9 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The bytes that a token stands for in running text: where the file's decoder drops a space at the start of a text, it is
-    /// here. Empty for special tokens, which are not text, and for ids that no token has.
+    /// The bytes that a token stands for in running text. They include a space that the decoder of the file
+    /// would drop at the start of a text. Empty for special tokens, which are not text, and for ids without a
+    /// token.
     pub fn bytes(&self, token: u32) -> &[u8] {
         let token = token as usize;
         let start = token.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
@@ -135,7 +139,7 @@ impl Tokenizer {
         range.and_then(|(start, end)| self.bytes.get(start..end)).unwrap_or_default()
     }
 
-    /// Whether a token is special: a mark, not text.
+    /// Whether a token is special: a mark and not text.
     pub fn is_special(&self, token: u32) -> bool {
         self.specials.contains_key(&token)
     }
@@ -145,7 +149,7 @@ impl Tokenizer {
         self.inner.token_to_id(content)
     }
 
-    /// The highest id, and one.
+    /// The highest id plus one.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -155,13 +159,13 @@ impl Tokenizer {
         self.ends.is_empty()
     }
 
-    /// The text of tokens: their bytes, joined. What is not UTF-8 becomes U+FFFD.
+    /// The text of tokens: their bytes, joined. Bytes that are not UTF-8 become U+FFFD.
     pub fn text(&self, tokens: &[u32]) -> String {
         let bytes: Vec<u8> = tokens.iter().flat_map(|&token| self.bytes(token)).copied().collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Whether another tokenizer means the same by every id; an error that names one if it does not.
+    /// An error if another tokenizer has another text for an id. It names the first such id.
     pub fn check_same(&self, other: &Self) -> Result<(), ModelError> {
         let differs = |&token: &u32| self.piece(token) != other.piece(token);
         match (0..self.len().max(other.len()) as u32).find(differs) {
@@ -174,7 +178,7 @@ impl Tokenizer {
         }
     }
 
-    /// A token to look at: its text, or how it is written if it is special.
+    /// A token for display: its text, or its content if it is special.
     pub fn piece(&self, token: u32) -> String {
         self.specials.get(&token).cloned().unwrap_or_else(|| self.text(&[token]))
     }
@@ -186,8 +190,8 @@ impl Vocabulary for Tokenizer {
     }
 }
 
-/// Switches off what makes tokens depend on anything but the text.
-fn make_steady(inner: &mut tokenizers::Tokenizer) -> tokenizers::Result<()> {
+/// Switches off everything that makes tokens depend on more than the text.
+fn make_deterministic(inner: &mut tokenizers::Tokenizer) -> tokenizers::Result<()> {
     inner.with_padding(None);
     inner.with_truncation(None)?;
     if let ModelWrapper::BPE(model) = inner.get_model()
@@ -200,22 +204,24 @@ fn make_steady(inner: &mut tokenizers::Tokenizer) -> tokenizers::Result<()> {
     Ok(())
 }
 
-/// The highest id, and one.
+/// The highest id plus one. An error if two tokens share an id.
 fn count(inner: &tokenizers::Tokenizer) -> Result<u32, String> {
     let mut ids: Vec<u32> = inner.get_vocab(false).into_values().collect();
     ids.sort_unstable();
-    // Which of the two the library would show changes from run to run.
+    // Which of the two the library shows changes from run to run.
     if let Some([id, _]) = ids.array_windows().find(|[one, next]| one == next) {
         return Err(format!("two tokens of `model.vocab` have the id {id}"));
     }
     let highest = inner.get_vocab(true).into_values().max();
     match highest {
-        Some(id) if id >= MOST => Err(format!("a token has the id {id}; ids must be below {MOST}")),
+        Some(id) if id >= MAX_TOKENS => {
+            Err(format!("a token has the id {id}; ids must be below {MAX_TOKENS}"))
+        }
         highest => Ok(highest.map_or(0, |id| id + 1)),
     }
 }
 
-/// Runs the library, which panics on some files that are JSON but make no sense.
+/// Runs the library, and turns a panic into an error: some files are JSON but make no sense.
 fn guarded<T>(run: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result.map_err(|cause| cause.to_string()),

@@ -1,20 +1,20 @@
-//! The drafter of a generator, with what it has learned.
+//! The drafters of a generator, with the policy that decides how much they guess.
 
 use std::time::{Duration, Instant};
 
 use onedraw::Batch;
 use onedraw::speculate::Verdict;
 
+use crate::draft::ahead::{Ahead, Plan, Text};
+use crate::draft::drafter::Drafter;
+use crate::draft::policy::{PassResult, Policy};
+use crate::draft::settings::{Guessed, Speculation};
 use crate::error::ModelError;
 use crate::model::{Asks, LanguageModel, Run, Sequence, Wanted};
-use crate::speculate::ahead::{Ahead, Plan, Text};
-use crate::speculate::drafter::Drafter;
-use crate::speculate::policy::{Brought, Policy};
-use crate::speculate::settings::{Guessed, Speculation};
 
-/// Makes the drafters of texts, and decides how much they guess.
+/// Makes a drafter for each text, and decides how much they guess.
 pub(crate) struct Speculator<'a, M: LanguageModel> {
-    /// What the drafter of every text is a fork of.
+    /// The drafter that every text gets a fork of.
     first: Box<dyn Drafter<'a, M> + 'a>,
     pub settings: Speculation,
     policy: Policy,
@@ -41,12 +41,14 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         !self.settings.is_adaptive() || self.policy.is_drafting()
     }
 
-    /// Measures what passes cost, once, on a copy of a text: several positions are wanted for guesses.
+    /// Measures, once, what passes of several positions cost, on a copy of what the target remembers of a
+    /// text.
     pub(crate) fn measure(&mut self, target: &M, memory: &M::Sequence, token: u32) -> Result<(), ModelError> {
+        /// Plain decoding and about as many guesses as ever pay; costs are interpolated between these.
         const POSITIONS: [usize; 4] = [1, 2, 4, 8];
-        /// The shortest counts: the others were interrupted, or found their weights far away.
+        /// The shortest time counts: the other was interrupted, or found its weights far from the processor.
         const ROUNDS: usize = 2;
-        if !self.policy.is_new() || !self.settings.is_adaptive() {
+        if !self.policy.costs.are_unknown() || !self.settings.is_adaptive() {
             return Ok(());
         }
         let asks = Asks { logits: Wanted::All, ..Asks::default() };
@@ -70,11 +72,11 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
                 *shortest = time(*positions)?.min(*shortest);
             }
         }
-        self.policy.measured(&costs);
+        self.policy.costs.set(&costs);
         Ok(())
     }
 
-    /// What the drafter of a text guesses.
+    /// Lets the drafter of a text guess.
     pub(crate) fn plan(
         &mut self,
         drafter: &mut (dyn Drafter<'a, M> + 'a),
@@ -88,42 +90,42 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         }
         drafter.guess(&mut ahead)?;
         let plan = ahead.plan();
-        self.policy.looked(plan.looks, plan.times);
+        self.policy.learn_expansions(plan.expansions, plan.times);
         Ok(plan)
     }
 
-    /// A pass of so many positions took so long.
-    pub(crate) fn passed(&mut self, positions: usize, time: Duration) {
-        self.policy.passed(positions, time);
+    /// Learns the time of a pass.
+    pub(crate) fn learn_pass_time(&mut self, positions: usize, time: Duration) {
+        self.policy.costs.learn(positions, time);
     }
 
-    /// How a plan was judged.
-    pub(crate) fn judged(&mut self, plan: &Plan, verdict: &Verdict) {
+    /// Learns which guesses of a plan were accepted.
+    pub(crate) fn learn_verdict(&mut self, plan: &Plan, verdict: &Verdict) {
         let tree = &plan.draft.tree;
         for (node, (&parent, &class)) in tree.parents().iter().zip(&plan.classes).enumerate() {
             if parent.is_none_or(|parent| verdict.path.contains(&parent)) {
-                self.policy.learn(class, verdict.path.contains(&node));
+                self.policy.chances.learn(class, verdict.path.contains(&node));
             }
         }
         self.guessed.count(tree, &verdict.path, verdict.sampled.len());
     }
 
-    /// What a pass brought, and what it took.
-    pub(crate) fn brought(&mut self, pass: &Brought) {
-        self.policy.brought(pass);
+    /// Learns what a pass gained.
+    pub(crate) fn learn_pass(&mut self, pass: &PassResult) {
+        self.policy.learn_pass(pass);
     }
 }
 
-/// What all texts of a pass had of guesses.
+/// The guesses for all texts of a pass.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Planned {
-    pub looks: usize,
+    pub expansions: usize,
     pub guesses: usize,
 }
 
 impl Planned {
     pub(crate) fn of(plans: &[Plan]) -> Self {
-        let looks = plans.iter().map(|plan| plan.looks).sum();
-        Self { looks, guesses: plans.iter().map(|plan| plan.draft.tree.len()).sum() }
+        let expansions = plans.iter().map(|plan| plan.expansions).sum();
+        Self { expansions, guesses: plans.iter().map(|plan| plan.draft.tree.len()).sum() }
     }
 }

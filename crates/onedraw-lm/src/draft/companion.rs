@@ -1,20 +1,20 @@
-//! A second, smaller model that guesses.
+//! A drafter that is a second, smaller model.
 
+use crate::draft::ahead::Ahead;
+use crate::draft::drafter::Drafter;
 use crate::error::ModelError;
 use crate::model::{Asks, LanguageModel, Run, Sequence};
-use crate::speculate::ahead::Ahead;
-use crate::speculate::drafter::Drafter;
 
-/// A model with the same tokens as the target, and much faster.
+/// Guesses with a model that has the same tokens as the target and is much faster.
 pub struct Companion<'a, D: LanguageModel> {
     model: &'a D,
     memory: D::Sequence,
-    /// The tokens that the memory is of: a text, and guesses after it.
+    /// The tokens that the model has read: a text, and guesses after it.
     read: Vec<u32>,
 }
 
 impl<'a, D: LanguageModel> Companion<'a, D> {
-    /// Fails if the two do not have as many tokens.
+    /// An error if the two do not have the same number of tokens.
     pub fn new(model: &'a D, target: &impl LanguageModel) -> Result<Self, ModelError> {
         let (own, its) = (model.vocabulary(), target.vocabulary());
         if own != its {
@@ -25,11 +25,11 @@ impl<'a, D: LanguageModel> Companion<'a, D> {
         Ok(Self { model, memory: model.start(), read: Vec::new() })
     }
 
-    /// The logits after a text and guesses. What was read already is not read again.
+    /// The logits after a text and guesses. Only tokens that were not read yet go through the model.
     fn logits(&mut self, text: &[u32], guesses: &[u32]) -> Result<Vec<f32>, ModelError> {
         let tokens = || text.iter().chain(guesses).copied();
         let common = tokens().zip(&self.read).take_while(|(token, read)| token == *read).count();
-        // The last token is read again if need be: its logits are what is asked.
+        // The last token is read again if necessary, for its logits.
         let kept = common.min(text.len() + guesses.len() - 1);
         let new: Vec<u32> = tokens().skip(kept).collect();
         self.memory.cut(kept);
@@ -54,7 +54,6 @@ impl<'a, M: LanguageModel, D: LanguageModel> Drafter<'a, M> for Companion<'a, D>
         }
         let logits = self.logits(text, &[])?;
         let mut next = ahead.grow(None, &logits);
-
         while let Some(node) = next {
             let path = ahead.path(node);
             if text.len() + path.len() > context {

@@ -1,41 +1,43 @@
-//! A text that a drafter looks ahead of: the guesses so far, and which of them to look behind next.
+//! The draft of one text as it grows: the guesses so far, and which of them to expand next.
 
 use std::time::{Duration, Instant};
 
 use onedraw::speculate::{Draft, DraftTree, Law, Verify};
 use onedraw::{Batch, Constraint, RowError, Runner, SequenceId, Step};
 
+use crate::draft::chance::Class;
+use crate::draft::policy::Policy;
+use crate::draft::settings::Speculation;
 use crate::model::{LanguageModel, Sequence};
-use crate::speculate::policy::{Class, Policy};
-use crate::speculate::settings::Speculation;
 
-/// One text, for its drafter.
+/// One text, as its drafter sees it.
 ///
-/// A drafter that has logits gives them to [`grow`](Self::grow), first those after the text and then those after the guess that it is told, until it is told
-/// none. One that has tokens and no logits gives these to [`copy`](Self::copy).
+/// A drafter with logits gives them to [`grow`](Self::grow): first those after the text, then those after the
+/// guess that `grow` returned, until it returns none. A drafter with tokens and no logits gives these to
+/// [`copy`](Self::copy).
 pub struct Ahead<'g, M: LanguageModel> {
     target: &'g M,
     memory: &'g mut M::Sequence,
     text: &'g [u32],
     unread: usize,
-    pen: Pen<'g>,
+    cursor: Cursor<'g>,
     policy: &'g Policy,
     settings: Speculation,
-    /// Guesses that may follow each other, at most.
+    /// How many guesses may follow each other.
     depth: usize,
-    /// Guesses after one place, at most.
+    /// How many guesses may follow one place.
     width: usize,
-    /// Positions that the pass has without guesses, and with those of other texts.
+    /// How many positions the pass has without guesses, and with the guesses for other texts.
     plain: usize,
     positions: usize,
     nodes: Vec<Node>,
-    /// Of the text and of each node, where guesses were drawn.
+    /// The law that the guesses after the text, and after each node, were drawn from.
     laws: Vec<Option<Law>>,
-    looks: usize,
-    /// When it began, and when the first look was over.
+    expansions: usize,
     begun: Instant,
-    looked: Option<Instant>,
-    taken: Option<Taken>,
+    /// When the first expansion was over.
+    first_expanded: Option<Instant>,
+    exited: Option<Exited>,
 }
 
 /// A guess.
@@ -43,33 +45,33 @@ struct Node {
     parent: Option<usize>,
     token: u32,
     depth: usize,
-    /// The chance that the text comes here.
+    /// The chance that the text comes here: the tokens that this guess is expected to gain.
     worth: f64,
     class: Class,
-    is_looked_behind: bool,
+    is_expanded: bool,
 }
 
-/// Positions of the target that went through its first layers: the unread tokens and the first guesses.
-struct Taken {
+/// Positions that went through the first layers of the target: the unread tokens and the first guesses.
+struct Exited {
     layers: usize,
     states: Vec<f32>,
     width: usize,
 }
 
-/// What goes into the target's next pass.
+/// What goes into the next pass of the target for one text.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub draft: Draft,
-    /// Of every guess, what its chance is learned by.
+    /// The class of each guess.
     pub(super) classes: Vec<Class>,
-    /// Layers that positions went through already, and their states.
+    /// How many layers the first positions went through already, and their states after these.
     pub known: Option<(usize, Vec<f32>)>,
-    pub looks: usize,
-    /// What the first look took, and the others together.
+    pub expansions: usize,
+    /// How long the first expansion took, and the others together.
     pub(super) times: (Duration, Duration),
 }
 
-/// What a text that is looked ahead of is to the generator.
+/// A text that is to be guessed, as the generator gives it.
 pub(crate) struct Text<'g, M: LanguageModel> {
     pub memory: &'g mut M::Sequence,
     pub tokens: &'g [u32],
@@ -77,11 +79,11 @@ pub(crate) struct Text<'g, M: LanguageModel> {
     pub unread: usize,
     pub sampler: SequenceId,
     pub constraint: Option<&'g mut (dyn Constraint + 'static)>,
-    /// Tokens that it may still have.
+    /// How many tokens it may still get.
     pub room: usize,
-    /// Positions that the pass has without guesses.
+    /// How many positions the pass has without guesses.
     pub plain: usize,
-    /// And with those of other texts.
+    /// How many it has with the guesses for other texts.
     pub positions: usize,
 }
 
@@ -94,15 +96,16 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
         text: Text<'g, M>,
     ) -> Self {
         let Text { memory, tokens, unread, sampler, constraint, room, plain, positions } = text;
-        // The last token of a text needs no guess after it, and a guess needs a place in the target's memory.
+        // The last token of a text needs no guess after it, and every guess needs a position within the
+        // context.
         let depth = settings.depth.min(room.saturating_sub(1)).min(target.context() - tokens.len());
-        let pen = Pen::new(batch, sampler, constraint);
+        let cursor = Cursor::new(batch, sampler, constraint);
         Self {
             target,
             memory,
             text: tokens,
             unread,
-            pen,
+            cursor,
             policy,
             settings,
             depth,
@@ -111,10 +114,10 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
             positions,
             nodes: Vec::new(),
             laws: vec![None],
-            looks: 0,
+            expansions: 0,
             begun: Instant::now(),
-            looked: None,
-            taken: None,
+            first_expanded: None,
+            exited: None,
         }
     }
 
@@ -133,17 +136,17 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
         self.depth
     }
 
-    /// The target, and what it remembers of the text but for the tokens that it has not read.
+    /// The target, and what it remembers of the text, without the tokens that it has not read.
     pub fn target(&mut self) -> (&'g M, &mut M::Sequence) {
         (self.target, self.memory)
     }
 
-    /// From now on at most one guess is made after a place.
+    /// Makes at most one guess after each place from now on.
     pub fn keep_to_a_line(&mut self) {
         self.width = 1;
     }
 
-    /// The tokens of a guess and of those before it, the earliest first.
+    /// The tokens of the guesses up to this one, the earliest first.
     pub fn path(&self, node: usize) -> Vec<u32> {
         let mut path = vec![self.nodes[node].token];
         let mut at = node;
@@ -155,34 +158,36 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
         path
     }
 
-    /// Takes the drafter's logits after the text (`None`) or after a guess, and guesses from them. The guess to look behind next, if it is worth it.
+    /// Guesses from the drafter's logits after the text (`None`) or after a guess. Returns the guess to
+    /// expand next, if that pays.
     pub fn grow(&mut self, node: Option<usize>, logits: &[f32]) -> Option<usize> {
-        self.looks += 1;
+        self.expansions += 1;
         let (depth, worth) = node.map_or((0, 1.0), |node| {
-            self.nodes[node].is_looked_behind = true;
+            self.nodes[node].is_expanded = true;
             (self.nodes[node].depth, self.nodes[node].worth)
         });
         let path = node.map(|node| self.path(node)).unwrap_or_default();
         if depth < self.depth {
-            // Where nothing can be drawn from the drafter's row, there is no guess; the target decides for itself.
+            // If nothing can be drawn from the drafter's row, there is no guess, and the target draws for
+            // itself.
             match self.settings.verify {
                 Verify::Exact => {
-                    let runners = self.pen.runners(&path, logits, self.width.max(2)).unwrap_or_default();
-                    for (rank, runner) in runners.iter().enumerate().take(self.width) {
-                        let class = Class::runner(&runners, rank);
-                        let worth = worth * self.policy.chance(class);
+                    let runners = self.cursor.runners(&path, logits, self.width.max(2)).unwrap_or_default();
+                    for (place, runner) in runners.iter().enumerate().take(self.width) {
+                        let class = Class::runner(&runners, place);
+                        let worth = worth * self.policy.chances.of(class);
                         self.push(Node {
                             parent: node,
                             token: runner.token,
                             depth: depth + 1,
                             worth,
                             class,
-                            is_looked_behind: false,
+                            is_expanded: false,
                         });
                     }
                 }
                 _ => {
-                    if let Ok((tokens, law)) = self.pen.guess(&path, logits, self.width) {
+                    if let Ok((tokens, law)) = self.cursor.guess(&path, logits, self.width) {
                         self.laws[node.map_or(0, |node| node + 1)] = Some(law);
                         for token in tokens {
                             let class = Class::copied(1, depth);
@@ -192,32 +197,34 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
                                 depth: depth + 1,
                                 worth,
                                 class,
-                                is_looked_behind: false,
+                                is_expanded: false,
                             });
                         }
                     }
                 }
             }
         }
-        self.looked.get_or_insert_with(Instant::now);
+        self.first_expanded.get_or_insert_with(Instant::now);
         self.next()
     }
 
-    /// Guesses tokens one after the other: those that followed the last `length` tokens of the text before.
+    /// Guesses these tokens, one after the other. They followed when the last `length` tokens of the text
+    /// stood in it before.
     pub fn copy(&mut self, tokens: &[u32], length: usize) {
         let (mut parent, mut worth) = (None, 1.0);
         for (depth, &token) in tokens.iter().enumerate().take(self.depth) {
             let class = Class::copied(length, depth);
-            worth *= self.policy.chance(class);
-            self.push(Node { parent, token, depth: depth + 1, worth, class, is_looked_behind: true });
+            worth *= self.policy.chances.of(class);
+            self.push(Node { parent, token, depth: depth + 1, worth, class, is_expanded: true });
             parent = Some(self.nodes.len() - 1);
         }
     }
 
-    /// The unread tokens and the guesses that were looked behind, which are a line, went through the first layers of the target, and are in its memory: these
-    /// are their states, each so wide.
+    /// Says that the unread tokens and the guesses that were expanded, which follow each other, went through
+    /// the first layers of the target and are in its memory. `states` are their states, `width` numbers each;
+    /// the pass continues from these.
     pub fn take_on(&mut self, layers: usize, states: Vec<f32>, width: usize) {
-        self.taken = Some(Taken { layers, states, width });
+        self.exited = Some(Exited { layers, states, width });
     }
 
     fn push(&mut self, node: Node) {
@@ -225,28 +232,26 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
         self.laws.push(None);
     }
 
-    /// Which guess to look behind next.
+    /// The guess to expand next.
     fn next(&self) -> Option<usize> {
-        let mut open = self
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|(_, node)| !node.is_looked_behind && node.depth < self.depth);
+        let mut open =
+            self.nodes.iter().enumerate().filter(|(_, node)| !node.is_expanded && node.depth < self.depth);
         if !self.settings.is_adaptive() {
             return open.next().map(|(place, _)| place);
         }
         let (place, node) =
             open.reduce(|best, other| if other.1.worth > best.1.worth { other } else { best })?;
-        let guesses = self.looks;
-        self.policy.is_worth_a_look(node.worth, self.plain, self.positions + guesses).then_some(place)
+        // One guess per expansion is likely to go into the pass.
+        let positions = self.positions + self.expansions;
+        self.policy.is_worth_expanding(node.worth, self.plain, positions).then_some(place)
     }
 
-    /// The guesses that are worth a place in the pass.
+    /// The guesses that are worth a position in the pass.
     pub(super) fn plan(mut self) -> Plan {
-        self.pen.go_back();
+        self.cursor.go_back();
         let mut chosen: Vec<usize> = (0..self.nodes.len()).collect();
         if self.settings.is_adaptive() {
-            // A guess is worth no more than the one before it, so the best ones are a tree.
+            // A guess is worth no more than its parent, so the worthiest ones are a tree.
             chosen.sort_by(|&a, &b| self.nodes[b].worth.total_cmp(&self.nodes[a].worth).then(a.cmp(&b)));
             let worths: Vec<f64> = chosen.iter().map(|&node| self.nodes[node].worth).collect();
             chosen.truncate(self.policy.choose(&worths, self.plain, self.positions));
@@ -260,35 +265,35 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
         }
         let laws = match self.settings.verify {
             Verify::Exact => Vec::new(),
-            // What was copied was not drawn.
+            // Copied guesses were not drawn from a law.
             _ => self.laws.into_iter().map(|law| law.unwrap_or(Law::Given)).collect(),
         };
-        let known = self.taken.map(|Taken { layers, mut states, width }| {
+        let known = self.exited.map(|Exited { layers, mut states, width }| {
             let read = self.text.len() - self.unread;
             let kept = (states.len() / width.max(1)).min(self.unread + tree.len());
             states.truncate(kept * width);
             self.memory.cut(read + kept);
             (layers, states)
         });
-        let looked = self.looked.unwrap_or(self.begun);
-        let times = (looked - self.begun, looked.elapsed());
+        let expanded = self.first_expanded.unwrap_or(self.begun);
+        let times = (expanded - self.begun, expanded.elapsed());
         let classes = chosen.iter().map(|&node| self.nodes[node].class).collect();
-        Plan { draft: Draft { tree, laws }, classes, known, looks: self.looks, times }
+        Plan { draft: Draft { tree, laws }, classes, known, expansions: self.expansions, times }
     }
 }
 
-/// A sequence of a batch that follows guesses and comes back.
-struct Pen<'g> {
+/// A sequence of a batch, moved along guesses and back to the end of the text.
+struct Cursor<'g> {
     batch: &'g mut Batch,
     id: SequenceId,
     constraint: Option<&'g mut (dyn Constraint + 'static)>,
-    /// Of the output, before any guess.
+    /// The length of the output without guesses.
     length: usize,
-    /// The guesses that the sequence and the constraint have taken.
+    /// The guesses that were appended to the sequence and the constraint.
     path: Vec<u32>,
 }
 
-impl<'g> Pen<'g> {
+impl<'g> Cursor<'g> {
     fn new(
         batch: &'g mut Batch,
         id: SequenceId,
@@ -298,26 +303,27 @@ impl<'g> Pen<'g> {
         Self { batch, id, constraint, length, path: Vec::new() }
     }
 
-    /// What comes in first after these guesses.
+    /// The first runners of the race after these guesses.
     fn runners(&mut self, path: &[u32], logits: &[f32], count: usize) -> Result<Vec<Runner>, RowError> {
-        self.go(path)?;
+        self.go_to(path)?;
         let mask = self.constraint.as_mut().map(|constraint| constraint.mask()).transpose();
         let mask = mask.map_err(|error| error.of_row())?;
         let step = Step { sequence: self.id, row: logits.into(), mask };
         self.batch.runners(&[step], count).pop().unwrap_or(Err(RowError::UnknownSequence))
     }
 
-    /// Draws guesses after these.
+    /// Draws guesses after these guesses. Returns them, and the law that they were drawn from.
     fn guess(&mut self, path: &[u32], logits: &[f32], count: usize) -> Result<(Vec<u32>, Law), RowError> {
-        self.go(path)?;
+        self.go_to(path)?;
         let mask = self.constraint.as_mut().map(|constraint| constraint.mask()).transpose();
         let mask = mask.map_err(|error| error.of_row())?;
         let step = Step { sequence: self.id, row: logits.into(), mask };
         self.batch.guess(&step, count, self.length)
     }
 
-    /// Takes exactly these guesses. Where the constraint forces what comes next, nothing is to be guessed, which counts as an error.
-    fn go(&mut self, path: &[u32]) -> Result<(), RowError> {
+    /// Moves to the end of these guesses. If the constraint forces what comes next, there is nothing to
+    /// guess, which counts as an error.
+    fn go_to(&mut self, path: &[u32]) -> Result<(), RowError> {
         let common = self.path.iter().zip(path).take_while(|(a, b)| a == b).count();
         self.back_to(common)?;
         for &token in &path[common..] {
@@ -334,6 +340,7 @@ impl<'g> Pen<'g> {
         }
     }
 
+    /// Moves back to the first `length` guesses.
     fn back_to(&mut self, length: usize) -> Result<(), RowError> {
         let back = self.path.len() - length;
         if back > 0 {
@@ -346,7 +353,8 @@ impl<'g> Pen<'g> {
         Ok(())
     }
 
-    /// Takes everything back. A constraint that cannot is asked again by the draw that follows, which says so.
+    /// Moves back to the end of the text. If a constraint cannot, the draw that follows asks it again and
+    /// reports that.
     fn go_back(&mut self) {
         let _ = self.back_to(0);
     }

@@ -1,0 +1,31 @@
+//! Drafters, and how much they guess. [`speculate`](crate::speculate) shows this to users.
+//!
+//! A *drafter* guesses what follows a text; the *target* verifies the guesses in one pass; a *draft* is what
+//! was guessed, a tree of tokens. Read [`drafter`] (the trait) and [`ahead`] (the tree as it grows) first;
+//! then a drafter: [`companion`] is a smaller model, [`early_exit`] the target's own first layers, [`eagle`]
+//! a head on its last states, [`ngram`] copies from the text. [`policy`] decides how much to guess, from what
+//! passes [`cost`] and the [`chance`] of a guess; [`speculator`] brings all of it together for the decode
+//! loop, as the [`settings`] say.
+
+mod ahead;
+mod chance;
+mod companion;
+mod cost;
+mod drafter;
+mod eagle;
+mod early_exit;
+mod ngram;
+mod policy;
+mod settings;
+mod speculator;
+
+pub use ahead::Ahead;
+pub(crate) use ahead::{Plan, Text};
+pub use companion::Companion;
+pub use drafter::Drafter;
+pub use eagle::Eagle;
+pub use early_exit::EarlyExit;
+pub use ngram::Ngram;
+pub(crate) use policy::PassResult;
+pub use settings::{Guessed, Speculation};
+pub(crate) use speculator::{Planned, Speculator};

@@ -1,0 +1,195 @@
+//! One step of the decode loop: a pass of the model, and the draws that follow it.
+
+use std::time::Instant;
+
+use onedraw::{RowError, Sampled, Step};
+
+use crate::draft::{Plan, Planned};
+use crate::generate::error::GenerateError;
+use crate::generate::event::Event;
+use crate::generate::generator::Generator;
+use crate::generate::speculation::Line;
+use crate::generate::writer::{PassShare, Writer};
+use crate::model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Wanted};
+
+/// What happened, and the texts that go on.
+type Drawn<'a, M> = (Vec<Event>, Vec<Writer<'a, M>>);
+
+impl<'a, M: LanguageModel> Generator<'a, M> {
+    /// Makes one pass: every text that has read its prompt gets a token, or several if guesses are accepted;
+    /// the others read on. After an error of the model nothing has changed.
+    pub fn step(&mut self) -> Result<Vec<Event>, GenerateError> {
+        let model = self.model;
+        model.within(|| self.step_here())
+    }
+
+    fn step_here(&mut self) -> Result<Vec<Event>, GenerateError> {
+        let begun = Instant::now();
+        let shares = self.shares();
+        let plans = self.plans(&shares)?;
+        let drafted = begun.elapsed();
+        let Some(mut answers) = self.pass(&shares, &plans)?.map(Vec::into_iter) else {
+            return Ok(Vec::new());
+        };
+        self.count(&shares, &plans, drafted, begun.elapsed().saturating_sub(drafted));
+        let (planned, draws) = (Planned::of(&plans), self.timings.sampling_time);
+        let vocabulary = self.model.vocabulary();
+        let (mut rows, mut ready, mut verifying, mut still) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for ((mut writer, &share), plan) in
+            std::mem::take(&mut self.writers).into_iter().zip(&shares).zip(plans)
+        {
+            if share.tokens == 0 {
+                still.push(writer);
+                continue;
+            }
+            let answer = answers.next().unwrap_or_default();
+            if !plan.draft.tree.is_empty() {
+                verifying.push((writer, plan, answer));
+                continue;
+            }
+            if let Some(drafter) = &mut writer.drafter {
+                drafter.see(writer.tokens.len() - writer.pending.len(), &answer.states);
+            }
+            let logits = writer.collect_prompt_logprobs(answer.logits, vocabulary, &mut self.batch);
+            writer.read(share.tokens);
+            match writer.pending.is_empty() {
+                true => {
+                    rows.push(logits);
+                    ready.push(writer);
+                }
+                false => still.push(writer),
+            }
+        }
+        let ready = ready
+            .into_iter()
+            .enumerate()
+            .flat_map(|(row, writer)| writer.split().into_iter().map(move |writer| (row, writer)));
+        let (mut events, mut going) = self.draw(ready.collect(), &rows);
+        let mut failed = None;
+        for (writer, plan, answer) in verifying {
+            match self.verify(writer, &plan, answer) {
+                Ok((verified, writer)) => {
+                    events.extend(verified);
+                    going.extend(writer);
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.writers = going.into_iter().chain(still).collect();
+        // In the order of the requests, whichever was ready first: prompts are read in that order.
+        self.writers.sort_by_key(|writer| {
+            (writer.request, writer.branches.first().map_or(0, |branch| branch.sample))
+        });
+        self.learn(&shares, planned, &events, begun.elapsed(), draws);
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(events),
+        }
+    }
+
+    /// What each text contributes to the next pass: those that are being written all their pending tokens,
+    /// the others as much of their prompts as one pass takes.
+    fn shares(&self) -> Vec<PassShare> {
+        let mut room = self.chunk;
+        let share = |writer: &Writer<'a, M>| {
+            // More than one token where a constraint forced some.
+            let is_writing = writer.is_writing();
+            let tokens = if is_writing { writer.pending.len() } else { writer.pending.len().min(room) };
+            room -= if is_writing { 0 } else { tokens };
+            PassShare { tokens, is_writing }
+        };
+        self.writers.iter().map(share).collect()
+    }
+
+    /// Runs the model over the next tokens of all texts and over their guesses; `None` if there are no
+    /// tokens.
+    fn pass(&mut self, shares: &[PassShare], plans: &[Plan]) -> Result<Option<Vec<Answer>>, GenerateError> {
+        let lines: Vec<Line> = self
+            .writers
+            .iter()
+            .zip(shares)
+            .zip(plans)
+            .map(|((writer, share), plan)| Line::new(&writer.pending[..share.tokens], &plan.draft.tree))
+            .collect();
+        let mut runs = Vec::new();
+        for ((writer, line), (share, plan)) in
+            self.writers.iter_mut().zip(&lines).zip(shares.iter().zip(plans))
+        {
+            if share.tokens == 0 {
+                continue;
+            }
+            let logits = match share.tokens == writer.pending.len() {
+                _ if writer.wants_prompt_logprobs() => Wanted::All,
+                true if plan.draft.tree.is_empty() => Wanted::Last,
+                true => Wanted::Tail(1 + plan.draft.tree.len()),
+                false => Wanted::Nothing,
+            };
+            runs.push(Run {
+                sequence: &mut writer.memory,
+                tokens: &line.tokens,
+                parents: line.parents.as_deref(),
+                known: plan.known.as_ref().map(|(layers, states)| Known { layers: *layers, states }),
+                asks: Asks {
+                    logits,
+                    exit: None,
+                    states: writer.drafter.as_ref().map_or(&[], |drafter| drafter.states()),
+                    ..Asks::default()
+                },
+            });
+        }
+        if runs.is_empty() {
+            return Ok(None);
+        }
+        let answers = self.model.forward(&mut runs);
+        drop(runs);
+        if answers.is_err() {
+            // A drafter may have put positions into the memory that are not part of the text.
+            for writer in &mut self.writers {
+                let read = writer.tokens.len() - writer.pending.len();
+                writer.memory.cut(read);
+            }
+        }
+        Ok(Some(answers?))
+    }
+
+    /// Draws a token for each text, and appends what a constraint forces before or after it. `ready` has the
+    /// writers, each with the number of its row.
+    fn draw(&mut self, ready: Vec<(usize, Writer<'a, M>)>, rows: &[Vec<f32>]) -> Drawn<'a, M> {
+        let begun = Instant::now();
+        let (vocabulary, context) = (self.vocabulary, self.model.context());
+        let (mut events, mut going) = (Vec::new(), Vec::new());
+        let mut drawing = Vec::with_capacity(ready.len());
+        for (row, mut writer) in ready {
+            let forced = match writer.begins() {
+                true => writer.take_forced(vocabulary, &mut self.batch, context),
+                false => Vec::new(),
+            };
+            match forced.last().map(Event::is_last) {
+                None => drawing.push((row, writer)),
+                Some(true) => _ = self.batch.remove(writer.sampler()),
+                Some(false) => going.push(writer),
+            }
+            events.extend(forced);
+        }
+        let steps = drawing.iter_mut().map(|(row, writer)| {
+            let sequence = writer.sampler();
+            Ok(Step { sequence, row: (&rows[*row]).into(), mask: writer.mask()? })
+        });
+        let steps: Vec<Result<Step<'_>, RowError>> = steps.collect();
+        let allowed: Vec<Step<'_>> = steps.iter().filter_map(|step| step.as_ref().ok().copied()).collect();
+        let mut sampled = self.batch.sample(&allowed).into_iter();
+        let drawn = steps
+            .into_iter()
+            .map(|step| step.and_then(|_| sampled.next().unwrap_or(Err(RowError::UnknownSequence))));
+        let drawn: Vec<Result<Sampled, RowError>> = drawn.collect();
+        self.timings.sampling_time += begun.elapsed();
+        for ((_, mut writer), drawn) in drawing.into_iter().zip(drawn) {
+            let event = writer.take(drawn, vocabulary, &mut self.batch, context);
+            let (taken, writer) = writer.go_on(event, vocabulary, &mut self.batch, context);
+            events.extend(taken);
+            going.extend(writer);
+        }
+        (events, going)
+    }
+}
