@@ -1,5 +1,5 @@
-//! The bodies of the targets `npy` and `safetensors`. They are included by path, by the targets and by the test of
-//! `onedraw-cli` that replays the corpus: the kit of the tests must not depend on the program.
+//! The bodies of the targets `npy` and `safetensors`. They are included by path, by the targets and by the
+//! test of `onedraw-cli` that replays the corpus: the kit of the tests must not depend on the program.
 //!
 //! The memory a reader takes is counted, for each thread apart, by an allocator that wraps the system's.
 
@@ -10,7 +10,8 @@ use onedraw::Row;
 use onedraw_cli::matrix::Matrix;
 
 thread_local! {
-    /// Bytes held by this thread, and the most it held since that was last reset. Freed elsewhere, bytes count there.
+    /// Bytes held by this thread, and the most it held since that was last reset. Freed elsewhere, bytes
+    /// count there.
     static HELD: Cell<(isize, isize)> = const { Cell::new((0, 0)) };
 }
 
@@ -72,8 +73,8 @@ fn memory<T>(run: impl FnOnce() -> T) -> (T, usize) {
 /// What a reader may hold before the first byte of data: one piece of 1 MiB, and the buffers of messages.
 const FREE: usize = (1 << 20) + (64 << 10);
 
-/// A `.npy` of any bytes: no panic, no more memory than twice the input, an error of one line, and if it is read, as many
-/// logits as the shape says, all of them from the input.
+/// A `.npy` of any bytes: no panic, no more memory than twice the input, an error of one line, and if it is
+/// read, as many logits as the shape says, all of them from the input.
 pub fn npy(data: &[u8]) {
     let (result, most) = memory(|| onedraw_cli::npy::read(data));
     assert!(most <= 3 * data.len() + FREE, "{most} bytes held for an input of {}", data.len());
@@ -83,7 +84,8 @@ pub fn npy(data: &[u8]) {
     }
 }
 
-/// As [`npy`], for a `.safetensors` with a tensor `logits`. Its header is JSON, of which each short entry becomes a record.
+/// As [`npy`], for a `.safetensors` with a tensor `logits`. Its header is JSON, of which each short entry
+/// becomes a record.
 pub fn safetensors(data: &[u8]) {
     let (result, most) = memory(|| onedraw_cli::safetensors::read(data));
     assert!(most <= 64 * data.len() + FREE, "{most} bytes held for an input of {}", data.len());

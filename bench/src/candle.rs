@@ -1,4 +1,5 @@
-//! candle's `LogitsProcessor`. Billed: `sample`. The tensor of logits is there already, as it is after a model's last layer.
+//! candle's `LogitsProcessor`. Billed: `sample`. The tensor of logits is there already, as it is after a
+//! model's last layer.
 
 use candle_core::{Device, Tensor};
 use candle_transformers::generation::{LogitsProcessor, Sampling};

@@ -22,8 +22,8 @@ pub trait Engine {
         None
     }
 
-    /// The parameters whose distribution its answer should be: where its own customs differ from onedraw's defaults (the order of
-    /// the stages, whether the prompt counts), it is held to its own.
+    /// The parameters whose distribution its answer should be: where its own customs differ from onedraw's
+    /// defaults (the order of the stages, whether the prompt counts), it is held to its own.
     fn own_reading(&self, params: SamplingParams) -> SamplingParams {
         params
     }

@@ -79,7 +79,8 @@ impl Chain {
         if is_unknown {
             return None;
         }
-        // SAFETY: the constructors take numbers and give samplers that the chain owns; `Drop` frees the chain.
+        // SAFETY: the constructors take numbers and give samplers that the chain owns; `Drop` frees the
+        // chain.
         unsafe {
             let mut settings = sys::llama_sampler_chain_default_params();
             settings.no_perf = true;
@@ -94,7 +95,8 @@ impl Chain {
         }
     }
 
-    /// Fills the array and runs the chain; gives what is left of the array, and the place in it that was selected.
+    /// Fills the array and runs the chain; gives what is left of the array, and the place in it that was
+    /// selected.
     fn apply(&mut self, row: &[f32]) -> (&[sys::llama_token_data], usize) {
         self.candidates.clear();
         self.candidates.extend((0..).zip(row).map(|(id, &logit)| sys::llama_token_data {
@@ -108,8 +110,9 @@ impl Chain {
             selected: -1,
             sorted: false,
         };
-        // SAFETY: the array is that of the candidates, which outlive the call; the chain moves `data` and `size` only within it,
-        // so that the slice lies in the candidates, which are borrowed as long as it is.
+        // SAFETY: the array is that of the candidates, which outlive the call; the chain moves `data` and
+        // `size` only within it, so that the slice lies in the candidates, which are borrowed as long as it
+        // is.
         let left = unsafe {
             sys::llama_sampler_apply(self.chain, &mut array);
             std::slice::from_raw_parts(array.data, array.size)

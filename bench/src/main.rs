@@ -1,6 +1,7 @@
 //! onedraw beside other samplers: the same logits in the same run, every answer checked. See README.md.
 
-// The workspace beside bans the platform's exp and log because drawn tokens would differ between platforms. Nothing here is drawn from.
+// The workspace beside bans the platform's exp and log because drawn tokens would differ between platforms.
+// Nothing here is drawn from.
 #![allow(clippy::disallowed_methods)]
 
 mod candle;

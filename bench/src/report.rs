@@ -80,7 +80,8 @@ impl Report {
     }
 }
 
-/// onedraw's time and how many floors that is; a peer's time and how many of onedraw's that is, in bold where onedraw loses.
+/// onedraw's time and how many floors that is; a peer's time and how many of onedraw's that is, in bold where
+/// onedraw loses.
 fn cell(entry: &Entry, notes: &mut Vec<String>) -> String {
     let Entry { line, to_onedraw, answer, engine } = entry;
     let mut cell = format!("{}: ", time(line.mean));

@@ -1,5 +1,5 @@
-//! PyTorch on the CPU, in a process of its own that is given the rows in a file. Billed: the sampling steps as `torch/sampler.py` has
-//! them, timed over there.
+//! PyTorch on the CPU, in a process of its own that is given the rows in a file. Billed: the sampling steps
+//! as `torch/sampler.py` has them, timed over there.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};

@@ -1,9 +1,10 @@
-//! Whether an answer is right: every sampler's distribution against an f64 oracle that shares no code with any of them.
+//! Whether an answer is right: every sampler's distribution against an f64 oracle that shares no code with
+//! any of them.
 //!
-//! Peers compute in f32, so equality is not asked of them: the total variation between their distribution and the oracle's may be up to
-//! [`TOLERANCE`]. A nucleus of tens of thousands of tokens may therefore end a few tokens early or late; that is said, and is not wrong.
-//! Who gives tokens only is judged by draws: none may lie outside the oracle's support, and their chi-square must have a p-value above
-//! [`FALSE_ALARMS`].
+//! Peers compute in f32, so equality is not asked of them: the total variation between their distribution and
+//! the oracle's may be up to [`TOLERANCE`]. A nucleus of tens of thousands of tokens may therefore end a few
+//! tokens early or late; that is said, and is not wrong. Who gives tokens only is judged by draws: none may
+//! lie outside the oracle's support, and their chi-square must have a p-value above [`FALSE_ALARMS`].
 
 use std::collections::BTreeMap;
 

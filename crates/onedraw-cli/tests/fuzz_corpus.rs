@@ -1,5 +1,5 @@
-//! The fuzz targets of the readers over the committed corpus: seeds, inputs that reach new code, and every input that
-//! once broke a promise. See `fuzz/README.md`.
+//! The fuzz targets of the readers over the committed corpus: seeds, inputs that reach new code, and every
+//! input that once broke a promise. See `fuzz/README.md`.
 
 use onedraw_testkit::fuzz::replay;
 

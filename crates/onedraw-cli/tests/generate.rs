@@ -134,7 +134,8 @@ fn what_cannot_be_done_is_said_in_one_line() {
     fails(&["x"], "config.json");
 }
 
-/// What of the model's own settings could not be taken over is told, and a length that counts the prompt is counted so.
+/// What of the model's own settings could not be taken over is told, and a length that counts the prompt is
+/// counted so.
 #[test]
 fn the_models_settings_are_told() {
     let folder = model();

@@ -1,10 +1,12 @@
-//! `onedraw sample --kernel cuda`: the lines of the CPU where there is a device, and words where there is none.
+//! `onedraw sample --kernel cuda`: the lines of the CPU where there is a device, and words where there is
+//! none.
 
 use onedraw_cuda::{CudaError, Device};
 
 use crate::support::{Folder, Run, coarse, npy, npy_f16, npy_of, onedraw, safetensors};
 
-/// Where there is no device the test is skipped, and says so, unless `ONEDRAW_CUDA_REQUIRED` names the one that must be there.
+/// Where there is no device the test is skipped, and says so, unless `ONEDRAW_CUDA_REQUIRED` names the one
+/// that must be there.
 fn has_device() -> bool {
     let required = std::env::var("ONEDRAW_CUDA_REQUIRED").ok();
     match (Device::new(0), required) {

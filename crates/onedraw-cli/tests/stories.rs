@@ -102,8 +102,8 @@ fn a_full_disk_is_an_error() {
     assert!(message.starts_with("error: the results cannot be written: "), "{message}");
 }
 
-/// Starts the program and interrupts it once `ready` has seen enough of its output; what it wrote. Without an instruction that multiplies and
-/// adds at once it takes many seconds, so it is not at its end before.
+/// Starts the program and interrupts it once `ready` has seen enough of its output; what it wrote. Without an
+/// instruction that multiplies and adds at once it takes many seconds, so it is not at its end before.
 #[cfg(unix)]
 fn interrupted(arguments: &[&str], ready: impl FnOnce(&mut std::process::ChildStdout) -> Vec<u8>) -> String {
     let slow = ["--kernel", "scalar", "--threads", "1"];

@@ -1,10 +1,12 @@
-//! How long masks take: the vocabulary, a schema, and each mask of texts drawn under it, with 4,096, 50,000 and 200,000 tokens.
+//! How long masks take: the vocabulary, a schema, and each mask of texts drawn under it, with 4,096, 50,000
+//! and 200,000 tokens.
 //!
 //! `cargo bench -p onedraw-grammar --bench mask_time`
 //!
-//! The small vocabulary is the embedded model's. The larger ones go on with joined pairs of its tokens in a fixed order, so they are
-//! as ragged as those of large models, but not the same. A row of logits is made between two masks, so memory is as cold as a model leaves it. The
-//! longest masks are the first of each kind in a text, which fill the tables of the lexer.
+//! The small vocabulary is the embedded model's. The larger ones go on with joined pairs of its tokens in a
+//! fixed order, so they are as ragged as those of large models, but not the same. A row of logits is made
+//! between two masks, so memory is as cold as a model leaves it. The longest masks are the first of each kind
+//! in a text, which fill the tables of the lexer.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -6,7 +6,8 @@ use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
 use crate::chance::Chance;
 use crate::vocabularies::{self, ids};
 
-/// Two ends (3 and 40), two special tokens with bytes (0 and 41), and text. 43 tokens, so that the last word has bits to spare.
+/// Two ends (3 and 40), two special tokens with bytes (0 and 41), and text. 43 tokens, so that the last word
+/// has bits to spare.
 fn vocabulary() -> Vocabulary {
     let mut tokens: Vec<Vec<u8>> = (b'A'..=b'i').map(|byte| vec![byte]).collect();
     tokens.extend([b"ab".to_vec(), b"abc".to_vec()]);

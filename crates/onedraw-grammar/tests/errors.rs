@@ -1,4 +1,5 @@
-//! What cannot be a grammar, and what a matcher refuses: errors of one line, with a place where there is one, and never a panic.
+//! What cannot be a grammar, and what a matcher refuses: errors of one line, with a place where there is one,
+//! and never a panic.
 
 use onedraw::Constraint;
 use onedraw_grammar::{Grammar, GrammarError, Place, Vocabulary};

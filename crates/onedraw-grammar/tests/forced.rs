@@ -142,7 +142,8 @@ fn nothing_is_forced_without_a_tokenizer_or_with_one_that_cannot_be_trusted() {
     first.sort();
     assert_eq!(first, [b"O".to_vec(), b"On".to_vec(), b"Once".to_vec()]);
 
-    // One that adds a space, one that names an end, one that names no token: what is forced is cut here instead.
+    // One that adds a space, one that names an end, one that names no token: what is forced is cut here
+    // instead.
     let cutters: [Cut; 4] = [
         |text| vocabularies::tokenizer().encode_plain(&format!(" {text}")).ok(),
         |text| vocabularies::tokenizer().encode(text).ok(),

@@ -1,5 +1,5 @@
-//! Masks against an automaton of another library, token by token: a token is allowed if and only if some text that keeps to the
-//! grammar begins with what is written and the token's bytes.
+//! Masks against an automaton of another library, token by token: a token is allowed if and only if some text
+//! that keeps to the grammar begins with what is written and the token's bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,5 @@
-//! Tokens that are taken back, and copies that go their own way: a matcher is a function of its grammar and the tokens it holds.
+//! Tokens that are taken back, and copies that go their own way: a matcher is a function of its grammar and
+//! the tokens it holds.
 
 use std::collections::BTreeSet;
 

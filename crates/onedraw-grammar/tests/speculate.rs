@@ -1,4 +1,5 @@
-//! Guesses under a schema: the grammar goes along the guesses and comes back, and texts, tokens and logprobs are those of plain decoding.
+//! Guesses under a schema: the grammar goes along the guesses and comes back, and texts, tokens and logprobs
+//! are those of plain decoding.
 
 // Everybody who guesses, as the tests of onedraw-lm have them.
 #[path = "../../onedraw-lm/tests/speculate/drafters.rs"]

@@ -1,6 +1,7 @@
 //! A language model of your own under the decode loop: `cargo run -p onedraw-lm --example own_model`.
 //!
-//! This one knows which letter followed which three in a text. It gets batches, streams, stop strings and the rest from [`Generator`].
+//! This one knows which letter followed which three in a text. It gets batches, streams, stop strings and the
+//! rest from [`Generator`].
 
 use onedraw::SamplingParams;
 use onedraw_lm::{Answer, Generator, LanguageModel, ModelError, Run, Sequence, Vocabulary};
@@ -65,7 +66,8 @@ impl LanguageModel for Letters {
 }
 
 impl Letters {
-    /// What followed the last three letters is likely, the more often it did; everything else all but impossible.
+    /// What followed the last three letters is likely, the more often it did; everything else all but
+    /// impossible.
     fn logits(&self, tokens: &[u32]) -> Vec<f32> {
         let last = &tokens[tokens.len().saturating_sub(3)..];
         let mut row = vec![-40.0f32; 256];

@@ -225,7 +225,8 @@ fn tensors_that_are_not_as_the_configuration_says() {
     let copy = Copy::small();
     let path = copy.path("model.safetensors");
     let names: Vec<String> = Checkpoint::read(&path).header.keys().cloned().collect();
-    // Each of two layers has nine weights and seven biases; then there are the embedding, the norm and the head.
+    // Each of two layers has nine weights and seven biases; then there are the embedding, the norm and the
+    // head.
     let names: Vec<String> = names.into_iter().filter(|name| name != "__metadata__").collect();
     assert_eq!(names.len(), 2 * (9 + 7) + 3);
     let damaged = |name: &str, edit: &dyn Fn(&mut Map<String, Value>)| {

@@ -96,7 +96,8 @@ fn stops_bans_and_steps() {
             .iter()
             .any(|text| text.hypothesis.finish.map(|finish| finish.reason()) == Some(FinishReason::Stop))
     );
-    // A step looks at twice the width and one EOS id, keeps four, and each of those comes from a beam of the step before.
+    // A step looks at twice the width and one EOS id, keeps four, and each of those comes from a beam of the
+    // step before.
     assert_eq!(steps[0].branches.len(), 4);
     for pair in steps.windows(2) {
         let kept = pair[1].candidates.iter().filter(|candidate| candidate.fate == Fate::Kept).count();

@@ -1,4 +1,5 @@
-//! Texts under a constraint, on a model whose tokens are bytes: a pattern of places, each with the bytes it allows.
+//! Texts under a constraint, on a model whose tokens are bytes: a pattern of places, each with the bytes it
+//! allows.
 
 use onedraw::{Constraint, ConstraintError, FinishReason, SamplingParams};
 use onedraw_lm::{Beams, GenerateError, Generated, Generator};
@@ -121,7 +122,8 @@ fn what_is_forced_takes_no_pass_of_its_own() {
     assert!(forced < 25 && drawn > 45, "{forced} {drawn}");
 }
 
-/// Text is taken back, with the constraint; where the constraint forces what is banned, there is nothing left.
+/// Text is taken back, with the constraint; where the constraint forces what is banned, there is nothing
+/// left.
 #[test]
 fn a_banned_phrase_takes_the_constraint_back() {
     let pattern = Pattern::new("aaaaaaaaaa.", true);

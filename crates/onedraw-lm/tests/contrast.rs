@@ -26,7 +26,8 @@ fn exit_rows<M: LanguageModel>(model: &M, text: &[u32], layers: usize) -> Vec<Ve
     logits.chunks(model.vocabulary()).map(<[f32]>::to_vec).collect()
 }
 
-/// As the library sets rows off, but what it drops is 1,000 nats below the least of the others, in the order of the first row.
+/// As the library sets rows off, but what it drops is 1,000 nats below the least of the others, in the order
+/// of the first row.
 fn set_off(contrast: &Contrast, rows: &[Vec<f32>], others: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let pair = |(row, other): (&Vec<f32>, &Vec<f32>)| {
         let mut out = Vec::new();

@@ -1,4 +1,5 @@
-//! A model computes the same bits on a thread, and on threads made by one, that a numeric library left in flush-to-zero mode.
+//! A model computes the same bits on a thread, and on threads made by one, that a numeric library left in
+//! flush-to-zero mode.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The decode loop, on a model small enough to look through: the logits after a token are noise of the last tokens.
+//! The decode loop, on a model small enough to look through: the logits after a token are noise of the last
+//! tokens.
 
 use onedraw::{Finish, FinishReason, Rows, Sampler, SamplingParams};
 use onedraw_lm::generate::Texts;
@@ -170,7 +171,8 @@ fn requests_that_cannot_be_answered_spoil_nothing() {
     assert_eq!((generated[0].request, generated[0].tokens.len()), (kept, 2));
 }
 
-/// A text that is ended from outside has all that was written of it, what was held back for a stop string too.
+/// A text that is ended from outside has all that was written of it, what was held back for a stop string
+/// too.
 #[test]
 fn a_cancelled_text_shows_what_was_held_back() {
     let (model, tokenizer) = (Parrot::new(200), tokenizer());
@@ -274,7 +276,8 @@ fn a_row_that_fails_ends_its_text_alone() {
     assert_eq!(generated[1].finish, Some(Finish::Length.reason()));
 }
 
-/// They come with the first token of each text, in whatever parts the prompt is read, and are those of the sampler.
+/// They come with the first token of each text, in whatever parts the prompt is read, and are those of the
+/// sampler.
 #[test]
 fn a_prompt_has_logprobs_where_they_are_asked_for() {
     let (model, tokenizer) = (Parrot::new(200), tokenizer());

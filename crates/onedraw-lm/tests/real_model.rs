@@ -1,5 +1,5 @@
-//! A real model beside what transformers makes of it: SmolLM2, as models/smollm2 makes its folder. Its weights are not part of the repository,
-//! so this only runs where `ONEDRAW_MODEL` names that folder.
+//! A real model beside what transformers makes of it: SmolLM2, as models/smollm2 makes its folder. Its
+//! weights are not part of the repository, so this only runs where `ONEDRAW_MODEL` names that folder.
 
 use std::io::Write;
 use std::path::PathBuf;

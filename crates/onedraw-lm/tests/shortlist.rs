@@ -55,7 +55,8 @@ fn a_model_that_knows_no_frequent_tokens_gives_all() {
     assert_eq!(logits(&model, &[5, 6], None, true), logits(&model, &[5, 6], None, false));
 }
 
-/// Logits of those who guess are the list's: with a list of one rare token no guess can hold. No text depends on it.
+/// Logits of those who guess are the list's: with a list of one rare token no guess can hold. No text depends
+/// on it.
 #[test]
 fn the_list_changes_what_is_guessed_and_no_text() {
     let tokenizer = stories::tokenizer().unwrap();

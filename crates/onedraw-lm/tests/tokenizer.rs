@@ -58,8 +58,8 @@ fn byte_level() -> Value {
     })
 }
 
-/// 0 to 2 are `<unk>`, `<s>`, `</s>`, the bytes follow from 3 on, then pieces. Llama 2's way, with or without the space that
-/// it puts before a text and takes away again.
+/// 0 to 2 are `<unk>`, `<s>`, `</s>`, the bytes follow from 3 on, then pieces. Llama 2's way, with or without
+/// the space that it puts before a text and takes away again.
 fn sentence_piece(with_space: bool) -> Value {
     let bytes = (0..=255u8).map(|byte| format!("<0x{byte:02X}>"));
     let pieces = ["▁", "t", "h", "e", "é", "▁t", "he", "▁the", "▁▁"];

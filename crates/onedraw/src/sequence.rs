@@ -171,8 +171,8 @@ impl Sequence {
         Noise { seed: self.seed, position, sequence: self.sequence, round: self.path.state().round }
     }
 
-    /// What the messages of a draw over shards call it: its noise. A greedy draw uses none, so its seed does not
-    /// count, and every process may have its own.
+    /// What the messages of a draw over shards call it: its noise. A greedy draw uses none, so its seed does
+    /// not count, and every process may have its own.
     fn draw_name(&self, position: u32) -> Noise {
         let noise = self.noise(position);
         if self.plan.is_greedy() { Noise { seed: 0, ..noise } } else { noise }

@@ -139,7 +139,8 @@ pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The lines of every shell block of a document, and what stands between backquotes in its tables, as far as they call the program.
+/// The lines of every shell block of a document, and what stands between backquotes in its tables, as far as
+/// they call the program.
 pub fn commands(document: &str) -> Vec<String> {
     let mut in_shell = false;
     let mut commands = Vec::new();
@@ -158,8 +159,8 @@ pub fn commands(document: &str) -> Vec<String> {
     commands
 }
 
-/// Runs a command of a document as a reader would, after `definition`, with the program on the path. It must print something; a picture that
-/// it writes must be the one that is there.
+/// Runs a command of a document as a reader would, after `definition`, with the program on the path. It must
+/// print something; a picture that it writes must be the one that is there.
 pub fn run_as_written(definition: &str, command: &str) {
     let folder = Folder::new();
     let program = Path::new(env!("CARGO_BIN_EXE_onedraw"));

@@ -59,8 +59,8 @@ impl Shard {
 }
 
 impl ShardRow<'_> {
-    /// The reply to a question, both as messages. Where the device fails, or cannot answer, the reply says so,
-    /// and the draw ends with an error that names this shard.
+    /// The reply to a question, both as messages. Where the device fails, or cannot answer, the reply says
+    /// so, and the draw ends with an error that names this shard.
     pub fn reply(&mut self, question: &[u8]) -> Vec<u8> {
         let _mode = Standard::enter();
         let held = Held { start: self.start, length: self.part.vocabulary as u32 };

@@ -4,7 +4,8 @@ use onedraw_lm::{Answer, LanguageModel, ModelError, Run, Sequence, Tokenizer};
 
 /// Every byte is a token; token 256 ends a text.
 pub fn tokenizer() -> Tokenizer {
-    // The letters that stand for bytes in byte-level tokenizers: printable ones for themselves, the others from U+0100 on.
+    // The letters that stand for bytes in byte-level tokenizers: printable ones for themselves, the others
+    // from U+0100 on.
     let is_plain = |byte: u32| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     let mut next = 256;
     let mut vocabulary = serde_json::Map::new();

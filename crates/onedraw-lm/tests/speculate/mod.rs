@@ -91,7 +91,8 @@ fn check(models: &Models, kind: Kind, shape: usize, setting: usize, batch: usize
     plain.iter().map(|text| text.tokens.len()).sum()
 }
 
-/// Every drafter with every shape, with every setting and with every batch, and every shape with every setting: a selection of the whole product.
+/// Every drafter with every shape, with every setting and with every batch, and every shape with every
+/// setting: a selection of the whole product.
 #[test]
 fn texts_are_those_of_plain_decoding() {
     let models = Models::new();
@@ -245,7 +246,8 @@ fn decoders_generate_stream_and_take_batches() {
     assert!(decoder().generate(&[], 30).is_err());
 }
 
-/// In the other modes texts are others. A drafter that is the target has the target's law, so rejection and block verification take all it guesses.
+/// In the other modes texts are others. A drafter that is the target has the target's law, so rejection and
+/// block verification take all it guesses.
 #[test]
 fn other_modes_take_what_the_target_itself_guesses() {
     let models = Models::new();

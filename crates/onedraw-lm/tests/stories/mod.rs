@@ -39,7 +39,8 @@ fn company_chunks_threads_and_kernels_change_no_text() {
         let mut generator = Generator::new(&model, &tokenizer).chunk(chunk).kernel(kernel);
         let mut texts = onedraw_lm::generate::Texts::default();
         let mut cases = Vec::new();
-        // Without an instruction that multiplies and adds at once, the bits are the same but take thirty times as long.
+        // Without an instruction that multiplies and adds at once, the bits are the same but take thirty
+        // times as long.
         let skipped = if matches!(kernel, Kernel::Scalar | Kernel::Sse) { CASES.len() - 2 } else { 0 };
         for case in CASES.into_iter().skip(skipped) {
             let (prompt, json) = case;
@@ -96,7 +97,8 @@ fn its_parameters_are_balanced() {
     );
 }
 
-/// A little is right after two layers, more after three: the share of a story's tokens that each exit and the drafter guess.
+/// A little is right after two layers, more after three: the share of a story's tokens that each exit and the
+/// drafter guess.
 #[test]
 fn early_layers_and_the_drafter_guess_tokens() {
     let (model, drafter) = (stories::model().unwrap(), stories::drafter().unwrap());

@@ -1,4 +1,5 @@
-//! A text is the same bits however it is spread over calls, beside whatever else is in them, on any threads and instruction set.
+//! A text is the same bits however it is spread over calls, beside whatever else is in them, on any threads
+//! and instruction set.
 
 use onedraw::Kernel;
 use onedraw_lm::{Asks, LanguageModel, Llama, Run, Wanted};

@@ -1,4 +1,5 @@
-//! Small models of odd shapes beside what transformers makes of them, and beside themselves: the same bits however they are run.
+//! Small models of odd shapes beside what transformers makes of them, and beside themselves: the same bits
+//! however they are run.
 
 mod agreement;
 mod exits;

@@ -7,7 +7,8 @@ use onedraw::{RowError, Stage};
 pub struct Outcome {
     /// The support, best token first.
     pub tokens: Vec<u32>,
-    /// The probability of each, in the same order. A token far below the best may have 0 and is still in the support.
+    /// The probability of each, in the same order. A token far below the best may have 0 and is still in the
+    /// support.
     pub probabilities: Vec<f64>,
 }
 
@@ -18,20 +19,20 @@ pub struct Expected {
     pub tokens: Vec<u32>,
     /// The probability of each, in the same order.
     pub probabilities: Vec<f64>,
-    /// Whether a decision near a border could change the answer: a mass within 1e-6 of p, a probability within 1e-6
-    /// of a bar relative to it, and so on. Then `alternatives` hold the other answers.
+    /// Whether a decision near a border could change the answer: a mass within 1e-6 of p, a probability
+    /// within 1e-6 of a bar relative to it, and so on. Then `alternatives` hold the other answers.
     pub uncertain: bool,
     /// The answers that differ from the one above because a token near a border was decided the other way.
     pub alternatives: Vec<Outcome>,
-    /// 0 where `alternatives` are complete. Otherwise so many tokens lay near a border that only the smallest and
-    /// the largest support are listed; an answer between them differs in probability by less than this. 1 says that
-    /// a later stage may turn such a difference into anything.
+    /// 0 where `alternatives` are complete. Otherwise so many tokens lay near a border that only the smallest
+    /// and the largest support are listed; an answer between them differs in probability by less than this. 1
+    /// says that a later stage may turn such a difference into anything.
     pub slack: f64,
     /// How far off a probability may be besides the caller's own tolerance. It is 0 unless the entropy set a
     /// temperature (`dynatemp_range`): its error is then multiplied by the logits.
     pub tolerance: f64,
-    /// Whether logits so near to each other that their order is uncertain are in the answer. It happens only where an
-    /// edit follows a temperature that the entropy set and rounds what it divided.
+    /// Whether logits so near to each other that their order is uncertain are in the answer. It happens only
+    /// where an edit follows a temperature that the entropy set and rounds what it divided.
     pub order_in_doubt: bool,
 }
 

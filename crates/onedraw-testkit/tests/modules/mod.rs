@@ -29,10 +29,6 @@ use graph::Graph;
 /// Edges that are there for a reason: crate, from, to, and why. The language forces none.
 const ALLOWED: [(&str, &str, &str, &str); 0] = [];
 
-/// Crates that have cycles still.
-const NOT_YET: [&str; 6] =
-    ["onedraw", "onedraw-cli", "onedraw-cuda", "onedraw-grammar", "onedraw-lm", "onedraw-python"];
-
 /// The folder of the crates.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -65,12 +61,7 @@ fn no_crate_has_a_cycle() {
                 );
             }
             let cycles = graph.cycles();
-            match NOT_YET.contains(&name.as_str()) && root.ends_with("lib.rs") {
-                true => {
-                    assert!(!cycles.is_empty(), "{name} has no cycle any more, and need not be on the list")
-                }
-                false => cycles.iter().for_each(|cycle| found += &format!("\n{name}: {cycle}")),
-            }
+            cycles.iter().for_each(|cycle| found += &format!("\n{name}: {cycle}"));
         }
     }
     assert!(roots > 8, "{roots} crates were read");

@@ -61,7 +61,8 @@ impl<'a> Shard<'a> {
             {
                 return Err(format!("the chain has no segment {}", narrow.segment));
             }
-            // Sums are bounded by the largest logit of the row. A question about another row could overflow them.
+            // Sums are bounded by the largest logit of the row. A question about another row could overflow
+            // them.
             if let Some(Softmax { x_max, scale }) = question.softmax()
                 && !(x_max >= slice.x_max() && scale >= 0.0)
             {

@@ -255,8 +255,8 @@ impl Runners<'_> {
         // would arrive at (minimum + 64·late) · (arrival / minimum), which is the limit.
         let late = (lead.limit * (minimum / arrival) - minimum) / BLOCK as f32;
         let is_late = at_most(times, if minimum > 0.0 { late } else { f32::MAX }) == 0;
-        // The token that has the block's minimum arrives 2^delayed times as late as the largest logit would with
-        // that minimum.
+        // The token that has the block's minimum arrives 2^delayed times as late as the largest logit would
+        // with that minimum.
         let delayed = (self.edited.maxima()[block] - lanes[first_lane]) * self.scale();
         let [a, b, c] = POWER_OF_TWO_AT_LEAST;
         if is_late && arrival * (1.0 + delayed * (a + delayed * (b + delayed * c))) > lead.limit {

@@ -89,8 +89,8 @@ impl Edit {
         }
     }
 
-    /// The tokens whose logits it may change, whatever the text is. The penalties, DRY and n-grams also change
-    /// tokens of the text.
+    /// The tokens whose logits it may change, whatever the text is. The penalties, DRY and n-grams also
+    /// change tokens of the text.
     pub fn touched(&self) -> Vec<u32> {
         match self {
             Edit::BadWords(edit) => edit.words().iter().map(|&(_, last)| last).collect(),
