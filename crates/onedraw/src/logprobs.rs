@@ -8,16 +8,7 @@ use crate::numeric::key::Key;
 use crate::numeric::math::exp;
 use crate::params::LogprobsMode;
 
-/// A token with its logprob (or logit, as the mode says) and its rank.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct TokenLogprob {
-    /// The id.
-    pub token: u32,
-    /// The natural logarithm of its probability; in the logits modes its logit.
-    pub logprob: f64,
-    /// 1 + the tokens before it in the order.
-    pub rank: u32,
-}
+pub use crate::sampled::TokenLogprob;
 
 /// What is reported of one token.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::logprobs::TokenLogprob;
-
 /// A drawn token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {
@@ -35,4 +33,15 @@ pub struct Runner {
     /// How far behind the winner, in units of the logarithm of time; 0 for the winner. In a greedy row: how
     /// far its logit is below the largest.
     pub behind: f64,
+}
+
+/// A token with its logprob (or logit, as the mode says) and its rank.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TokenLogprob {
+    /// The id.
+    pub token: u32,
+    /// The natural logarithm of its probability; in the logits modes its logit.
+    pub logprob: f64,
+    /// 1 + the tokens before it in the order.
+    pub rank: u32,
 }
