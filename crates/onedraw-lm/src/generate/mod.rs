@@ -3,9 +3,9 @@
 //! Texts join and leave between two passes. A text depends only on its prompt, its parameters and its seed:
 //! other texts in the same pass, and the size of the parts in which prompts are read, change no token.
 //!
-//! [`generator`] takes requests; each becomes a [`writer`]; [`step`] makes a pass for all of them and draws,
-//! with the help of [`speculation`] where a drafter guesses; callers get an [`event`] for every token, or
-//! whole [`text`]s from [`stream`].
+//! `generator` takes requests; each becomes a `writer`; `step` makes a pass for all of them and draws,
+//! with the help of `speculation` where a drafter guesses; callers get an `event` for every token, or
+//! whole `text`s from `stream`.
 
 mod error;
 mod event;

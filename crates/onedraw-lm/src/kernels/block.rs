@@ -38,6 +38,8 @@ pub(super) fn block<S: Lanes, W: Element, const ROWS: usize, const POSITIONS: us
         #[inline(always)]
         |row| &rows[row].as_chunks::<STEP>().0[..whole],
     );
+    // One step of all rows at a time: no single row can be iterated over.
+    #[allow(clippy::needless_range_loop)]
     for step in 0..whole {
         let weights = std::array::from_fn(
             #[inline(always)]

@@ -4,9 +4,9 @@
 //! decide. So it is the same bits alone or in a batch, for any cut of the prompt into passes, along a branch
 //! of a tree, and on any thread count and instruction set.
 //!
-//! [`model`] holds the weights; [`check`] says what may be asked; [`forward`] runs a pass through the layers
-//! ([`layer`], [`attention`], [`rope`]) and writes what they remember ([`cache`]); [`shortlist`] is an output
-//! head over frequent tokens, and [`eagle`] a small drafter that continues from the model's states.
+//! `model` holds the weights; `check` says what may be asked; `forward` runs a pass through the layers
+//! (`layer`, `attention`, `rope`) and writes what they remember (`cache`); `shortlist` is an output
+//! head over frequent tokens, and `eagle` a small drafter that continues from the model's states.
 
 mod attention;
 mod cache;

@@ -78,8 +78,8 @@ fn literal(source: &str, at: usize) -> Option<usize> {
         let text = body[hashes..].strip_prefix('"')?;
         let end = format!("\"{}", &body[..hashes]);
         hashes + 1 + text.find(&end).expect("the string ends") + end.len()
-    } else if body.starts_with('"') {
-        1 + quoted(&body[1..], '"')
+    } else if let Some(text) = body.strip_prefix('"') {
+        1 + quoted(text, '"')
     } else {
         let text = body.strip_prefix('\'')?;
         let letter = text.chars().next().expect("something after a quote");

@@ -30,7 +30,7 @@ pub(crate) async fn at<R: RowAccess>(draw: &mut Draw<'_, R>, uniform: f64) -> Re
     let share = (uniform * 18_446_744_073_709_551_616.0) as u64;
     let unit = (u128::from(share) * u128::from(total)) >> 64;
     let kept = Weighed { last, softmax: draw.softmax(), total };
-    Ok(locate::by_mass(&mut draw.row, kept, unit as u64).await?)
+    locate::by_mass(&mut draw.row, kept, unit as u64).await
 }
 
 /// The winner and the tokens that finish after it, the earliest first, at most `count` in all. Only the

@@ -1,7 +1,7 @@
 //! Truncations: stages that keep a subset of the tokens.
 //!
-//! Most keep a prefix of the order. A [`Prefix`] is asked about one token ([`Prefix::judge`]), which is all a
-//! draw needs, or for the last token it keeps ([`Prefix::cut`]), which is what a distribution needs. Typical
+//! Most keep a prefix of the order. A [`Prefix`] is asked about one token (`Prefix::judge`), which is all a
+//! draw needs, or for the last token it keeps (`Prefix::cut`), which is what a distribution needs. Typical
 //! keeps a window and XTC a suffix: the tokens before these are masked, and what is left is a prefix again.
 
 pub mod cutoff;

@@ -3,11 +3,11 @@
 //!
 //! A token stays if the mass before it is below p of the total, so the token that crosses p stays.
 //!
-//! 1. A draw asks only about its winner ([`TopP::judge`]). First both masses are bounded from the blocks that
+//! 1. A draw asks only about its winner (`TopP::judge`). First both masses are bounded from the blocks that
 //!    reach the winner's logit, then from all blocks that could matter. Mostly the bounds decide.
 //! 2. Where they do not, or another truncation comes before, the draw sums the two masses exactly
-//!    ([`Membership::NeedsMass`]).
-//! 3. A caller who wants the kept set asks for its last token ([`TopP::cut`]).
+//!    (`Membership::NeedsMass`).
+//! 3. A caller who wants the kept set asks for its last token (`TopP::cut`).
 
 use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
