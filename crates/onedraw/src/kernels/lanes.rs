@@ -28,7 +28,7 @@ pub(crate) type Baseline = fearless_simd::Fallback;
 /// The four words of eight Philox calls, one call per lane. Only the lower 32 bits of each lane count.
 pub(crate) type Words<S> = (u64x8<S>, u64x8<S>, u64x8<S>, u64x8<S>);
 
-/// The token that proves to `fearless_simd` that the baseline instruction set is available.
+/// The proof, for `fearless_simd`, that this machine has the baseline instruction set.
 pub(crate) fn baseline() -> Baseline {
     #[cfg(target_arch = "x86_64")]
     let baseline = Level::new().as_sse2();
@@ -65,8 +65,8 @@ pub(crate) trait Lanes: Simd {
         a.unzip_low(b).max(a.unzip_high(b))
     }
 
-    /// `2^t · 2^43` for t ≤ 0, before the floor; below 1 where t is below −44. Every lane has the bits of
-    /// [`exp2_scaled`](crate::numeric::mass::exp2_scaled).
+    /// `2^t · 2^43` for t ≤ 0, before the floor; below 1 where t is below −44. Where t is −64 or more, every
+    /// lane has the bits of [`exp2_scaled`](crate::numeric::mass::exp2_scaled).
     ///
     /// 1. The scalar code multiplies the polynomial by 2^(n + 43). Here the coefficients are multiplied by
     ///    2^43 beforehand, and n is added to the exponent's bits. Both are multiplications by powers of two,
@@ -88,7 +88,7 @@ pub(crate) trait Lanes: Simd {
     ///
     /// The naive loop: `sum += power as u64` for each power. Most instruction sets cannot convert an f32 to a
     /// 64-bit integer, so each floor is split into two 32-bit integers, `upper · 2^19 + lower`. Four of each
-    /// are added before they are widened: an upper part is at most 2^24 and a lower part at most 2^19, so
+    /// are added before they are widened: an upper part is below 2^25 and a lower part below 2^19, so
     /// nothing overflows, and sums of integers do not depend on their order.
     #[inline(always)]
     fn add(self, sums: u64x8<Self>, (a, b, c, d): Four<Self>) -> u64x8<Self> {
