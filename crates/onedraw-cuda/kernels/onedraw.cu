@@ -15,9 +15,9 @@
 //
 // The second number of `__launch_bounds__` is how many thread blocks should fit a multiprocessor at once: the
 // compiler limits registers so that they do. A read of memory hides behind the other thread blocks, so the
-// first pass wants many; kernels/compile fails if registers are spilled for it (the exception is said there).
-// `draw_<type>` has a fixed number of registers instead, which leaves room for a thread block of `weigh`
-// beside it.
+// first pass wants many; kernels/compile fails if registers are spilled for it (with one exception, which is
+// explained there). `draw_<type>` has a fixed number of registers instead, which leaves room for a thread
+// block of `weigh` beside it.
 #include "draw.cuh"
 #include "layout.cuh"
 #include "question.cuh"

@@ -74,7 +74,7 @@ struct Sequence {
     float repetition, frequency, presence;
     // Whether frequency and presence penalties count the prompt too.
     uint32_t counts_prompt;
-    // Penalties see the last so many tokens; 0: all.
+    // How many of the last tokens penalties see; 0: all.
     uint32_t window;
     // The number of tokens of the prompt.
     uint32_t prompt;

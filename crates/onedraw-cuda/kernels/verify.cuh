@@ -49,7 +49,7 @@ __device__ __forceinline__ double total_of(uint32_t vocabulary, double* sums, do
         double sum = 0.0;
 #pragma unroll 1
         for (uint32_t token = first; token < end; token++) sum += value(token);
-        // By now the sums before have been added, and whoever reads the last total has read it.
+        // By now the sums before have been added, and every thread has read the last total.
         __syncthreads();
         sums[threadIdx.x] = sum;
         __syncthreads();
