@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::engine::wire::{self, Stamp};
+use crate::engine::wire::{self, Asked, Stamp};
 use crate::error::RowError;
 use crate::fault::Problem;
 use crate::logits::access::RowAccess;
@@ -133,41 +133,9 @@ impl RowAccess for RemoteRow {
     async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError> {
         self.stamp.number += 1;
         wire::write_question(query, &self.stamp, &mut lock(&self.mailbox).question);
-        let mailbox = &self.mailbox;
-        let replies = poll_fn(|_| match lock(mailbox).replies.take() {
-            Some(replies) => Poll::Ready(replies),
-            None => Poll::Pending,
-        })
-        .await;
+        let replies = self.replies().await;
         lists.clear();
-        self.merge(query, replies, lists)
-    }
-}
-
-impl RemoteRow {
-    /// Every shard's reply, checked and merged.
-    fn merge<Q: Query>(
-        &mut self,
-        query: &Q,
-        mut replies: Vec<(usize, Vec<u8>)>,
-        lists: &mut Lists,
-    ) -> Result<Q::Answer, RowError> {
-        replies.sort_by_key(|&(shard, _)| shard);
-        if let Some(&(shard, _)) = replies.iter().find(|&&(shard, _)| shard >= self.shards) {
-            return Err(RowError::reply(shard, Problem::Unknown));
-        }
-        if let Some(pair) = replies.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(RowError::reply(pair[0].0, Problem::Repeated));
-        }
-        let mut parts = Vec::with_capacity(self.shards);
-        for shard in 0..self.shards {
-            let reply = replies.get(shard).filter(|&&(sender, _)| sender == shard);
-            let (_, message) = reply.ok_or(RowError::reply(shard, Problem::Missing))?;
-            let part = wire::read_header::<Q>(&self.stamp, message);
-            parts.push(part.map_err(|problem| RowError::reply(shard, problem))?);
-        }
-        // Before anything is added up: what the shards hold bounds every sum.
-        self.check_held(parts.iter().map(|&(held, _)| held).collect())?;
+        let parts = self.parts(&replies, &Asked { stamp: self.stamp, kind: Q::KIND, name: Q::NAME })?;
         let mut merged: Option<Q::Answer> = None;
         for (shard, (held, body)) in parts.iter().enumerate() {
             let answer = wire::read_body(query, held, body, lists);
@@ -178,6 +146,43 @@ impl RemoteRow {
             });
         }
         merged.ok_or(RowError::contradiction("no shard was asked"))
+    }
+}
+
+impl RemoteRow {
+    /// The replies, once somebody has brought them, in the order of the shards.
+    async fn replies(&self) -> Vec<(usize, Vec<u8>)> {
+        let mut replies = poll_fn(|_| match lock(&self.mailbox).replies.take() {
+            Some(replies) => Poll::Ready(replies),
+            None => Poll::Pending,
+        })
+        .await;
+        replies.sort_by_key(|&(shard, _)| shard);
+        replies
+    }
+
+    /// Of each shard the tokens that it holds and the body of its reply, if there is one reply from each.
+    fn parts<'m>(
+        &mut self,
+        replies: &'m [(usize, Vec<u8>)],
+        asked: &Asked,
+    ) -> Result<Vec<(Held, &'m [u8])>, RowError> {
+        if let Some(&(shard, _)) = replies.iter().find(|&&(shard, _)| shard >= self.shards) {
+            return Err(RowError::reply(shard, Problem::Unknown));
+        }
+        if let Some(pair) = replies.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(RowError::reply(pair[0].0, Problem::Repeated));
+        }
+        let mut parts = Vec::with_capacity(self.shards);
+        for shard in 0..self.shards {
+            let reply = replies.get(shard).filter(|&&(sender, _)| sender == shard);
+            let (_, message) = reply.ok_or(RowError::reply(shard, Problem::Missing))?;
+            let part = wire::read_header(asked, message);
+            parts.push(part.map_err(|problem| RowError::reply(shard, problem))?);
+        }
+        // Before anything is added up: what the shards hold bounds every sum.
+        self.check_held(parts.iter().map(|&(held, _)| held).collect())?;
+        Ok(parts)
     }
 
     /// All shards together hold every token of the vocabulary once, and each holds the same tokens throughout

@@ -79,26 +79,31 @@ pub(crate) fn write_question<Q: Query>(query: &Q, stamp: &Stamp, to: &mut Vec<u8
     query.write(to);
 }
 
+/// The question that a reply must answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub stamp: Stamp,
+    pub kind: u8,
+    pub name: &'static str,
+}
+
 /// The tokens that a shard holds and the body of its reply, if the reply answers this question.
-pub(crate) fn read_header<'m, Q: Query>(
-    stamp: &Stamp,
-    message: &'m [u8],
-) -> Result<(Held, &'m [u8]), Problem> {
+pub(crate) fn read_header<'m>(asked: &Asked, message: &'m [u8]) -> Result<(Held, &'m [u8]), Problem> {
     let mut from = Reader(message);
     let version = u8::read(&mut from).ok_or(Problem::Cut)?;
     if version != VERSION {
         return Err(Problem::Version(version));
     }
-    let (answered, kind) = Stamp::read(&mut from).ok_or(Problem::Cut)?;
+    let (stamp, kind) = Stamp::read(&mut from).ok_or(Problem::Cut)?;
     let held = Held::read(&mut from).ok_or(Problem::Cut)?;
     if kind == FAILURE {
         return Err(Problem::Failed(failure_text(from.0)));
     }
-    if answered != *stamp {
+    if stamp != asked.stamp {
         return Err(Problem::OtherDraw);
     }
-    if kind != Q::KIND {
-        return Err(Problem::Kind { asked: Q::NAME, answered: Question::name_of(kind) });
+    if kind != asked.kind {
+        return Err(Problem::Kind { asked: asked.name, answered: Question::name_of(kind) });
     }
     Ok((held, from.0))
 }
@@ -115,39 +120,53 @@ pub(crate) fn read_body<Q: Query>(
     if !answer.fits(held) {
         return Err(Problem::Impossible("an answer"));
     }
-    read_lists(query, held, from.0, lists)?;
+    if Q::LISTS_KEYS {
+        read_keys(held, from.0, &mut lists.keys)?;
+    } else {
+        read_sums(query.sums(), query.largest_sum(held.length), from.0, lists)?;
+    }
     Ok(answer)
 }
 
-fn read_lists<Q: Query>(query: &Q, held: &Held, bytes: &[u8], lists: &mut Lists) -> Result<(), Problem> {
+/// Keys, of which there are at most as many as the shard holds tokens.
+fn read_keys(held: &Held, bytes: &[u8], keys: &mut Vec<Key>) -> Result<(), Problem> {
+    let entries = read_entries(bytes, 0, held.length as usize)?;
+    keys.reserve(entries.len());
+    for key in entries.iter().map(|&entry| Key::from_number(u64::from_le_bytes(entry))) {
+        if key > Key::END || key.logit().is_nan() || !held.has(key.token()) {
+            return Err(Problem::Impossible("a token"));
+        }
+        keys.push(key);
+    }
+    Ok(())
+}
+
+/// So many sums, none of which is above `largest`.
+fn read_sums(count: usize, largest: u64, bytes: &[u8], lists: &mut Lists) -> Result<(), Problem> {
+    let entries = read_entries(bytes, count, count)?;
+    if count == 0 {
+        return Ok(());
+    }
+    for (sum, &entry) in lists.sums_of(count).iter_mut().zip(entries) {
+        let number = u64::from_le_bytes(entry);
+        if number > largest {
+            return Err(Problem::Impossible("a sum"));
+        }
+        *sum += number;
+    }
+    Ok(())
+}
+
+/// The entries of a list, so that a message which is too long is refused before anything is copied.
+fn read_entries(bytes: &[u8], least: usize, most: usize) -> Result<&[[u8; 8]], Problem> {
     let (entries, rest) = bytes.as_chunks();
-    // The most entries that there can be, so that a long message is refused before anything is copied.
-    let most = if Q::LISTS_KEYS { held.length as usize } else { query.sums() };
     if entries.len() > most || (entries.len() == most && !rest.is_empty()) {
         return Err(Problem::TooLong);
     }
-    if !rest.is_empty() || (!Q::LISTS_KEYS && entries.len() < most) {
+    if !rest.is_empty() || entries.len() < least {
         return Err(Problem::Cut);
     }
-    let numbers = entries.iter().map(|&entry| u64::from_le_bytes(entry));
-    if Q::LISTS_KEYS {
-        lists.keys.reserve(entries.len());
-        for key in numbers.map(Key::from_number) {
-            if key > Key::END || key.logit().is_nan() || !held.has(key.token()) {
-                return Err(Problem::Impossible("a token"));
-            }
-            lists.keys.push(key);
-        }
-    } else if most > 0 {
-        let largest = query.largest_sum(held.length);
-        for (sum, number) in lists.sums_of(most).iter_mut().zip(numbers) {
-            if number > largest {
-                return Err(Problem::Impossible("a sum"));
-            }
-            *sum += number;
-        }
-    }
-    Ok(())
+    Ok(entries)
 }
 
 /// The text of a failure, at most a few lines of it.

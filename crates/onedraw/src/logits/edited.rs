@@ -82,14 +82,14 @@ impl EditedRow<'_> {
         self.replace(token, old, saturated(change(old)));
     }
 
-    /// Gives a token whose logit is `old` the logit `new`, if it is held here and alive. Neither is NaN;
-    /// `new` is finite.
+    /// Gives a token whose logit is `old` the finite logit `new`. Nothing happens where `old` is −inf: the
+    /// token is masked, or another part holds it.
     #[inline(always)]
     pub(crate) fn replace(&mut self, token: u32, old: f32, new: f32) {
-        let Some((block, lane)) = self.span.place(token) else { return };
         if old == f32::NEG_INFINITY {
             return;
         }
+        let (block, lane) = self.span.block_and_lane(token);
         let EditedMemory { overlay, skyline, .. } = &mut *self.memory;
         overlay.set(block, lane, new);
         let maximum = skyline.maxima[block];

@@ -42,8 +42,15 @@ impl Span<'_> {
     /// The block and lane of a token, if this part holds it.
     #[inline(always)]
     pub(crate) fn place(&self, token: u32) -> Option<(usize, usize)> {
+        let is_held = (token as usize).wrapping_sub(self.start) < self.row.len();
+        is_held.then(|| self.block_and_lane(token))
+    }
+
+    /// The block and lane of a token that this part holds.
+    #[inline(always)]
+    pub(crate) fn block_and_lane(&self, token: u32) -> (usize, usize) {
         let id = token as usize;
-        (id.wrapping_sub(self.start) < self.row.len()).then(|| (id / BLOCK - self.first_block(), id % BLOCK))
+        (id / BLOCK - self.first_block(), id % BLOCK)
     }
 
     /// The id of a lane.
