@@ -15,7 +15,7 @@ fn compare(cases: &[Case], tolerance: f64) -> usize {
         if let Err(difference) = case.check(&expected.tokens, &expected.probabilities, tolerance) {
             panic!("{}: {difference}\n{expected:?}", case.name);
         }
-        assert!(!expected.uncertain, "{} hangs on a border", case.name);
+        assert!(!expected.uncertain, "{} lies on a border", case.name);
     }
     cases.len()
 }

@@ -22,3 +22,8 @@ fn kernels() {
 fn stop() {
     replay("stop", 80, fuzz::stop);
 }
+
+#[test]
+fn messages() {
+    replay("messages", 100, fuzz::messages);
+}

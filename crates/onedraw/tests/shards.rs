@@ -185,7 +185,7 @@ fn one_exchange_serves_a_whole_batch() {
 
 /// What one shard does instead of answering.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Mischief {
+enum Misbehaviour {
     Silence,
     OtherKind,
     Cut,
@@ -199,18 +199,18 @@ enum Mischief {
     TooManyEntries,
 }
 
-const MISCHIEFS: [Mischief; 11] = [
-    Mischief::Silence,
-    Mischief::OtherKind,
-    Mischief::Cut,
-    Mischief::Lengthened,
-    Mischief::LastStep,
-    Mischief::LastQuestion,
-    Mischief::Twice,
-    Mischief::OtherVersion,
-    Mischief::Failure,
-    Mischief::Stranger,
-    Mischief::TooManyEntries,
+const MISBEHAVIOURS: [Misbehaviour; 11] = [
+    Misbehaviour::Silence,
+    Misbehaviour::OtherKind,
+    Misbehaviour::Cut,
+    Misbehaviour::Lengthened,
+    Misbehaviour::LastStep,
+    Misbehaviour::LastQuestion,
+    Misbehaviour::Twice,
+    Misbehaviour::OtherVersion,
+    Misbehaviour::Failure,
+    Misbehaviour::Stranger,
+    Misbehaviour::TooManyEntries,
 ];
 
 /// The bytes of a reply's header: version, kind, number, seed, position, sequence, round, start, length.
@@ -220,7 +220,7 @@ const HEADER: usize = 34;
 struct Faulty<'a> {
     shards: Vec<Shard<'a>>,
     /// The fault, the shard that has it, and the number of the question of the draw, from 0.
-    mischief: Option<(Mischief, usize, usize)>,
+    misbehaviour: Option<(Misbehaviour, usize, usize)>,
     /// Every reply of the draw so far, by question.
     sent: Vec<Vec<Vec<u8>>>,
     /// The replies of the step before.
@@ -233,32 +233,32 @@ impl Faulty<'_> {
         let number = self.sent.len();
         self.sent.push(replies.clone());
         let mut replies: Vec<(usize, Vec<u8>)> = replies.into_iter().enumerate().collect();
-        let Some((mischief, shard, _)) = self.mischief.filter(|&(.., at)| at == number) else {
+        let Some((misbehaviour, shard, _)) = self.misbehaviour.filter(|&(.., at)| at == number) else {
             return replies;
         };
         let own = &mut replies[shard].1;
-        match mischief {
-            Mischief::Silence => drop(replies.remove(shard)),
-            Mischief::OtherKind => own[1] = (own[1] + 1) % 22,
-            Mischief::Cut => own.truncate(own.len() - 1),
-            Mischief::Lengthened => own.push(0),
-            Mischief::LastStep => own.clone_from(&self.before[number.min(self.before.len() - 1)][shard]),
-            Mischief::LastQuestion => {
+        match misbehaviour {
+            Misbehaviour::Silence => drop(replies.remove(shard)),
+            Misbehaviour::OtherKind => own[1] = (own[1] + 1) % 22,
+            Misbehaviour::Cut => own.truncate(own.len() - 1),
+            Misbehaviour::Lengthened => own.push(0),
+            Misbehaviour::LastStep => own.clone_from(&self.before[number.min(self.before.len() - 1)][shard]),
+            Misbehaviour::LastQuestion => {
                 let last = number.checked_sub(1).map(|last| self.sent[last][shard].clone());
                 *own = last.unwrap_or_default();
             }
-            Mischief::Twice => {
+            Misbehaviour::Twice => {
                 let again = replies[shard].clone();
                 replies.push(again);
             }
-            Mischief::OtherVersion => own[0] = 7,
-            Mischief::Failure => {
+            Misbehaviour::OtherVersion => own[0] = 7,
+            Misbehaviour::Failure => {
                 own[1] = 255;
                 own.truncate(HEADER);
                 own.extend_from_slice(b"the device is gone");
             }
-            Mischief::Stranger => replies.push((3, replies[0].1.clone())),
-            Mischief::TooManyEntries => own.resize(HEADER + (1 << 20), 0),
+            Misbehaviour::Stranger => replies.push((3, replies[0].1.clone())),
+            Misbehaviour::TooManyEntries => own.resize(HEADER + (1 << 20), 0),
         }
         replies
     }
@@ -287,7 +287,7 @@ fn misbehaving_shards_are_named() {
         for (row, expected) in rows.iter().zip(expected) {
             let holder = sampler.clone();
             // First without a fault, to count the questions.
-            let mut draw = |mischief, sampler: &mut Sampler| {
+            let mut draw = |misbehaviour, sampler: &mut Sampler| {
                 let [a, b, c] = &mut memories;
                 let shards = vec![
                     holder.shard(&row[..333], 0, None, a).expect("a good part"),
@@ -295,7 +295,7 @@ fn misbehaving_shards_are_named() {
                     holder.shard(&row[600..], 600, None, c).expect("a good part"),
                 ];
                 let vocabulary = row.len();
-                let mut faulty = Faulty { shards, mischief, sent: Vec::new(), before: &before };
+                let mut faulty = Faulty { shards, misbehaviour, sent: Vec::new(), before: &before };
                 let result = sampler.sample_over(vocabulary, 3, false, |question| faulty.exchange(question));
                 (result, faulty.sent)
             };
@@ -306,21 +306,21 @@ fn misbehaving_shards_are_named() {
             }
             let position = sampler.position();
             for at in 0..questions.len() {
-                for mischief in MISCHIEFS {
+                for misbehaviour in MISBEHAVIOURS {
                     // In the first step there is no earlier step, and before the first question no earlier
                     // question.
-                    if (mischief == Mischief::LastStep && before.is_empty())
-                        || (mischief == Mischief::LastQuestion && at == 0)
+                    if (misbehaviour == Misbehaviour::LastStep && before.is_empty())
+                        || (misbehaviour == Misbehaviour::LastQuestion && at == 0)
                     {
                         continue;
                     }
                     for shard in 0..3 {
-                        let (result, _) = draw(Some((mischief, shard, at)), &mut sampler);
-                        let context = format!("{mischief:?} of shard {shard} at question {at}, {params:?}");
+                        let (result, _) = draw(Some((misbehaviour, shard, at)), &mut sampler);
+                        let context = format!("{misbehaviour:?} of shard {shard} at question {at}, {params:?}");
                         let error = result.expect_err(&context);
-                        let named = if mischief == Mischief::Stranger { 3 } else { shard };
+                        let named = if misbehaviour == Misbehaviour::Stranger { 3 } else { shard };
                         assert!(error.to_string().contains(&format!("shard {named} ")), "{error}: {context}");
-                        assert!(is_expected(mischief, &error), "{error:?}: {context}");
+                        assert!(is_expected(misbehaviour, &error), "{error:?}: {context}");
                         assert_eq!(sampler.position(), position, "{context}");
                     }
                 }
@@ -335,19 +335,19 @@ fn misbehaving_shards_are_named() {
     assert_eq!(unmet, [] as [usize; 0], "kinds of questions that no draw asked");
 }
 
-fn is_expected(mischief: Mischief, error: &RowError) -> bool {
+fn is_expected(misbehaviour: Misbehaviour, error: &RowError) -> bool {
     let RowError::Shard(Fault::Reply { problem, .. }) = error else { return false };
-    match mischief {
-        Mischief::Silence => *problem == Problem::Missing,
-        Mischief::OtherKind => matches!(problem, Problem::Kind { .. }),
-        Mischief::Cut => matches!(problem, Problem::Cut | Problem::TooLong),
-        Mischief::Lengthened => matches!(problem, Problem::TooLong | Problem::Cut),
-        Mischief::LastStep | Mischief::LastQuestion => *problem == Problem::OtherDraw,
-        Mischief::Twice => *problem == Problem::Repeated,
-        Mischief::OtherVersion => *problem == Problem::Version(7),
-        Mischief::Failure => *problem == Problem::Failed("the device is gone".to_owned()),
-        Mischief::Stranger => *problem == Problem::Unknown,
-        Mischief::TooManyEntries => matches!(problem, Problem::TooLong | Problem::Impossible(_)),
+    match misbehaviour {
+        Misbehaviour::Silence => *problem == Problem::Missing,
+        Misbehaviour::OtherKind => matches!(problem, Problem::Kind { .. }),
+        Misbehaviour::Cut => matches!(problem, Problem::Cut | Problem::TooLong),
+        Misbehaviour::Lengthened => matches!(problem, Problem::TooLong | Problem::Cut),
+        Misbehaviour::LastStep | Misbehaviour::LastQuestion => *problem == Problem::OtherDraw,
+        Misbehaviour::Twice => *problem == Problem::Repeated,
+        Misbehaviour::OtherVersion => *problem == Problem::Version(7),
+        Misbehaviour::Failure => *problem == Problem::Failed("the device is gone".to_owned()),
+        Misbehaviour::Stranger => *problem == Problem::Unknown,
+        Misbehaviour::TooManyEntries => matches!(problem, Problem::TooLong | Problem::Impossible(_)),
     }
 }
 

@@ -36,14 +36,14 @@ fn logits(bytes: &mut Bytes<'_>, vocabulary: usize) -> Vec<f32> {
     }
 }
 
-enum Logits {
+pub(super) enum Logits {
     F32(Vec<f32>),
     F16(Vec<f16>),
     Bf16(Vec<bf16>),
 }
 
 impl Logits {
-    fn row(&self) -> Row<'_> {
+    pub(super) fn row(&self) -> Row<'_> {
         match self {
             Logits::F32(values) => values.into(),
             Logits::F16(values) => values.into(),
@@ -53,10 +53,10 @@ impl Logits {
 }
 
 /// Everything a draw depends on, and everything it must not depend on.
-struct Case {
-    logits: Logits,
-    params: SamplingParams,
-    mask: Option<Vec<u32>>,
+pub(super) struct Case {
+    pub logits: Logits,
+    pub params: SamplingParams,
+    pub mask: Option<Vec<u32>>,
     shards: Shards,
     kernel: Kernel,
     ahead: u32,
@@ -64,7 +64,7 @@ struct Case {
 }
 
 impl Case {
-    fn read(bytes: &mut Bytes<'_>) -> Self {
+    pub(super) fn read(bytes: &mut Bytes<'_>) -> Self {
         let vocabulary = 1 + usize::from(bytes.u16()) % 300;
         let params = parameters(bytes, vocabulary);
         let mask = match bytes.below(4) {

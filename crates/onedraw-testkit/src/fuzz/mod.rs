@@ -7,6 +7,7 @@
 mod chain;
 mod given;
 mod kernels;
+mod messages;
 mod params;
 mod stop;
 
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use chain::chain;
 pub use kernels::kernels;
+pub use messages::messages;
 pub use params::params;
 pub use stop::stop;
 

@@ -106,7 +106,7 @@ fn the_text_is_that_of_plain_decoding() {
 
 /// In every mode, the result is the same on any number of threads and shards.
 #[test]
-fn the_verdict_hangs_on_no_thread_and_no_shard() {
+fn the_verdict_is_the_same_over_any_threads_and_shards() {
     let (toy, drafter) =
         (Toy { seed: 3, vocabulary: 300, sharpness: 1.5 }, Toy { seed: 4, vocabulary: 300, sharpness: 1.5 });
     let params = SamplingParams { seed: Some(9), top_p: 0.9, logprobs: Some(1), ..SamplingParams::default() };
