@@ -18,8 +18,8 @@
 //    walked through. If a bin has too many tokens for the list, as on a row of ties, the key is found by
 //    halving, with a sum over the row for each half.
 // 3. Bars, sigma's limit and typical's window are functions of a logit that hold for a run of logits: the
-//    lowest such f32 is found by halving over all floats (`lowest_where`), as crates/onedraw/src/order.rs
-//    does.
+//    lowest such f32 is found by halving over all floats (`lowest_where`), as
+//    crates/onedraw/src/numeric/key.rs does.
 // 4. Typical's distances are f32 numbers of 31 bits: selected in three passes of 11, 10 and 10 bits.
 //
 // Why this is exact:
@@ -29,7 +29,7 @@
 //   within its bin is its place less what the bins before hold.
 // - Sums of weights, surprises and of sigma's q and q^2 are integers, in 128 bits where they need it. What
 //   follows from them is computed in f64 by one thread's or all threads' same operations, in the order of the
-//   CPU's: cutoff.rs, top_n_sigma.rs, typical.rs.
+//   CPU's: cutoff.rs, top_n_sigma.rs and typical.rs of crates/onedraw/src/stages/truncate/.
 #pragma once
 
 #include "draw.cuh"

@@ -1,7 +1,7 @@
 // The second pass: one thread block draws one row's token. It reads again only those blocks of the row that
 // could change its answer.
 //
-// The naive loop, for one row (crates/onedraw/src/reference.rs is the definition):
+// The naive loop, for one row (crates/onedraw/src/reference/ is the definition):
 //
 //     for each token: logit[token] = what masks and edits make of it
 //     kept = the tokens alive, sorted by (logit descending, id ascending)

@@ -1,4 +1,5 @@
-// Masks and edits of single logits (crates/onedraw/src/edit/: allowed, bad_words, min_tokens, bias, penalty).
+// Masks and edits of single logits (crates/onedraw/src/stages/edit/: allowed, bad_words, min_tokens, bias,
+// penalty).
 //
 // The naive loop:
 //
@@ -30,7 +31,7 @@
 
 #include "record.cuh"
 
-// Into the finite range, as math.rs has it: only masks make -inf.
+// Into the finite range, as numeric/math.rs has it: only masks make -inf.
 __device__ __forceinline__ float saturated(float x) { return fminf(fmaxf(x, -LARGEST_FLOAT), LARGEST_FLOAT); }
 
 __device__ __forceinline__ bool has_bit(const uint32_t* bits, uint32_t token) { return bits[token / 32] >> (token % 32) & 1; }

@@ -1,8 +1,8 @@
 // A sequence moves on: the drawn token enters its text, its counts and the list of tokens that edits may
 // change.
 //
-// The naive way, as crates/onedraw/src/history.rs has it: append the token to the text; count it; if the
-// window is full, take the token that leaves it out of the counts.
+// The naive way, as crates/onedraw/src/state/history.rs has it: append the token to the text; count it; if
+// the window is full, take the token that leaves it out of the counts.
 //
 // What this code does differently:
 //

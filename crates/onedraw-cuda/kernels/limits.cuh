@@ -25,7 +25,7 @@ constexpr uint32_t CANDIDATE_CAPACITY = 256;
 constexpr float MARGIN = 1.0f / 1024.0f;
 // Sums of f32 powers are within 2^-15 of what they stand for: a power is off by less than 2^-17, most of it
 // from rounding t, and fewer than 260 additions round by 2^-24 each. The rest of the margin is spare.
-// Interval::around in crates/onedraw/src/mass.rs has the same.
+// Interval::around in crates/onedraw/src/numeric/mass.rs has the same.
 constexpr float SUM_ERROR = 1.0f / 16384.0f;
 // The table of edited tokens is chained by blocks: `heads` has the first entry of all blocks that are equal
 // modulo EDIT_TABLE_HEADS, and a link has its token in the lower bits and the next entry above them. A hash

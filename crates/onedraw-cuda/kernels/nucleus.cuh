@@ -1,6 +1,6 @@
 // Whether a token is in the nucleus of TOP_P: asked after the draw. Part of draw.cuh.
 //
-// The naive loop (crates/onedraw/src/truncate/top_p.rs):
+// The naive loop (crates/onedraw/src/stages/truncate/top_p.rs):
 //
 //     total  = sum of weight(token) over all tokens that TOP_P sees
 //     before = sum of weight(token) over the tokens before this one

@@ -1,4 +1,4 @@
-// The library's arithmetic (crates/onedraw/src: math.rs, noise.rs, mass.rs, order.rs), operation by
+// The library's arithmetic (crates/onedraw/src/numeric/: math.rs, noise.rs, mass.rs, key.rs), operation by
 // operation.
 //
 // The naive way would be CUDA's own logf, expf and so on. What is done instead:
@@ -9,7 +9,7 @@
 //    roundings unless __fmaf_rn stands there), without fast-math, and nothing is flushed to zero.
 // 2. `rough_*` and `power_of` use approximate instructions. Nothing that is reported or drawn depends on
 //    their bits: they only decide what is computed exactly, with the margins that MARGIN and SUM_ERROR
-//    (draw.cuh) leave for their errors.
+//    (limits.cuh) leave for their errors.
 // 3. Sums over tokens are sums of integers, and choices are maxima of totally ordered numbers. Neither
 //    depends on the order in which threads come, so a result does not depend on the shape of the grid.
 #pragma once
@@ -25,7 +25,7 @@ constexpr float LARGEST_FLOAT = 3.402823466e+38f;
 // log2(e), rounded to f32.
 constexpr float LOG2_E_F32 = 1.44269504f;
 
-// ---- math.rs ----
+// ---- numeric/math.rs ----
 
 // The natural logarithm of a normal number above 0, without a branch: callers have no other. (math.rs: ln.)
 __device__ __forceinline__ double ln(double x) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ double nearest(unsigned __int128 number) {
     return double(top | (rest != 0)) * power_of_two(shift);
 }
 
-// ---- noise.rs ----
+// ---- numeric/noise.rs ----
 
 // The noise of one draw.
 struct Noise {
@@ -151,7 +151,7 @@ __device__ __forceinline__ float rough_exponential(uint32_t bits) {
     return u < 0x1p-6f ? series : logarithm;
 }
 
-// ---- mass.rs ----
+// ---- numeric/mass.rs ----
 
 // How logits become weights: 2^t, t = (x - x_max) * scale, scale = log2(e) / T.
 struct Softmax {
@@ -195,7 +195,7 @@ __device__ __forceinline__ uint64_t surprise(Softmax softmax, float x) {
 // A mass in units of the best token's.
 __device__ __forceinline__ double relative(uint64_t mass) { return double(mass) / double(UNIT); }
 
-// ---- order.rs ----
+// ---- numeric/key.rs ----
 
 // A token's place in the order (logit descending, then id ascending) as one number: the logit in the upper 32
 // bits, coded so that larger logits are smaller numbers, and the id below. A smaller key comes earlier. -0

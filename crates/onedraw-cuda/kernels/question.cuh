@@ -1,5 +1,5 @@
 // What one part of a row answers to the questions of a draw over a split vocabulary
-// (crates/onedraw/src/question.rs). The draw itself runs on the host.
+// (crates/onedraw/src/logits/query.rs). The draw itself runs on the host.
 //
 // The naive loop:
 //

@@ -1,6 +1,6 @@
 // The race: which token has the largest score. Part of draw.cuh.
 //
-// The naive loop (crates/onedraw/src/reference.rs: Left::draw), over the tokens alive that pass and come
+// The naive loop (crates/onedraw/src/reference/list.rs: Left::draw), over the tokens alive that pass and come
 // before a key:
 //
 //     for each token:
@@ -8,7 +8,7 @@
 //         if score > best, or score == best and the id is lower: best = score, winner = token
 //
 // with E = M for one lane of every block of 64 tokens and E = M + another exponential for the others
-// (noise.rs), M being the block's smallest exponential.
+// (numeric/noise.rs), M being the block's smallest exponential.
 //
 // What this code does differently:
 //
@@ -35,14 +35,14 @@
 //   once or skipped for this reason: the loop ends only when no bound reaches the bar without being raised.
 // - If f + 2 * MARGIN < the best f, then s < f + MARGIN < best f - MARGIN < the s of that candidate (4). Ties
 //   of s are decided among f64 scores alone, by the lower id.
-// - The CPU prunes in time rather than in logarithms (crates/onedraw/src/race.rs); both skip only what cannot
-//   win, so both find the winner of the definition.
+// - The CPU prunes in time rather than in logarithms (crates/onedraw/src/logits/race.rs); both skip only what
+//   cannot win, so both find the winner of the definition.
 #pragma once
 
 #include "draw.cuh"
 
-// The definition: noise.rs (Noise::token) and the score, in f64. The three words are made in one loop, not
-// unrolled: it is code that few rows run.
+// The definition: numeric/noise.rs (Noise::token) and the score, in f64. The three words are made in one
+// loop, not unrolled: it is code that few rows run.
 template <typename T, Rows ROWS>
 __device__ __noinline__ Finalist Draw<T, ROWS>::scored(Key key) const {
     const uint32_t token = uint32_t(key), block = token / BLOCK;

@@ -18,7 +18,7 @@
 //
 // Why this is exact: the mass is a sum of integers, added by atomics (1). The list is the true beginning of
 // the order, so a place in it is a rank, and counting gives the same number (2, 3). The logprob is computed
-// by the CPU's operations in f64 (crates/onedraw/src/logprobs.rs), with x_max from the first pass: the
+// by the CPU's operations in f64 (crates/onedraw/src/engine/report.rs), with x_max from the first pass: the
 // largest unmodified logit, which a masked row keeps beside that of the masked logits.
 #pragma once
 

@@ -35,9 +35,9 @@
 // - A maximum does not depend on the order in which numbers are compared, and widening keeps the order (1, 2,
 //   4). +0 and -0 may change places; keys do not tell them apart (number.cuh).
 // - max.NaN is NaN if and only if an operand is (3), and the lowest bad id is an integer minimum. A masked
-//   bad logit counts, as in crates/onedraw/src/reference.rs: it is looked for before masks are applied.
+//   bad logit counts, as in crates/onedraw/src/reference/mod.rs: it is looked for before masks are applied.
 // - Noise does not depend on logits, and an edit of a token depends on the token's own logit alone (5). Gains
-//   and sums are used only as bounds and estimates, with a margin (MARGIN, SUM_ERROR in draw.cuh); the draw
+//   and sums are used only as bounds and estimates, with a margin (MARGIN, SUM_ERROR in limits.cuh); the draw
 //   computes from exact noise and integer weights whatever they leave open (5, 6).
 #pragma once
 

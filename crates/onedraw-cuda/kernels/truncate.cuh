@@ -22,8 +22,8 @@
 // Why this is exact:
 //
 // - All three stages keep a prefix of one order. If the winner among more tokens is kept, it beats all tokens
-//   that are kept. If it is not kept, nothing after it in the order is (1). crates/onedraw/src/draw.rs does
-//   the same.
+//   that are kept. If it is not kept, nothing after it in the order is (1).
+//   crates/onedraw/src/engine/draw.rs does the same.
 // - A list of all tokens nearer to the best logit than some distance is a prefix of the order, ties included
 //   (list.cuh), so ranks and masses in it are those of the whole row (2, 3).
 // - A token that MIN_P removes comes after every token that it keeps, so it changes neither the rank nor the

@@ -1,4 +1,4 @@
-// Verification of drafts by laws (distributions), as crates/onedraw/src/speculate/ has it in law.rs,
+// Verification of drafts by laws (distributions), as crates/onedraw/src/decode/speculate/ has it in law.rs,
 // chance.rs, rejection.rs and block.rs: first the draw kernel writes the law of every row (`write_law`, part
 // of draw.cuh), then one thread block judges each draft.
 //

@@ -15,11 +15,11 @@ use crate::record::shared::{
 pub(crate) const MAX_ROWS: usize = 65_535;
 /// Thread blocks that keep a device busy with sums. Half or a quarter as many were no faster, and slower for
 /// 256 rows (bench/results/2026-11-16-cuda.md, "Penalties with logprobs").
-const ENOUGH: usize = 2048;
+const BUSY_THREAD_BLOCKS: usize = 2048;
 /// Rows that a thread block of `append` takes, one for each thread.
-const APPENDED: usize = 64;
+const ROWS_PER_APPEND_BLOCK: usize = 64;
 /// Blocks of tokens whose noise one thread block makes: each thread has one vector of them.
-const NOISE: usize = BLOCKS_PER_VECTOR * SKYLINE_THREADS as usize;
+const NOISE_BLOCKS_PER_THREAD_BLOCK: usize = BLOCKS_PER_VECTOR * SKYLINE_THREADS as usize;
 /// Thread blocks that compute the edits of a row's listed tokens.
 const EDITORS: usize = 2;
 const _: () = assert!(EDITORS * SKYLINE_THREADS as usize * EDITS_PER_THREAD == EDIT_LIST_CAPACITY);
@@ -74,7 +74,8 @@ pub(crate) fn skyline(form: Form, dtype: Dtype, vocabulary: usize, is_aligned: b
     };
     let place = if form.has_edits && is_aligned { SKYLINES_WITHOUT_EDITS + place } else { place };
     let group = at_once * SKYLINES[place].steps;
-    let noise_makers = if form.has_noise { pitch(vocabulary).div_ceil(NOISE) } else { 0 };
+    let noise_makers =
+        if form.has_noise { pitch(vocabulary).div_ceil(NOISE_BLOCKS_PER_THREAD_BLOCK) } else { 0 };
     let editors = if form.has_edits { EDITORS } else { 0 };
     let reading = blocks.div_ceil(SKYLINE_THREADS as usize / 32 * group);
     let blocks = ((noise_makers + editors + reading) as u32, form.rows as u32);
@@ -92,7 +93,7 @@ pub(crate) fn draw(rows: usize, vocabulary: usize, processors: Option<usize>) ->
 
 /// Sums of unmodified rows, for raw logprobs: each row in as many parts as it takes to keep the device busy.
 pub(crate) fn weigh(rows: usize, vocabulary: usize) -> Grid {
-    let parts = (ENOUGH / rows.max(1)).clamp(1, vocabulary.div_ceil(WEIGH_TOKENS));
+    let parts = (BUSY_THREAD_BLOCKS / rows.max(1)).clamp(1, vocabulary.div_ceil(WEIGH_TOKENS));
     Grid { blocks: (parts as u32, rows as u32), threads: REPORT_THREADS, memory: 0 }
 }
 
@@ -104,7 +105,8 @@ pub(crate) fn report(rows: usize, vocabulary: usize) -> Grid {
 
 /// Tokens that were chosen elsewhere.
 pub(crate) fn append(rows: usize) -> Grid {
-    Grid { blocks: (rows.div_ceil(APPENDED) as u32, 1), threads: APPENDED as u32, memory: 0 }
+    let blocks = rows.div_ceil(ROWS_PER_APPEND_BLOCK) as u32;
+    Grid { blocks: (blocks, 1), threads: ROWS_PER_APPEND_BLOCK as u32, memory: 0 }
 }
 
 /// Drafts: one thread block for each.

@@ -18,8 +18,8 @@ use onedraw_testkit::rows::{self, SplitMix64, to_bf16};
 const VOCABULARY: usize = 128_256;
 /// Each position opens other parts of the row: several, so that the luck of one weighs little.
 const POSITIONS: u32 = 8;
-/// `name.row instructions`, a line a benchmark. Read when the benchmarks run: a table written anew needs no
-/// new build.
+/// `name.row instructions`, one line per benchmark. Read when the benchmarks run: a table written anew needs
+/// no new build.
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/instructions.txt");
 
 /// 5 % above the table. What is not in the table may take no instruction at all, and so fails.
@@ -32,7 +32,7 @@ fn limit(name: &str, row: &str) -> LibraryBenchmarkConfig {
     });
     let mut callgrind = Callgrind::with_args(["--cache-sim=no"]);
     callgrind.hard_limits([(EventKind::Ir, limit)]);
-    // With ERMS, glibc fills memory by one instruction that Valgrind counts once a byte.
+    // With ERMS, glibc fills memory by one instruction that Valgrind counts once per byte.
     LibraryBenchmarkConfig::default().env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-ERMS").tool(callgrind).clone()
 }
 

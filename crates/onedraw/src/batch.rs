@@ -30,7 +30,7 @@ pub struct Step<'a> {
     pub sequence: SequenceId,
     /// The logits.
     pub row: Row<'a>,
-    /// The tokens a grammar allows, 32 a word, lowest bit first.
+    /// The tokens a grammar allows, 32 per word, lowest bit first.
     pub mask: Option<&'a [u32]>,
 }
 
@@ -100,8 +100,8 @@ impl Batch {
             (0..threads).map(|_| Mutex::new(Workspace::new(self.shards.clone(), self.kernel))).collect();
     }
 
-    /// Draws rows on so many threads; 0: one a core. Where the system gives no threads, rows are drawn on the
-    /// calling one.
+    /// Draws rows on `threads` threads; 0 means one per core. Where the system gives no threads, rows are
+    /// drawn on the calling one.
     pub fn threads(mut self, threads: usize) -> Self {
         self.pool = match threads {
             1 => None,

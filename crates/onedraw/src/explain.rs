@@ -18,7 +18,7 @@ use crate::stages::truncate::Truncation;
 /// A chain at work on one row. Stages that their parameters leave idle are not in it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The row as it came, then each stage in the order of the chain.
+    /// The unmodified row, then each stage in the order of the chain.
     pub stages: Vec<StageEffect>,
     /// The token that is drawn here.
     pub token: u32,
@@ -33,7 +33,7 @@ pub struct Explanation {
 /// What one stage did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageEffect {
-    /// The stage's name; `row` for the row as it came.
+    /// The stage's name; `row` for the unmodified row.
     pub stage: String,
     /// Tokens left after it.
     pub tokens: u32,

@@ -60,7 +60,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reply { shard, problem } => write!(f, "shard {shard} {problem}"),
-            Self::Contradiction(what) => write!(f, "the shards' answers contradict each other: {what}"),
+            Self::Contradiction(what) => write!(f, "the answers about the row contradict each other: {what}"),
         }
     }
 }

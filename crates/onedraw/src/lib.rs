@@ -45,17 +45,24 @@
 //!
 //! # The parts
 //!
-//! From what a caller holds down to the arithmetic; each part uses only those below it:
+//! From what a caller holds down to the arithmetic. No module uses one that uses it, directly or through
+//! others; `crates/onedraw-testkit/tests/modules` checks this.
 //!
-//! - [`Sampler`], [`Batch`]: what draws.  [`logprobs`], [`explain`]: what they can tell beside the token.
+//! - [`Sampler`] (in [`sampler`]), [`Batch`] (in [`batch`], with its ids from [`slots`]): what draws.
+//!   [`logprobs`], [`explain`]: what they can tell beside the token.  [`error`], [`fault`]: what can be wrong
+//!   with parameters, rows and shards.
 //! - [`stop`], [`beam`], [`speculate`], [`constraint`], [`contrast`]: decoding beyond single draws.
-//! - [`params`], with the order of the stages ([`chain`]), [`presets`], a user's own stages ([`custom`]), and
-//!   other systems' settings ([`import`]); checked once into a [`plan`].
+//! - [`params`], with the order of the stages ([`chain`]), [`presets`], a user's own stages ([`custom`]),
+//!   other systems' settings ([`import`]), and a reader of JSON that refuses a key given twice ([`json`]);
+//!   checked once into a [`plan`].
 //! - `engine`: the draw. Its `mod.rs` is the place to begin reading the code.
 //! - [`stages`]: one file for each stage.
-//! - `logits`: a row under its edits, and what can be learned about it.
-//! - `kernels`: passes over rows, for each instruction set.
-//! - [`noise`], [`mass`], [`math`], [`key`]: the arithmetic that tokens depend on.
+//! - `logits`: a row under its edits, and what can be learned about it: questions ([`query`]) and answers
+//!   ([`answer`]).
+//! - `state`: what a sequence keeps from draw to draw: its tokens ([`history`]), and its state beside them.
+//! - `kernels`: passes over rows of any number type ([`row`]), for each instruction set.
+//! - [`noise`], [`mass`], [`math`], [`key`], [`temperature`]: the arithmetic that tokens depend on.
+//!   [`float_mode`]: the processor's floating-point mode while we compute.
 //! - [`reference`](mod@reference): the definition of all this, scalar and slow; the engine equals it to the
 //!   bit.
 //!

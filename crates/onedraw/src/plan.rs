@@ -15,9 +15,9 @@ use crate::stages::truncate::Truncation;
 /// A validated chain. Stages whose parameters do nothing are not in it.
 ///
 /// The chain is divided into segments. A segment begins with edits of single tokens, which every holder of a
-/// part of the row makes on its own. Then come operations that need the whole row, which the draw leads:
-/// temperatures and truncations, and edits that depend on all logits. An edit after an operation begins the
-/// next segment, where what the operations left is made part of the row.
+/// part of the row makes on its own. Then come operations that need the whole row, which the draw carries out
+/// by asking questions: temperatures and truncations, and edits that depend on all logits. An edit after an
+/// operation begins the next segment, where what the operations left is made part of the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     segments: Vec<Segment>,
@@ -34,13 +34,13 @@ pub struct Plan {
 /// Edits of single tokens, then operations on the whole row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Segment {
-    /// First of all, in the order of the chain.
+    /// The edits of single tokens, in the order of the chain. They are made before the operations.
     pub edits: Vec<Edit>,
-    /// Then these.
+    /// The operations on the whole row, in the order of the chain.
     pub operations: Vec<Operation>,
 }
 
-/// A stage that needs the whole row, so that the draw leads it.
+/// A stage that needs the whole row, which the draw carries out by asking questions.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_stand_as_the_order_has_them() {
+    fn operations_come_in_the_order_of_their_stages() {
         let params = SamplingParams { top_k: 3, top_p: 0.5, temperature: 0.5, ..Default::default() };
         let order = Some("top_k,temperature,top_p,temperature".parse().expect("a valid order"));
         let plan = plan(SamplingParams { order, ..params });
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fine_plan_has_a_segment_an_edit() {
+    fn a_fine_plan_has_a_segment_for_each_edit() {
         let params = SamplingParams {
             logit_bias: [(1, 1.0)].into(),
             repetition_penalty: 2.0,

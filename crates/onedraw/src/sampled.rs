@@ -13,7 +13,8 @@ pub struct Sampled {
     pub position: u32,
     /// Which of the `n` sequences it belongs to.
     pub sequence: u32,
-    /// Its probability, where `logprobs` is set: it needs the whole mass, so nobody pays unasked.
+    /// Its probability, where `logprobs` is set: it needs the whole mass, so it is computed only
+    /// where asked for.
     pub probability: Option<f64>,
     /// Its logprob (in the logits modes its logit), where `logprobs` is set.
     pub logprob: Option<f64>,

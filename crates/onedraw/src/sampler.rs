@@ -181,7 +181,7 @@ impl Sampler {
             draw.resume(&replies);
         };
         // There is a result as soon as there is no question.
-        let sampled = sampled.unwrap_or(Err(RowError::EmptyRow))?;
+        let sampled = sampled.unwrap_or(Err(RowError::contradiction("the draw ended without a token")))?;
         self.accept_sampled(&sampled);
         Ok(sampled)
     }

@@ -264,7 +264,7 @@ impl Sequence {
         })
     }
 
-    /// Whether the draw is the largest logit of the row as it came, and nothing else is asked.
+    /// Whether the draw is the largest logit of the unmodified row, and nothing else is asked.
     fn takes_the_first(&self, segments: &[Segment], position: u32) -> bool {
         let is_bare = match segments {
             [Segment { edits, operations }] => {

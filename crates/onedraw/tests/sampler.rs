@@ -364,13 +364,13 @@ fn a_sharded_draw_sends_little() {
     let plain = traffic(r#"{"seed": 1}"#);
     assert_eq!((plain.rounds, plain.bytes), (2, 8 * (1 + 14 + 29 + 17)));
     let top_k = traffic(r#"{"seed": 1, "top_k": 50}"#);
-    assert_eq!((top_k.rounds, top_k.bytes), (3, 8 * (61 + 6 + 8 * 50)));
+    assert_eq!((top_k.rounds, top_k.bytes), (3, 8 * (61 + 10 + 8 * 50)));
     let long = traffic(r#"{"seed": 1, "top_k": 500}"#);
     assert_eq!((long.rounds, long.bytes), (3, 8 * (61 + 13 + 5)));
     let top_p = traffic(r#"{"seed": 1, "top_p": 0.9}"#);
     assert_eq!((top_p.rounds, top_p.bytes), (3, 8 * (61 + 21 + 33)));
     let both = traffic(r#"{"seed": 1, "top_k": 50, "top_p": 0.9}"#);
-    assert_eq!((both.rounds, both.bytes), (5, 8 * (61 + 6 + 8 * 50 + 2 * 26)));
+    assert_eq!((both.rounds, both.bytes), (5, 8 * (61 + 10 + 8 * 50 + 2 * 26)));
     // If the winner is the best token, no question is needed.
     let [best, other] =
         [1, 3].map(|t| traffic(&format!(r#"{{"seed": 1, "temperature": {t}, "epsilon_cutoff": 1e-6}}"#)));
@@ -383,12 +383,12 @@ fn a_sharded_draw_sends_little() {
     // Zipf's law over the hundred best tokens gives k = 32. Mirostat learns from the drawn token, which needs
     // the mass of these.
     let mirostat = traffic(r#"{"seed": 1, "mirostat": 1}"#);
-    assert_eq!((mirostat.rounds, mirostat.bytes), (5, 8 * (61 + 6 + 8 * 100 + 6 + 8 * 32 + 26)));
+    assert_eq!((mirostat.rounds, mirostat.bytes), (5, 8 * (61 + 10 + 8 * 100 + 10 + 8 * 32 + 26)));
     let smoothing = traffic(r#"{"seed": 1, "smoothing_factor": 0.5}"#);
     assert_eq!((smoothing.rounds, smoothing.bytes), (3, 8 * (61 + 43)));
     let typical = traffic(r#"{"seed": 1, "typical_p": 0.9}"#);
     // The questions are: the spread, a sketch, and the keys among which the sketch leaves a choice.
-    let fixed = 8 * (61 + 38 + 9 + 22_529 + 33 + 9);
+    let fixed = 8 * (61 + 38 + 9 + 22_529 + 33 + 13);
     assert_eq!(typical.rounds, 5);
     assert!((fixed..fixed + 8 * 500).contains(&typical.bytes), "{} bytes beyond {fixed}", typical.bytes);
     let sigma = traffic(r#"{"seed": 1, "temperature": 3, "top_n_sigma": 40}"#);

@@ -189,7 +189,9 @@ enum Misbehaviour {
     Silence,
     OtherKind,
     Cut,
+    CutByAnEntry,
     Lengthened,
+    LengthenedByAnEntry,
     LastStep,
     LastQuestion,
     Twice,
@@ -199,11 +201,13 @@ enum Misbehaviour {
     TooManyEntries,
 }
 
-const MISBEHAVIOURS: [Misbehaviour; 11] = [
+const MISBEHAVIOURS: [Misbehaviour; 13] = [
     Misbehaviour::Silence,
     Misbehaviour::OtherKind,
     Misbehaviour::Cut,
+    Misbehaviour::CutByAnEntry,
     Misbehaviour::Lengthened,
+    Misbehaviour::LengthenedByAnEntry,
     Misbehaviour::LastStep,
     Misbehaviour::LastQuestion,
     Misbehaviour::Twice,
@@ -213,8 +217,8 @@ const MISBEHAVIOURS: [Misbehaviour; 11] = [
     Misbehaviour::TooManyEntries,
 ];
 
-/// The bytes of a reply's header: version, kind, number, seed, position, sequence, round, start, length.
-const HEADER: usize = 34;
+/// The bytes of a reply's header: version, kind, draw, number, seed, position, sequence, round, start, length.
+const HEADER: usize = 42;
 
 /// Three shards of one row, one of which may misbehave at one question.
 struct Faulty<'a> {
@@ -241,7 +245,9 @@ impl Faulty<'_> {
             Misbehaviour::Silence => drop(replies.remove(shard)),
             Misbehaviour::OtherKind => own[1] = (own[1] + 1) % 22,
             Misbehaviour::Cut => own.truncate(own.len() - 1),
+            Misbehaviour::CutByAnEntry => own.truncate(own.len().saturating_sub(8)),
             Misbehaviour::Lengthened => own.push(0),
+            Misbehaviour::LengthenedByAnEntry => own.extend_from_within(own.len() - 8..),
             Misbehaviour::LastStep => own.clone_from(&self.before[number.min(self.before.len() - 1)][shard]),
             Misbehaviour::LastQuestion => {
                 let last = number.checked_sub(1).map(|last| self.sent[last][shard].clone());
@@ -316,7 +322,8 @@ fn misbehaving_shards_are_named() {
                     }
                     for shard in 0..3 {
                         let (result, _) = draw(Some((misbehaviour, shard, at)), &mut sampler);
-                        let context = format!("{misbehaviour:?} of shard {shard} at question {at}, {params:?}");
+                        let context =
+                            format!("{misbehaviour:?} of shard {shard} at question {at}, {params:?}");
                         let error = result.expect_err(&context);
                         let named = if misbehaviour == Misbehaviour::Stranger { 3 } else { shard };
                         assert!(error.to_string().contains(&format!("shard {named} ")), "{error}: {context}");
@@ -340,14 +347,14 @@ fn is_expected(misbehaviour: Misbehaviour, error: &RowError) -> bool {
     match misbehaviour {
         Misbehaviour::Silence => *problem == Problem::Missing,
         Misbehaviour::OtherKind => matches!(problem, Problem::Kind { .. }),
-        Misbehaviour::Cut => matches!(problem, Problem::Cut | Problem::TooLong),
-        Misbehaviour::Lengthened => matches!(problem, Problem::TooLong | Problem::Cut),
+        Misbehaviour::Cut | Misbehaviour::CutByAnEntry => *problem == Problem::Cut,
+        Misbehaviour::Lengthened | Misbehaviour::LengthenedByAnEntry => *problem == Problem::TooLong,
         Misbehaviour::LastStep | Misbehaviour::LastQuestion => *problem == Problem::OtherDraw,
         Misbehaviour::Twice => *problem == Problem::Repeated,
         Misbehaviour::OtherVersion => *problem == Problem::Version(7),
         Misbehaviour::Failure => *problem == Problem::Failed("the device is gone".to_owned()),
         Misbehaviour::Stranger => *problem == Problem::Unknown,
-        Misbehaviour::TooManyEntries => matches!(problem, Problem::TooLong | Problem::Impossible(_)),
+        Misbehaviour::TooManyEntries => *problem == Problem::TooLong,
     }
 }
 
@@ -420,6 +427,88 @@ fn impossible_answers_are_refused() {
     // Masses: an interval that ends before it begins, and more than all tokens could weigh.
     assert_eq!(outcome(5, &|body| body[..8].fill(0x7f)), impossible);
     assert_eq!(outcome(5, &|body| body[16..].fill(0xff)), impossible);
+}
+
+/// A list that claims more entries than the shard has tokens is refused before any memory is taken.
+#[test]
+fn a_list_of_too_many_tokens_is_refused() {
+    let params = SamplingParams { seed: Some(1), top_k: 50, ..SamplingParams::default() };
+    let row = rows::gaussian(5, 1000, 2.0);
+    let mut sampler = Sampler::new(params).expect("valid parameters");
+    let holder = sampler.clone();
+    for (count, problem) in [
+        (1u32 << 31, Problem::Impossible("a number of tokens")),
+        (1001, Problem::Impossible("a number of tokens")),
+        (1000, Problem::Cut),
+        (49, Problem::TooLong),
+    ] {
+        let mut memory = ShardMemory::default();
+        let mut shard = holder.shard(&row, 0, None, &mut memory).expect("a good part");
+        let drawn = sampler.sample_over(1000, 1, false, |question| {
+            let mut reply = shard.reply(question);
+            // The question for the 50 best tokens.
+            if question[1] == 13 {
+                assert_eq!(reply[HEADER..HEADER + 4], 50u32.to_le_bytes());
+                reply[HEADER..HEADER + 4].copy_from_slice(&count.to_le_bytes());
+            }
+            vec![(0, reply)]
+        });
+        assert_eq!(drawn, Err(RowError::Shard(Fault::Reply { shard: 0, problem })), "{count}");
+    }
+}
+
+/// Greedy draws use no noise and may have nothing else in common with their sequence than the position. The
+/// replies of one are still refused by another, and so are those of an earlier attempt.
+#[test]
+fn replies_to_another_draw_are_refused() {
+    let params = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
+    let sampler = Sampler::new(params).expect("valid parameters");
+    let rows = [rows::gaussian(5, 1000, 2.0), rows::gaussian(6, 1000, 2.0)];
+    let mut memories = [ShardMemory::default(), ShardMemory::default()];
+    let [first, second] = &mut memories;
+    let mut shards = [
+        sampler.shard(&rows[0], 0, None, first).expect("a good part"),
+        sampler.shard(&rows[1], 0, None, second).expect("a good part"),
+    ];
+    let new = || sampler.draw_over(1000, 1, false).expect("a draw");
+    let other = Err(RowError::Shard(Fault::Reply { shard: 0, problem: Problem::OtherDraw }));
+    let mut draws = [new(), new()];
+    let replies: Vec<_> = (0..2).map(|i| shards[i].reply(draws[i].question().expect("asks"))).collect();
+    let [a, b] = &mut draws;
+    a.resume(&[RemoteReply { shard: 0, message: &replies[1] }]);
+    b.resume(&[RemoteReply { shard: 0, message: &replies[0] }]);
+    for draw in draws {
+        assert_eq!(draw.result(), Some(other.clone()));
+    }
+    let mut again = new();
+    again.resume(&[RemoteReply { shard: 0, message: &replies[0] }]);
+    assert_eq!(again.result(), Some(other));
+}
+
+/// A question of a real draw, one byte of which was changed, is answered or refused and never panics.
+#[test]
+fn changed_questions_do_not_panic() {
+    let row = rows::gaussian(5, 1000, 2.0);
+    let mut random = rows::SplitMix64::new(3);
+    for params in every_question() {
+        let sampler = Sampler::new(params).expect("valid parameters");
+        let mut memory = ShardMemory::default();
+        let mut questions = Vec::new();
+        let mut shard = sampler.shard(&row, 0, None, &mut memory).expect("a good part");
+        let drawn = sampler.clone().sample_over(1000, 1, false, |question| {
+            questions.push(question.to_vec());
+            vec![(0, shard.reply(question))]
+        });
+        assert!(drawn.is_ok());
+        for question in questions {
+            for _ in 0..300 {
+                let mut changed = question.clone();
+                let place = random.below(changed.len());
+                changed[place] = random.below(256) as u8;
+                assert_eq!(shard.reply(&changed)[0], 1);
+            }
+        }
+    }
 }
 
 /// A shard that gets an invalid question returns an error and does not panic.

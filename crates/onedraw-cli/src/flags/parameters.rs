@@ -111,7 +111,7 @@ impl ParameterFlags {
     }
 
     /// The parameters: a flag goes before the preset, the preset before the model's own settings, and these
-    /// before the defaults. A setting of the model gives way where it cannot stand beside what was asked for.
+    /// before the defaults. A setting of the model gives way where it cannot be combined with what was asked for.
     pub fn params(&self, preset: Option<&str>, model: &Map<String, Value>) -> Result<SamplingParams> {
         let preset =
             preset.map(|name| Layer::preset(name).ok_or_else(|| anyhow!("preset: `{name}` is not a preset")));

@@ -137,7 +137,7 @@ pub(crate) const MAX_EDITS: usize = value("CONSTANT(MAX_EDITS") as usize;
 pub(crate) const EDIT_LIST_CAPACITY: usize = value("CONSTANT(EDIT_LIST_CAPACITY") as usize;
 /// Listed tokens whose edits one thread of the first pass computes.
 pub(crate) const EDITS_PER_THREAD: usize = value("CONSTANT(EDITS_PER_THREAD") as usize;
-/// A row's summit is one word in so many.
+/// Summits of neighbouring rows lie this many words apart.
 pub(crate) const SUMMIT_PITCH: usize = value("CONSTANT(SUMMIT_PITCH") as usize;
 /// Blocks of tokens whose numbers are read as one vector.
 pub(crate) const BLOCKS_PER_VECTOR: usize = value("CONSTANT(BLOCKS_PER_VECTOR") as usize;

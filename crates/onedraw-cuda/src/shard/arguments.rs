@@ -106,7 +106,9 @@ impl AskArguments {
                 .into_iter()
                 .any(is);
         words.iter().fold([0; ANSWER_WORDS], |all, own| {
-            std::array::from_fn(|i| if is_largest { all[i].max(own[i]) } else { all[i] + own[i] })
+            std::array::from_fn(
+                |i| if is_largest { all[i].max(own[i]) } else { all[i].saturating_add(own[i]) },
+            )
         })
     }
 }

@@ -45,7 +45,7 @@ pub enum Reason {
     Unusable(String),
     /// A preset decides it, together with the preset's own settings.
     DecidedByPreset,
-    /// It cannot stand beside the value that another parameter has.
+    /// It cannot be combined with the value that another parameter has.
     Beside {
         /// The other parameter.
         field: &'static str,
@@ -66,7 +66,7 @@ impl fmt::Display for Reason {
                     Some(Origin::Model) => "which the model sets too",
                     None => "which has its default",
                 };
-                write!(f, "it cannot stand beside {field}, {by}")
+                write!(f, "it cannot be combined with {field}, {by}")
             }
         }
     }

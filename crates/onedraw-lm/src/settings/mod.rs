@@ -16,12 +16,12 @@
 //! let map = |value: serde_json::Value| value.as_object().cloned().unwrap_or_default();
 //! let flags = map(json!({ "mirostat": 2 }));
 //! let model = map(json!({ "temperature": 0.6, "top_k": 50 }));
-//! let settings = Settings::default().layer(Layer::read(Origin::Argument, &flags)?).layer(Layer::model(&model));
-//! let resolved = settings.resolve()?;
+//! let flags = Layer::read(Origin::Argument, &flags)?;
+//! let resolved = Settings::default().layer(flags).layer(Layer::model(&model)).resolve()?;
 //! assert_eq!((resolved.params.mirostat, resolved.params.temperature, resolved.params.top_k), (2, 0.6, 0));
 //! let dropped = &resolved.dropped[0];
 //! assert_eq!(dropped.field, "top_k");
-//! assert_eq!(dropped.reason.to_string(), "it cannot stand beside mirostat, which was asked for");
+//! assert_eq!(dropped.reason.to_string(), "it cannot be combined with mirostat, which was asked for");
 //! # Ok::<(), onedraw::ParamError>(())
 //! ```
 
@@ -42,8 +42,8 @@ pub use layer::{Layer, PRESET_FIELDS};
 /// for a text.
 pub const MAX_TOKENS: u32 = 256;
 
-/// What a preset decides together with its own settings: everything else that shapes the draw and that a
-/// generation_config.json can set.
+/// What a preset decides beside its own settings: a model's values of these would change what the preset is
+/// meant to do.
 const DECIDED_BY_PRESET: [&str; 8] = [
     "order",
     "min_p",
@@ -54,6 +54,11 @@ const DECIDED_BY_PRESET: [&str; 8] = [
     "frequency_penalty",
     "presence_penalty",
 ];
+
+/// What holds where no layer says anything.
+fn defaults() -> SamplingParams {
+    SamplingParams { max_tokens: MAX_TOKENS, ..SamplingParams::default() }
+}
 
 /// Layers of settings, the strongest first.
 #[derive(Clone, Debug, Default)]
@@ -155,14 +160,13 @@ impl Settings {
 
     /// All layers over the defaults.
     fn merged(&self) -> SamplingParams {
-        let defaults = SamplingParams { max_tokens: MAX_TOKENS, ..SamplingParams::default() };
-        Self::over(defaults, self.layers.iter())
+        Self::over(defaults(), self.layers.iter())
     }
 
     /// What does not give way, alone.
     fn asked(&self) -> SamplingParams {
         let firm = self.layers.iter().filter(|layer| !layer.origin().gives_way());
-        Self::over(SamplingParams::default(), firm)
+        Self::over(defaults(), firm)
     }
 
     fn over<'a>(

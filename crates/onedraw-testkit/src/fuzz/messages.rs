@@ -64,16 +64,15 @@ fn arrived(
     (shard, number, is_question): (usize, usize, bool),
 ) -> Option<Vec<u8>> {
     let concerns = |fault: &&Fault| {
-        fault.shard == shard
-            && fault.is_question == is_question
-            && fault.at.is_none_or(|at| at == number)
+        fault.shard == shard && fault.is_question == is_question && fault.at.is_none_or(|at| at == number)
     };
     let mut faults = faults.iter().filter(concerns);
     faults.try_fold(message.to_vec(), |message, fault| fault.change.of(message))
 }
 
-/// A draw over two shards: the token of the whole row if every message arrives as it was sent; else a token of
-/// the vocabulary or an error, which leaves the history as it was.
+/// A draw over two shards: the token of the whole row if every message arrives as it was sent. If some are
+/// lost, cut or longer, an error; if bytes are changed, an error or a token of the vocabulary. An error leaves
+/// the history as it was.
 pub fn messages(data: &[u8]) {
     let mut bytes = Bytes(data);
     let faults = bytes.list(4, Fault::read);
@@ -94,6 +93,10 @@ pub fn messages(data: &[u8]) {
     ];
     let mut shards = match parts {
         [Ok(low), Ok(high)] => [low, high],
+        // A shard needs the mask up to its own last token.
+        [Err(RowError::MaskTooShort { .. }), _] | [_, Err(RowError::MaskTooShort { .. })] => {
+            return assert!(matches!(expected, Err(RowError::MaskTooShort { .. })), "{expected:?}");
+        }
         [Err(error), _] | [_, Err(error)] => return assert_eq!(Err(error), expected),
     };
     let position = sampler.position();
@@ -113,7 +116,11 @@ pub fn messages(data: &[u8]) {
     });
     match drawn {
         drawn if !is_changed => assert_eq!(drawn, expected),
-        Ok(Sampled { token, .. }) => assert!((token as usize) < row.len(), "token {token}"),
+        Ok(Sampled { token, .. }) => {
+            let are_bytes_changed = faults.iter().any(|fault| matches!(fault.change, Change::Byte { .. }));
+            assert!(are_bytes_changed, "a token, though a message did not arrive whole");
+            assert!((token as usize) < row.len(), "token {token}");
+        }
         Err(RowError::Shard(_) | RowError::NanLogit { .. } | RowError::InfiniteLogit { .. })
         | Err(RowError::NothingLeft { .. }) => assert_eq!(sampler.position(), position),
         Err(error) => panic!("{error} of a changed message"),

@@ -8,7 +8,7 @@ use crate::logits::query::{
     Behead, FindEmptied, FindSummit, ListKept, Narrow, Place, Query, Restore, RunRace, Smooth,
 };
 use crate::numeric::key::Key;
-use crate::numeric::mass::{Softmax, UNIT, relative};
+use crate::numeric::mass::{MAX_VOCABULARY, Softmax, UNIT, relative};
 use crate::numeric::noise::Noise;
 use crate::numeric::temperature::Temperature;
 use crate::params::GREEDY_BELOW;
@@ -73,6 +73,7 @@ pub(crate) struct Draw<'a, R> {
 
 /// A race that is run among at least one token has a winner.
 const NO_WINNER: RowError = RowError::contradiction("nobody won the race, though a token is left");
+const NO_END: RowError = RowError::contradiction("there were more races than tokens");
 const FOREIGN_WINNER: RowError = RowError::contradiction("the winner of the race did not run in it");
 
 impl<'a, R: RowAccess> Draw<'a, R> {
@@ -222,8 +223,8 @@ impl<'a, R: RowAccess> Draw<'a, R> {
         self.pending.push(Pending { prefix, temperature, cut: None, mass_before: None });
     }
 
-    /// Masks the tokens up to `head`. A token stays after it, and the cut of every pending truncation is
-    /// known.
+    /// Masks the tokens up to `head`. The caller has found the cut of every pending truncation, and a token
+    /// after `head` stays.
     async fn behead(&mut self, head: Key, xtc: Option<Place>) -> Result<(), RowError> {
         self.summit = summit(&mut self.row, &Behead { head, xtc }, None).await?;
         Ok(())
@@ -276,12 +277,14 @@ impl<'a, R: RowAccess> Draw<'a, R> {
             return Ok(self.summit);
         }
         let (x_max, temperature) = (self.x_max(), self.temperature);
-        let has_cut_first = |pending: &&Pending| pending.cut.is_some() || pending.prefix.has_cut_first();
-        let mut before = match self.pending.iter().take_while(has_cut_first).count() {
+        let is_cut_before_race =
+            |pending: &&Pending| pending.cut.is_some() || pending.prefix.is_cut_before_race();
+        let mut before = match self.pending.iter().take_while(is_cut_before_race).count() {
             0 => None,
             cheap => Some(self.cut_before(cheap).await?.next()),
         };
-        loop {
+        // Every rejection leaves a token less.
+        for _ in 0..MAX_VOCABULARY {
             let race = RunRace { x_max, temperature, before };
             let winner = self.row.ask(&race).await?.finalist.ok_or(NO_WINNER)?.key;
             if winner < self.summit || before.is_some_and(|before| winner >= before) {
@@ -292,6 +295,7 @@ impl<'a, R: RowAccess> Draw<'a, R> {
                 Some(index) => before = Some(self.narrowed(index, winner).await?),
             }
         }
+        Err(NO_END)
     }
 
     /// The first pending truncation that drops `key`; `None` if all keep it.

@@ -4,29 +4,32 @@
 //!
 //! ```text
 //! draw(row, plan, noise):
-//!     one pass over the row: the skyline, the largest logit of every block of 64 ids         logits/skyline
+//!     one pass over the row: the skyline, the largest logit of every block of 64 ids   logits/skyline
 //!     for each segment of the plan:
-//!         lay the segment's edits over the row and make the skyline exact again              logits/edited, stages/edit
-//!         for each operation of the segment:
-//!             a temperature      is remembered: it never reorders
-//!             a prefix           is left pending: min-p, top-k, top-p, top-n-sigma, cutoffs  stages/truncate
+//!         if it is not the first:
+//!             mask what the pending prefixes drop, divide the logits by the temperature
+//!         lay the segment's edits over the row, make the skyline exact again           stages/edit
+//!         for each operation of the segment:                                           stages/truncate
+//!             temperature        is remembered: it never reorders
+//!             prefixes           are left pending: min-p, top-k, top-p, top-n-sigma, cutoffs
+//!             mirostat           becomes a cutoff or a top-k, from its state
 //!             typical, XTC       mask what comes before their window; the rest is a prefix
-//!             smoothing, custom  change the row
+//!             smoothing, custom  change the row, or mask tokens
 //!     if greedy: return the first token of the order
 //!
 //!     loop:
-//!         winner = the first to finish the race among the tokens that may still win          logits/race
+//!         winner = the first to finish the race among the tokens that may still win    logits/race
 //!             token i finishes at E_i / w_i, with E_i exponential noise and w_i its weight
 //!         for each pending prefix:
-//!             ask it: do you keep the winner?                                                stages/truncate
+//!             ask it: do you keep the winner?                                          stages/truncate
 //!             if not: the race goes on among the tokens before the winner
 //!         if all keep it: return the winner
 //! ```
 //!
 //! Why that is the right token: truncations keep a prefix of one total order (logit descending, id
 //! ascending). The winner among *all* tokens is also the winner among the *kept* ones if it is kept. If it is
-//! not kept, nothing after it in the order is, so the race goes on among the tokens before it. Nobody has to
-//! build the kept set to draw from it.
+//! not kept, nothing after it in the order is, so the race goes on among the tokens before it. A chain of one
+//! segment draws without building the kept set.
 //!
 //! # How this differs from the definition
 //!
@@ -38,9 +41,14 @@
 //! 2. *The race computes few random numbers.* One random word bounds the noise of a whole block, so a block
 //!    whose bound is later than the best time so far holds no winner (`logits/race.rs`).
 //! 3. *Prefixes are asked, not built.* Most answers come from bounds; exact integer sums decide the rest.
-//! 4. *Weights are integers*, so sums are the same in any order, on any number of threads, lanes, shards, on
+//!    Where finding the cut itself is cheap (min-p, the end of a window, a top-k of up to 128), it is found
+//!    before the race, and the race runs inside it. The winner is the same: it is the first of the kept
+//!    tokens to finish, among any tokens that include them.
+//! 4. *Masks of the first segment come before the pass over the row*, which then sees them. Masks commute with
+//!    every other edit.
+//! 5. *Weights are integers*, so sums are the same in any order, on any number of threads, lanes, shards, on
 //!    any device.
-//! 5. *The draw never touches a row.* It asks questions (`logits/query.rs`). A row in this process answers at
+//! 6. *The draw never touches a row.* It asks questions (`logits/query.rs`). A row in this process answers at
 //!    once; shards in other processes answer by messages, between which the draw is suspended. The algorithm
 //!    is the same code.
 //!
@@ -56,15 +64,12 @@
 //!
 //! # Following `top_p = 0.9`
 //!
-//! 1. `params/mod.rs`: the field, 0.9.
-//! 2. `plan.rs`: the stage becomes an operation, `Truncation::new` in `stages/truncate/mod.rs` checks it into
-//!    a [`Prefix`].
-//! 3. `engine/draw.rs`: `take` leaves it pending; `winner` runs the race, then asks it.
+//! 1. `plan.rs`: the field, which `params/validate.rs` has checked, becomes an operation of the plan.
+//! 2. `sequence.rs`: `drawn` takes the draw through the plan, then asks it for the winner.
+//! 3. `engine/draw.rs`: `take` leaves the prefix pending; `winner` runs the race, then asks the prefix.
 //! 4. `stages/truncate/top_p.rs`: `judge` asks for the mass before the winner, first as bounds.
 //! 5. `logits/query.rs`: the question `Weigh`, which a slice answers with
 //! 6. `logits/measure/sums.rs`: `weigh`, over the blocks that matter.
-//!
-//! [`Prefix`]: crate::stages::truncate::Prefix
 
 pub(crate) mod draw;
 mod edits;

@@ -13,14 +13,15 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::engine::wire::{self, Asked, Stamp};
+use crate::engine::wire::{self, Expected, Stamp};
 use crate::error::RowError;
 use crate::fault::Problem;
 use crate::logits::access::RowAccess;
-use crate::logits::answer::{AnswerPart, Held, Lists};
+use crate::logits::answer::{Held, Lists, merged};
 use crate::logits::query::Query;
 use crate::numeric::float_mode::Standard;
 use crate::numeric::noise::Noise;
@@ -67,7 +68,7 @@ impl<'a> RemoteDraw<'a> {
         F: Future<Output = Result<Sampled, RowError>> + Send + 'a,
     {
         let mailbox = Arc::new(Mutex::new(Mailbox::default()));
-        let stamp = Stamp { number: 0, noise };
+        let stamp = Stamp { draw: next_draw(), number: 0, noise };
         let held = Vec::new();
         let row =
             RemoteRow { mailbox: Arc::clone(&mailbox), stamp, vocabulary: vocabulary as u32, shards, held };
@@ -113,7 +114,13 @@ impl<'a> RemoteDraw<'a> {
     }
 }
 
-/// A mailbox is only ever moved into and out of, so one that a panic left behind is as good as any.
+/// A number that no other draw of this process has.
+fn next_draw() -> u64 {
+    static DRAWS: AtomicU64 = AtomicU64::new(1);
+    DRAWS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// No code panics while it holds the lock, so a poisoned mailbox can be used.
 fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
     mailbox.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -135,17 +142,12 @@ impl RowAccess for RemoteRow {
         wire::write_question(query, &self.stamp, &mut lock(&self.mailbox).question);
         let replies = self.replies().await;
         lists.clear();
-        let parts = self.parts(&replies, &Asked { stamp: self.stamp, kind: Q::KIND, name: Q::NAME })?;
-        let mut merged: Option<Q::Answer> = None;
-        for (shard, (held, body)) in parts.iter().enumerate() {
+        let parts = self.parts(&replies, &Expected { stamp: self.stamp, kind: Q::KIND, name: Q::NAME })?;
+        let answers = parts.iter().enumerate().map(|(shard, (held, body))| {
             let answer = wire::read_body(query, held, body, lists);
-            let answer = answer.map_err(|problem| RowError::reply(shard, problem))?;
-            merged = Some(match merged {
-                Some(merged) => merged.merge(answer),
-                None => answer,
-            });
-        }
-        merged.ok_or(RowError::contradiction("no shard was asked"))
+            answer.map_err(|problem| RowError::reply(shard, problem))
+        });
+        merged(answers)
     }
 }
 
@@ -165,7 +167,7 @@ impl RemoteRow {
     fn parts<'m>(
         &mut self,
         replies: &'m [(usize, Vec<u8>)],
-        asked: &Asked,
+        expected: &Expected,
     ) -> Result<Vec<(Held, &'m [u8])>, RowError> {
         if let Some(&(shard, _)) = replies.iter().find(|&&(shard, _)| shard >= self.shards) {
             return Err(RowError::reply(shard, Problem::Unknown));
@@ -173,11 +175,11 @@ impl RemoteRow {
         if let Some(pair) = replies.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(RowError::reply(pair[0].0, Problem::Repeated));
         }
-        let mut parts = Vec::with_capacity(self.shards);
+        let mut parts = Vec::with_capacity(replies.len());
         for shard in 0..self.shards {
             let reply = replies.get(shard).filter(|&&(sender, _)| sender == shard);
             let (_, message) = reply.ok_or(RowError::reply(shard, Problem::Missing))?;
-            let part = wire::read_header(asked, message);
+            let part = wire::read_header(expected, message);
             parts.push(part.map_err(|problem| RowError::reply(shard, problem))?);
         }
         // Before anything is added up: what the shards hold bounds every sum.

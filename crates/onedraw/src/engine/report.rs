@@ -1,12 +1,10 @@
 //! What a caller may want to know of a draw beside its token: logprobs, ranks, lists, runners-up.
 
-use std::cmp::Ordering;
-
 use crate::engine::draw::Draw;
 use crate::error::RowError;
 use crate::logits::access::RowAccess;
 use crate::logits::answer::Finalist;
-use crate::logits::locate::{self, Weighed};
+use crate::logits::locate::{self, KeptMass};
 use crate::logits::query::{ListBest, ListKept, ReadLogit};
 use crate::numeric::key::Key;
 use crate::numeric::mass::{MAX_VOCABULARY, relative};
@@ -29,7 +27,7 @@ pub(crate) async fn at<R: RowAccess>(draw: &mut Draw<'_, R>, uniform: f64) -> Re
     // uniform · 2^64 is exact; the product's upper half is below the total.
     let share = (uniform * 18_446_744_073_709_551_616.0) as u64;
     let unit = (u128::from(share) * u128::from(total)) >> 64;
-    let kept = Weighed { last, softmax: draw.softmax(), total };
+    let kept = KeptMass { last, softmax: draw.softmax(), total };
     locate::by_mass(&mut draw.row, kept, unit as u64).await
 }
 
@@ -54,7 +52,7 @@ pub(crate) async fn runners<R: RowAccess>(
     }
     let others = best(draw, Some(CONSIDERED_RUNNERS)).await?.iter().filter(|&&key| key != first.key);
     let mut others: Vec<Finalist> = others.map(|&key| finalist(key)).collect();
-    others.sort_by(|a, b| if a.beats(b) { Ordering::Less } else { Ordering::Greater });
+    others.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.key.token().cmp(&b.key.token())));
     for runner in others {
         if is_greedy || draw.rejected_by(runner.key).await?.is_none() {
             runners.push(runner);

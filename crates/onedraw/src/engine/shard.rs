@@ -8,25 +8,25 @@
 //! |---|---|---|
 //! | always | the first token, the lowest bad logit | 1, 14 |
 //! | unless greedy | the race's winner | 29, 17 |
-//! | top-k up to 128 | the k best keys, before the race | 5, 1 + 8·k |
-//! | top-k above | how many tokens come before it; if it is rejected, the k best keys, once | 13, 5, then 5, 1 + 8·k |
+//! | top-k up to 128 | the k best keys, before the race | 5, 5 + 8·k |
+//! | top-k above | how many tokens come before it; if it is rejected, the k best keys, once | 13, 5, then 5, 5 + 8·k |
 //! | top-p | intervals of the mass before it and of the total, once or twice | 21, 33 |
 //! | top-p, if the intervals cannot tell, and after another truncation | both masses | 2 · 17, 2 · 9 |
-//! | a cut by mass | a sketch, then one or two bands of n keys | 9, 22,529, then 33, 9 + 8·n |
-//! | a cut by mass that no band holds, or a k above 1,024 | five histograms | 5 · 19, up to 3 · 16,385 + 2 · 8,193 |
+//! | a cut by mass | a sketch, then one or two bands of n keys | 9, 22,529, then 33, 13 + 8·n |
+//! | a cut by mass that no band holds, or a k above 1,024 | five histograms | 5 · 19, up to 2 · 16,385 + 3 · 8,193 |
 //! | epsilon, top-a, mirostat 2 | an interval of the total, and if it cannot tell, the total | 21, 33, then 17, 9 |
 //! | eta (if the interval cannot tell), dynatemp | count, mass and entropy | 17, 21 |
 //! | top-n-sigma | the last token, then sums of deviations | 9, 9, then 17, 29 |
 //! | typical | the entropy, a sketch and bands, then what goes, if anything does | 17, 21, then as above, then 17, 14 |
 //! | typical, if no band holds its end | three histograms of distances | 3 · 43, 2 · 16,385 + 8,193 |
 //! | XTC, if its coin says yes | the total, the last top choice, then what goes | 17, 9, then 9, 9, then 17, 14 |
-//! | mirostat 1 | the hundred best keys | 5, 801 |
+//! | mirostat 1 | the hundred best keys | 5, 805 |
 //! | mirostat, after the draw | what was kept, and its mass | as for top-k or for epsilon |
 //! | smoothing | the bend | 29, 14 |
-//! | a user's own stage | the mass, all keys, then the change | 17, 9, then 9, 1 + 8·V, then 1 + 8 per token, 14 |
+//! | a user's own stage | the mass, all keys, then the change | 17, 9, then 9, 5 + 8·V, then 5 + 8 per token that it edits or 5 + 4 per token that it keeps, 14 |
+//! | a later segment of the chain | what the operations so far left, and the edits | 29, 14 |
 //!
-//!
-//! The bytes are those of one shard, without the headers of the messages (26 and 34): a byte for the kind,
+//! The bytes are those of one shard, without the headers of the messages (34 and 42): a byte for the kind,
 //! then the numbers at their width. min-p needs no round. A rejected winner repeats the rounds from the race
 //! on.
 
@@ -63,8 +63,8 @@ impl<'a> Shard<'a> {
             }
             // Sums are bounded by the largest logit of the row. A question about another row could overflow
             // them.
-            if let Some(Softmax { x_max, scale }) = question.softmax()
-                && !(x_max >= slice.x_max() && scale >= 0.0)
+            if let Some(Softmax { x_max, .. }) = question.softmax()
+                && x_max < slice.x_max()
             {
                 return Err(format!(
                     "the question takes {x_max} for the largest logit, here {}",

@@ -3,14 +3,16 @@
 //! A draw puts each question to every shard; each shard sends one reply back. The format has a version, and
 //! everything in it has a fixed width, little-endian:
 //!
-//! | message | header | body |
-//! |---|---|---|
-//! | question | version u8, kind u8, number u32, seed u64, position u32, sequence u32, round u32: 26 bytes | the fields of the question |
-//! | reply | the header of the question, then start u32, length u32: 34 bytes | the fields of the answer, then its list, 8 bytes an entry |
-//! | failure | the header of a reply, with kind 255 | a text that says why there is no answer |
+//! - A *question* has a header of 34 bytes: version u8, kind u8, draw u64, number u32, then seed u64,
+//!   position u32, sequence u32 and round u32 of the draw's noise. The fields of the question follow.
+//! - A *reply* has a header of 42 bytes: that of the question, then start u32 and length u32 of the tokens
+//!   that the shard holds. The fields of the answer follow, then its list, 8 bytes per entry. The number of
+//!   entries follows from the question where they are sums; before keys it is written as u32.
+//! - A *failure* has the header of a reply, with kind 255, then a text that says why there is no answer.
 //!
-//! `number` counts the questions of one draw; seed, position, sequence and round are those of its noise, and
-//! so name the draw. `start` and `length` are the tokens that the shard holds. Kinds are in the table of
+//! `draw` is another number for every draw of the asking process, also for one that is repeated, and `number`
+//! counts its questions: the asker knows by them which question a reply answers. The noise is what a shard
+//! checks: it says which row of which sequence the question is about. Kinds are in the table of
 //! `logits/query.rs`.
 //!
 //! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every
@@ -18,7 +20,7 @@
 //! [`Fault`](crate::fault::Fault) that names the shard.
 
 use crate::fault::Problem;
-use crate::logits::answer::{Answer, AnswerPart, Held, Lists};
+use crate::logits::answer::{Answer, Held, Lists};
 use crate::logits::code::{Field, Reader, Sink};
 use crate::logits::query::{LONGEST_SUMS, Query, Question};
 use crate::numeric::key::Key;
@@ -30,12 +32,17 @@ pub const VERSION: u8 = 1;
 /// The kind of a reply that is no answer.
 const FAILURE: u8 = 255;
 
+/// The bytes of a reply's header.
+const REPLY_HEADER: usize = 42;
+
 /// Which question of which draw a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
+    /// The draw: no other draw of the asking process has this number.
+    pub draw: u64,
     /// Counts the questions of a draw.
     pub number: u32,
-    /// The noise of the draw, which no other draw shares; of a greedy one, without the seed.
+    /// The noise of the draw; of a greedy one, without the seed.
     pub noise: Noise,
 }
 
@@ -44,6 +51,7 @@ impl Stamp {
         let Noise { seed, position, sequence, round } = self.noise;
         VERSION.write(to);
         kind.write(to);
+        self.draw.write(to);
         self.number.write(to);
         seed.write(to);
         position.write(to);
@@ -54,22 +62,22 @@ impl Stamp {
     /// The stamp and the kind, of the version that was read already.
     fn read(from: &mut Reader<'_>) -> Option<(Self, u8)> {
         let kind = u8::read(from)?;
-        let number = u32::read(from)?;
+        let (draw, number) = (u64::read(from)?, u32::read(from)?);
         let noise = Noise {
             seed: u64::read(from)?,
             position: u32::read(from)?,
             sequence: u32::read(from)?,
             round: u32::read(from)?,
         };
-        Some((Self { number, noise }, kind))
+        Some((Self { draw, number, noise }, kind))
     }
 }
 
 /// The most bytes that a reply about a row of `vocabulary` logits can have.
 pub(crate) fn longest_reply(vocabulary: usize) -> usize {
-    /// The header, and the largest answer without its list.
-    const FIXED: usize = 34 + 64;
-    FIXED + 8 * vocabulary.max(LONGEST_SUMS)
+    /// More than any answer takes without its list.
+    const LARGEST_ANSWER: usize = 64;
+    REPLY_HEADER + LARGEST_ANSWER + 8 * vocabulary.max(LONGEST_SUMS)
 }
 
 /// A question as a message.
@@ -81,14 +89,14 @@ pub(crate) fn write_question<Q: Query>(query: &Q, stamp: &Stamp, to: &mut Vec<u8
 
 /// The question that a reply must answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Expected {
     pub stamp: Stamp,
     pub kind: u8,
     pub name: &'static str,
 }
 
 /// The tokens that a shard holds and the body of its reply, if the reply answers this question.
-pub(crate) fn read_header<'m>(asked: &Asked, message: &'m [u8]) -> Result<(Held, &'m [u8]), Problem> {
+pub(crate) fn read_header<'m>(expected: &Expected, message: &'m [u8]) -> Result<(Held, &'m [u8]), Problem> {
     let mut from = Reader(message);
     let version = u8::read(&mut from).ok_or(Problem::Cut)?;
     if version != VERSION {
@@ -99,11 +107,11 @@ pub(crate) fn read_header<'m>(asked: &Asked, message: &'m [u8]) -> Result<(Held,
     if kind == FAILURE {
         return Err(Problem::Failed(failure_text(from.0)));
     }
-    if stamp != asked.stamp {
+    if stamp != expected.stamp {
         return Err(Problem::OtherDraw);
     }
-    if kind != asked.kind {
-        return Err(Problem::Kind { asked: asked.name, answered: Question::name_of(kind) });
+    if kind != expected.kind {
+        return Err(Problem::Kind { asked: expected.name, answered: Question::name_of(kind) });
     }
     Ok((held, from.0))
 }
@@ -117,11 +125,11 @@ pub(crate) fn read_body<Q: Query>(
 ) -> Result<Q::Answer, Problem> {
     let mut from = Reader(body);
     let answer = Q::Answer::read(&mut from).ok_or(Problem::Cut)?;
-    if !answer.fits(held) {
+    if !query.fits(&answer, held) {
         return Err(Problem::Impossible("an answer"));
     }
     if Q::LISTS_KEYS {
-        read_keys(held, from.0, &mut lists.keys)?;
+        read_keys(held, &mut from, &mut lists.keys)?;
     } else {
         read_sums(query.sums(), query.largest_sum(held.length), from.0, lists)?;
     }
@@ -129,8 +137,12 @@ pub(crate) fn read_body<Q: Query>(
 }
 
 /// Keys, of which there are at most as many as the shard holds tokens.
-fn read_keys(held: &Held, bytes: &[u8], keys: &mut Vec<Key>) -> Result<(), Problem> {
-    let entries = read_entries(bytes, 0, held.length as usize)?;
+fn read_keys(held: &Held, from: &mut Reader<'_>, keys: &mut Vec<Key>) -> Result<(), Problem> {
+    let count = u32::read(from).ok_or(Problem::Cut)?;
+    if count > held.length {
+        return Err(Problem::Impossible("a number of tokens"));
+    }
+    let entries = read_entries(from.0, count as usize)?;
     keys.reserve(entries.len());
     for key in entries.iter().map(|&entry| Key::from_number(u64::from_le_bytes(entry))) {
         if key > Key::END || key.logit().is_nan() || !held.has(key.token()) {
@@ -143,7 +155,7 @@ fn read_keys(held: &Held, bytes: &[u8], keys: &mut Vec<Key>) -> Result<(), Probl
 
 /// So many sums, none of which is above `largest`.
 fn read_sums(count: usize, largest: u64, bytes: &[u8], lists: &mut Lists) -> Result<(), Problem> {
-    let entries = read_entries(bytes, count, count)?;
+    let entries = read_entries(bytes, count)?;
     if count == 0 {
         return Ok(());
     }
@@ -157,16 +169,13 @@ fn read_sums(count: usize, largest: u64, bytes: &[u8], lists: &mut Lists) -> Res
     Ok(())
 }
 
-/// The entries of a list, so that a message which is too long is refused before anything is copied.
-fn read_entries(bytes: &[u8], least: usize, most: usize) -> Result<&[[u8; 8]], Problem> {
-    let (entries, rest) = bytes.as_chunks();
-    if entries.len() > most || (entries.len() == most && !rest.is_empty()) {
-        return Err(Problem::TooLong);
+/// The `count` entries of a list, to the last byte of the message.
+fn read_entries(bytes: &[u8], count: usize) -> Result<&[[u8; 8]], Problem> {
+    match bytes.as_chunks() {
+        (entries, []) if entries.len() == count => Ok(entries),
+        (entries, _) if entries.len() >= count => Err(Problem::TooLong),
+        _ => Err(Problem::Cut),
     }
-    if !rest.is_empty() || entries.len() < least {
-        return Err(Problem::Cut);
-    }
-    Ok(entries)
 }
 
 /// The text of a failure, at most a few lines of it.
@@ -179,7 +188,7 @@ fn failure_text(bytes: &[u8]) -> String {
 /// noise. What cannot be read or answered becomes a failure, which the asker reports with the shard's number.
 ///
 /// `answer` finds the answer and fills the lists. Most shards are a [`Shard`](crate::Shard), which calls
-/// this; a shard on another device answers by itself.
+/// this; a shard on a device calls it with an `answer` of its own.
 pub fn reply(
     noise: Noise,
     held: Held,
@@ -190,7 +199,7 @@ pub fn reply(
         Ok((stamp, kind, body)) => (stamp, kind, body),
         Err((stamp, text)) => (stamp, FAILURE, text.into_bytes()),
     };
-    let mut message = Vec::with_capacity(34 + body.len());
+    let mut message = Vec::with_capacity(REPLY_HEADER + body.len());
     stamp.write(kind, &mut message);
     held.write(&mut message);
     message.extend_from_slice(&body);
@@ -203,7 +212,7 @@ fn answer_message(
     question: &[u8],
     answer: impl FnOnce(&Question, &mut Lists) -> Result<Answer, String>,
 ) -> Result<(Stamp, u8, Vec<u8>), (Stamp, String)> {
-    let unknown = Stamp { number: 0, noise };
+    let unknown = Stamp { draw: 0, number: 0, noise };
     let mut from = Reader(question);
     let version = u8::read(&mut from).ok_or((unknown, "the question is empty".to_owned()))?;
     if version != VERSION {
@@ -224,6 +233,9 @@ fn answer_message(
     }
     let mut body = Vec::new();
     answer.write(&mut body);
+    if question.lists_keys() {
+        (lists.keys.len() as u32).write(&mut body);
+    }
     lists.keys.iter().for_each(|key| key.write(&mut body));
     lists.sums.iter().for_each(|sum| sum.write(&mut body));
     Ok((stamp, kind, body))

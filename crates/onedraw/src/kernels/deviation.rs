@@ -108,7 +108,8 @@ impl<S: Lanes> Deviations<S> {
     fn empty(&mut self) {
         let Sums { whole, upper, mixed, lower } = self.sums;
         for lane in 0..8 {
-            self.sum += whole[lane] as u64;
+            // Saturated where a question from elsewhere breaks the promise about `scale`.
+            self.sum = self.sum.saturating_add(whole[lane] as u64);
             let square = |sum: f64, shift: u32| i128::from(sum as i64) << shift;
             self.squares += square(upper[lane], 40) + square(mixed[lane], 21) + square(lower[lane], 0);
         }

@@ -10,8 +10,8 @@
 //!   smoothing.
 //! - `arrival`: noise, and lower bounds of arrival times, for the race.
 //!
-//! Each file begins with the plain loop that it stands for, then says what it does differently and why the
-//! result is still exact.
+//! Each file that computes begins with the plain loop that it stands for, then says what it does differently
+//! and why the result is still exact.
 
 pub(crate) mod arrival;
 pub(crate) mod bend;

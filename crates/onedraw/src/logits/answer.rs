@@ -1,5 +1,6 @@
 //! The answers to a draw's questions, and how those of several parts of a vocabulary become one.
 
+use crate::error::RowError;
 use crate::logits::code::{Absent, Field, Reader, Sink, fields};
 use crate::numeric::key::Key;
 use crate::numeric::mass::{Interval, Spread, UNIT};
@@ -14,6 +15,15 @@ pub(crate) trait AnswerPart: Field + Into<Answer> {
 
     /// Whether a part that holds these tokens can answer this.
     fn fits(&self, held: &Held) -> bool;
+}
+
+/// The answer of all parts together, of which there is at least one; or the first error.
+pub(crate) fn merged<A: AnswerPart>(
+    answers: impl IntoIterator<Item = Result<A, RowError>>,
+) -> Result<A, RowError> {
+    let both = |a: Result<A, RowError>, b: Result<A, RowError>| Ok(a?.merge(b?));
+    let all = answers.into_iter().reduce(both);
+    all.unwrap_or(Err(RowError::contradiction("no shard was asked")))
 }
 
 /// The tokens of one part of a vocabulary: `length` ids from `start` on.

@@ -1,8 +1,8 @@
 //! Questions and answers as bytes: every number at its width, little-endian, in the order of the fields.
 //!
 //! The length of everything but a list follows from its type, so that whoever exchanges messages knows how
-//! much room they need before they are written. A list is the last field and takes what is left of the
-//! message. Something that may be absent takes no more room than what it is: absence is a value that the type
+//! much room they need before they are written. A list is the last field, after the number of its entries:
+//! a message that lost some of them is not a shorter list. Something that may be absent takes no more room than what it is: absence is a value that the type
 //! never has otherwise.
 //!
 //! Reading never allocates more than the message is long, and never panics: it returns `None` where the bytes
@@ -82,7 +82,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u8, u16, u32, u64, u128, i32, f32, f64);
+numbers!(u8, u32, u64, u128, i32, f32, f64);
 
 /// Writes and reads a struct field by field.
 macro_rules! fields {
@@ -148,14 +148,30 @@ impl Absent for Softmax {
     }
 }
 
-/// A list takes what is left of the message.
-impl Field for Vec<u32> {
+/// A list is the last field: its length, then its entries, to the end of the message.
+impl<T: Field> Field for Vec<T> {
     fn write(&self, to: &mut impl Sink) {
-        self.iter().for_each(|number| number.write(to));
+        (self.len() as u32).write(to);
+        self.iter().for_each(|entry| entry.write(to));
     }
 
     fn read(from: &mut Reader<'_>) -> Option<Self> {
-        let (numbers, []) = std::mem::take(&mut from.0).as_chunks() else { return None };
-        Some(numbers.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect())
+        let count = u32::read(from)?;
+        let mut entries = Vec::new();
+        while !from.is_empty() {
+            entries.push(T::read(from)?);
+        }
+        (entries.len() == count as usize).then_some(entries)
+    }
+}
+
+impl<A: Field, B: Field> Field for (A, B) {
+    fn write(&self, to: &mut impl Sink) {
+        self.0.write(to);
+        self.1.write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some((A::read(from)?, B::read(from)?))
     }
 }

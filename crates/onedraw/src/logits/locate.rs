@@ -33,7 +33,7 @@ const NO_SUCH_UNIT: RowError = RowError::contradiction("the row has less mass th
 
 /// The tokens up to `last`, and their mass.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Weighed {
+pub(crate) struct KeptMass {
     pub last: Key,
     pub softmax: Softmax,
     pub total: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Weighed {
 /// The token in which unit number `unit` of the mass lies, counted from 0 in the order.
 pub(crate) async fn by_mass<R: RowAccess>(
     row: &mut Asker<'_, R>,
-    of: Weighed,
+    of: KeptMass,
     unit: u64,
 ) -> Result<Key, RowError> {
     let Softmax { x_max, scale } = of.softmax;
@@ -65,7 +65,7 @@ pub(crate) async fn by_mass<R: RowAccess>(
 pub(crate) async fn by_distance<R: RowAccess>(
     row: &mut Asker<'_, R>,
     centre: Centre,
-    of: Weighed,
+    of: KeptMass,
     unit: u64,
 ) -> Result<f32, RowError> {
     use std::f64::consts::{LN_2, LOG2_E};
@@ -124,11 +124,11 @@ async fn radix_select<R: RowAccess, Q: Query>(
 /// of weight.
 async fn brackets<R: RowAccess>(
     row: &mut Asker<'_, R>,
-    of: Weighed,
+    of: KeptMass,
     centre: f64,
     unit: u64,
 ) -> Result<[Bracket; 2], RowError> {
-    let Weighed { last, softmax, total } = of;
+    let KeptMass { last, softmax, total } = of;
     row.ask(&Sketch { softmax }).await?;
     let lowest = (f64::from(last.logit()) - f64::from(softmax.x_max)) * f64::from(softmax.scale);
     let sketch = sketch::Sketch::new(&row.lists.sums, lowest, total);
@@ -139,7 +139,7 @@ async fn brackets<R: RowAccess>(
 /// mass; `None` if the unit lies nearer than they do, or they are too many.
 async fn list_bracket<R: RowAccess>(
     row: &mut Asker<'_, R>,
-    of: Weighed,
+    of: KeptMass,
     bracket: Bracket,
     within: impl Fn(f64) -> Option<Stretch>,
     unit: u64,
@@ -148,7 +148,7 @@ async fn list_bracket<R: RowAccess>(
         return Ok(None);
     };
     let inner = bracket.nearer.and_then(&within);
-    let Weighed { last, softmax, .. } = of;
+    let KeptMass { last, softmax, .. } = of;
     // Capacity for the longest list at once: a later step with a longer list must not allocate.
     let keys = &mut row.lists.keys;
     keys.clear();
@@ -251,7 +251,7 @@ mod tests {
         let mut missed = 0;
         for kept in [order.len(), order.len() / 2 + 1] {
             let total: u64 = weights[..kept].iter().sum();
-            let of = Weighed { last: order[kept - 1], softmax, total };
+            let of = KeptMass { last: order[kept - 1], softmax, total };
             for share in [0.0, 0.01, 0.3, 0.5, 0.9, 0.95, 0.999, 1.0] {
                 let unit = ((total as f64 * share) as u64).min(total - 1);
                 let mut before = 0;

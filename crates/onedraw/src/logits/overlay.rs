@@ -7,7 +7,7 @@ use crate::kernels::lanes::Lanes;
 use crate::logits::span::Span;
 use crate::numeric::noise::BLOCK;
 
-/// The edits laid over a row, a word of 64 bits a block. Kept between steps so that a step allocates nothing.
+/// The edits laid over a row, a word of 64 bits per block. Kept between steps so that a step allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overlay {
     /// Lanes that hold a token which is not masked.
@@ -87,7 +87,7 @@ impl Overlay {
         self.clean_for.is_some()
     }
 
-    /// Lanes that hold a token which is not masked, a word a block.
+    /// Lanes that hold a token which is not masked, a word per block.
     pub(crate) fn alive(&self) -> &[u64] {
         &self.alive
     }

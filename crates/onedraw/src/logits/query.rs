@@ -6,13 +6,14 @@
 //! token.
 //!
 //! The table at the end of this file says of every question which number it has in a message, what its answer
-//! is, and how a slice finds it. To add a question, write its struct and its line in the table.
+//! is, and how a slice finds it. To add a question, write its struct, its fields in the list under "As bytes",
+//! and its line in the table.
 
 use crate::kernels::bend::Bend;
 use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::answer::{
-    Answer, AnswerPart, Count, Deviations, EmptiedBy, Last, Listed, Lists, Logit, Mass, Summit, Weighed,
-    Winner,
+    Answer, AnswerPart, Count, Deviations, EmptiedBy, Held, Last, Listed, Lists, Logit, Mass, Summit,
+    Weighed, Winner,
 };
 use crate::logits::code::{Absent, Field, Reader, Sink, fields};
 use crate::logits::measure::{band, sketch, sums};
@@ -48,6 +49,11 @@ pub(crate) trait Query: Field + Sync {
     /// The largest sum that `length` tokens can have.
     fn largest_sum(&self, length: u32) -> u64 {
         u64::from(length) * UNIT
+    }
+
+    /// Whether a part that holds these tokens can answer this.
+    fn fits(&self, answer: &Self::Answer, held: &Held) -> bool {
+        answer.fits(held)
     }
 
     /// Whether its numbers can be used as they are: a question from elsewhere may hold anything.
@@ -366,24 +372,6 @@ impl Field for Measure {
     }
 }
 
-/// Pairs of a token and its logit, to the end of the message.
-impl Field for Vec<(u32, f32)> {
-    fn write(&self, to: &mut impl Sink) {
-        for (token, logit) in self {
-            token.write(to);
-            logit.write(to);
-        }
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
-        let mut pairs = Vec::with_capacity(from.0.len() / 8);
-        while !from.is_empty() {
-            pairs.push((u32::read(from)?, f32::read(from)?));
-        }
-        Some(pairs)
-    }
-}
-
 // ---- The table ----
 
 macro_rules! questions {
@@ -434,10 +422,17 @@ macro_rules! questions {
             /// Reads question number `kind`; `None` where the bytes mean nothing.
             pub(crate) fn read(kind: u8, from: &mut Reader<'_>) -> Option<Self> {
                 let question = match kind {
-                    $($kind => Self::$query($query::read(from).filter($query::is_sound)?),)*
+                    $($kind => Self::$query($query::read(from).filter(is_sound)?),)*
                     _ => return None,
                 };
                 from.is_empty().then_some(question)
+            }
+
+            /// Whether keys come with the answer.
+            pub(crate) fn lists_keys(&self) -> bool {
+                match self {
+                    $(Self::$query(_) => $query::LISTS_KEYS,)*
+                }
             }
 
             /// How it weighs logits, if it does.
@@ -473,6 +468,10 @@ questions! {
     2 Restore -> Summit: |_q, slice, _lists| slice.restore();
     3 RunRace -> Winner: |q, slice, _lists| {
         Winner { finalist: slice.race(q.x_max, q.temperature, q.before) }
+    }, {
+        fn is_sound(&self) -> bool {
+            self.x_max.is_finite() && self.temperature.is_sound()
+        }
     };
     4 CountBefore -> Count: |q, slice, _lists| Count { tokens: slice.count_before(q.key, q.enough) };
     5 Weigh -> Weighed: |q, slice, _lists| {
@@ -518,7 +517,10 @@ questions! {
         }
 
         fn is_sound(&self) -> bool {
-            self.width <= MAX_WIDTH && self.shift < 32
+            (1..=MAX_WIDTH).contains(&self.width)
+                && self.shift < 32
+                && self.centre.mean.is_finite()
+                && self.centre.temperature.is_sound()
         }
 
         fn softmax(&self) -> Option<Softmax> {
@@ -587,16 +589,36 @@ questions! {
             }
         }
     };
-    16 ReadLogit -> Logit: |q, slice, _lists| Logit { x: slice.row().logit(q.token) };
-    17 Narrow -> Summit: |q, slice, _lists| slice.narrow(q.last, q.temperature, q.segment as usize);
+    16 ReadLogit -> Logit: |q, slice, _lists| Logit { x: slice.row().logit(q.token) }, {
+        fn fits(&self, answer: &Logit, held: &Held) -> bool {
+            answer.fits(held) && answer.x.is_some() == held.has(self.token)
+        }
+    };
+    17 Narrow -> Summit: |q, slice, _lists| slice.narrow(q.last, q.temperature, q.segment as usize), {
+        fn is_sound(&self) -> bool {
+            self.temperature.is_sound()
+        }
+    };
     18 Behead -> Summit: |q, slice, _lists| slice.behead(q.head, q.xtc.map(|place| (place.segment, place.operation)));
-    19 Smooth -> Summit: |q, slice, _lists| slice.smooth(&q.bend, q.x_max);
+    19 Smooth -> Summit: |q, slice, _lists| slice.smooth(&q.bend, q.x_max), {
+        fn is_sound(&self) -> bool {
+            let Bend { factor, quadratic, cubic } = self.bend;
+            [factor, quadratic, cubic].iter().all(|number| number.is_finite()) && self.x_max.is_finite()
+        }
+    };
     20 EditTokens -> Summit: |q, slice, _lists| slice.edit_tokens(&q.logits), {
         fn is_sound(&self) -> bool {
             self.logits.iter().all(|(_, logit)| *logit < f32::INFINITY)
         }
     };
     21 KeepOnly -> Summit: |q, slice, _lists| slice.keep_only(&q.ids);
+}
+
+/// Whether a question from elsewhere can be answered: its own numbers and its weights can be used.
+fn is_sound<Q: Query>(query: &Q) -> bool {
+    let can_weigh =
+        |softmax: Softmax| softmax.x_max.is_finite() && softmax.scale.is_finite() && softmax.scale > 0.0;
+    query.is_sound() && query.softmax().is_none_or(can_weigh)
 }
 
 /// Histograms of a radix select have at most 2^11 intervals.

@@ -5,7 +5,7 @@
 //! - [`temperature`]: the factor between logits and weights.
 //! - [`key`]: a token's place in the order, as one integer.
 //! - [`noise`]: the random numbers, each of which can be computed on its own.
-//! - [`float_mode`]: the processor's floating-point mode, put right for as long as we compute.
+//! - [`float_mode`]: the processor's floating-point mode, set to the standard while we compute.
 
 pub mod float_mode;
 pub mod key;

@@ -18,6 +18,11 @@ impl Temperature {
     /// Temperature 1, which changes nothing.
     pub const ONE: Temperature = Temperature { value: 1.0, inverse: 1.0 };
 
+    /// Whether logits can be divided by it.
+    pub fn is_sound(self) -> bool {
+        [self.value, self.inverse].iter().all(|&number| number.is_finite() && number > 0.0)
+    }
+
     /// The temperature after one more temperature stage.
     pub fn then(self, temperature: f64) -> Self {
         Self { value: self.value * temperature, inverse: self.inverse * (1.0 / temperature) }

@@ -1,7 +1,7 @@
 //! The parameters of a sequence. Their names are vLLM's, in JSON and in Rust alike.
 //!
 //! - `chain`: the stages and their order.  `custom`: stages of the user's own.  `names`: the names of the
-//!   built-in stages.
+//!   built-in stages.  `stage_fields`: which parameters belong to which stage.
 //! - `validate`: which values are allowed.  `read`, `json`: reading them.  `error`: the error of a parameter.
 //! - `presets`: four named settings.  `import`: settings of other systems.
 

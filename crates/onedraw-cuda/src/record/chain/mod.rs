@@ -111,15 +111,15 @@ impl Sequence {
 /// Refuses parameters without a stage of their own that the device does not know.
 fn refuse(params: &SamplingParams) -> Result<(), CudaError> {
     let refused = match params.logprobs {
-        Some(count) if count < 0 => Some("logprobs of all tokens (-1)"),
-        Some(count) if count > MAX_LOGPROBS => Some("more than 1024 logprobs"),
-        _ if params.prompt_logprobs.is_some() => Some("prompt_logprobs"),
+        Some(count) if count < 0 => "logprobs of all tokens (-1)".to_owned(),
+        Some(count) if count > MAX_LOGPROBS => format!("more than {MAX_LOGPROBS} logprobs"),
+        _ if params.prompt_logprobs.is_some() => "prompt_logprobs".to_owned(),
         // They take text back, which the device cannot.
-        _ if !params.banned_strings.is_empty() => Some("banned_strings"),
-        _ if params.penalty_window > LONGEST_WINDOW => Some("a penalty_window above 1048576"),
-        _ => None,
+        _ if !params.banned_strings.is_empty() => "banned_strings".to_owned(),
+        _ if params.penalty_window > LONGEST_WINDOW => format!("a penalty_window above {LONGEST_WINDOW}"),
+        _ => return Ok(()),
     };
-    refused.map_or(Ok(()), |what| Err(CudaError::unsupported(what)))
+    Err(CudaError::unsupported(refused))
 }
 
 /// The operations of a chain, as the kernels read them.
@@ -158,7 +158,8 @@ impl Chain {
                 let stage = truncation_stage(truncation, self.temperature)
                     .ok_or_else(|| CudaError::unsupported(stage.name()))?;
                 if self.stages.len() == MAX_STAGES {
-                    return Err(CudaError::unsupported("a chain of more than 8 truncations"));
+                    let what = format!("a chain of more than {MAX_STAGES} truncations");
+                    return Err(CudaError::unsupported(what));
                 }
                 self.stages.push(stage);
                 Ok(())
@@ -194,7 +195,7 @@ impl Chain {
         for edit in on_device(edits) {
             let place = sequence.edits as usize;
             if place == MAX_EDITS {
-                return Err(CudaError::unsupported("a chain of more than 12 edits"));
+                return Err(CudaError::unsupported(format!("a chain of more than {MAX_EDITS} edits")));
             }
             sequence.edit[place] = edit_kind(edit)? as u32;
             sequence.edits += 1;

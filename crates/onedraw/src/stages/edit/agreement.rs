@@ -7,7 +7,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Enough for so many tokens, and memory is taken no more.
+    /// Capacity for `tokens` tokens; no allocation until then.
     pub(crate) fn make_room(&mut self, tokens: usize) {
         self.lengths.reserve(tokens.saturating_sub(self.lengths.len()));
     }

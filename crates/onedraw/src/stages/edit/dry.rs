@@ -38,7 +38,7 @@ pub(crate) struct DryMemory {
 }
 
 impl DryMemory {
-    /// Enough for so many tokens, and memory is taken no more.
+    /// Capacity for `tokens` tokens; no allocation until then.
     fn make_room(&mut self, tokens: usize) {
         if self.longest.capacity() < tokens {
             self.longest.reserve(tokens);

@@ -1,4 +1,4 @@
-//! Edits: stages that change logits or mask tokens. A file each.
+//! Edits: stages that change logits or mask tokens. One file per edit.
 //!
 //! Each edit of a logit is one rounded f32 operation in the order of the chain and saturates at ±f32::MAX;
 //! only masks make −inf, and −inf stays −inf.

@@ -1,7 +1,7 @@
 //! Repetition, frequency and presence penalty, in this order, over the tokens of the window.
 //!
-//! Repetition counts prompt and output and works once a distinct token: it divides a positive logit and
-//! multiplies another. Frequency and presence count the output, or the prompt too.
+//! Repetition counts prompt and output and works once for each distinct token: it divides a positive logit
+//! and multiplies another. Frequency and presence count the output, or the prompt too.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16};

@@ -71,8 +71,8 @@ impl Cutoff {
         let bar_of = |total| Cutoff::bar(&self.without_entropy(), &Spread { total, ..Spread::default() });
         // The bar is monotone in the total; which end gives the higher bar does not matter.
         let (one, other) = (bar_of(total.least), bar_of(total.most));
-        // A token that the interval already drops asks for the cut all the same: that is one sum, and then
-        // the race runs inside the cut instead of once more for every token that is too low.
+        // A token that the bounds already drop also asks for the cut: one sum, after which the race runs
+        // inside the cut.
         Ok(if y >= one.max(other) + MARGIN { Membership::Kept } else { Membership::NeedsCut })
     }
 

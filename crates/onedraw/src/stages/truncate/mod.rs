@@ -108,7 +108,7 @@ impl Prefix {
     }
 
     /// Whether its last token is found sooner than a race is run among all tokens.
-    pub(crate) fn has_cut_first(&self) -> bool {
+    pub(crate) fn is_cut_before_race(&self) -> bool {
         match self {
             Prefix::MinP(_) | Prefix::UpTo(_) => true,
             Prefix::TopK(top_k) => top_k.is_short(),

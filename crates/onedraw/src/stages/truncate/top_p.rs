@@ -11,7 +11,7 @@
 
 use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::locate::{self, Weighed};
+use crate::logits::locate::{self, KeptMass};
 use crate::logits::query::Weigh;
 use crate::numeric::key::Key;
 use crate::numeric::mass::Softmax;
@@ -46,7 +46,7 @@ impl TopP {
         if !is_first {
             return Ok(Membership::NeedsMass(self.share));
         }
-        // What weighs less than 2^-20 of the best token leaves an interval half a percent wide.
+        // At the second depth only tokens that weigh less than 2^-20 of the best one are left to bounds.
         let depths = [softmax.x_max, softmax.x_max - 20.0 / softmax.scale];
         for depth in depths {
             let masses = row.ask(&Weigh { key, softmax, depth }).await?;
@@ -74,6 +74,6 @@ impl TopP {
         // token.
         let total = row.mass(previous, softmax).await?;
         let unit = self.share.units(total) - 1;
-        locate::by_mass(row, Weighed { last: previous, softmax, total }, unit).await
+        locate::by_mass(row, KeptMass { last: previous, softmax, total }, unit).await
     }
 }

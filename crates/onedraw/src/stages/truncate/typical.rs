@@ -8,7 +8,7 @@
 
 use crate::error::RowError;
 use crate::logits::access::{Asker, RowAccess};
-use crate::logits::locate::{self, Weighed};
+use crate::logits::locate::{self, KeptMass};
 use crate::logits::query::Centre;
 use crate::numeric::key::Key;
 use crate::numeric::temperature::Temperature;
@@ -50,7 +50,7 @@ impl Typical {
         let softmax = temperature.softmax(x_max);
         let spread = row.spread(previous, softmax).await?;
         let centre = Centre { x_max, temperature, mean: -spread.mean() };
-        let of = Weighed { last: previous, softmax, total: spread.total };
+        let of = KeptMass { last: previous, softmax, total: spread.total };
         let unit = self.share.units(spread.total) - 1;
         let farthest = locate::by_distance(row, centre, of, unit).await?;
         let head = centre.too_likely(farthest).map(Key::last_of);
