@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::{commands, repository, run_as_written};
 
 fn guide() -> String {
-    std::fs::read_to_string(repository().join("docs/guide.md")).expect("a guide")
+    std::fs::read_to_string(repository().join("docs/src/choosing.md")).expect("a guide")
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn every_command_runs() {
 fn every_picture_is_shown() {
     let guide = guide();
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let entries = std::fs::read_dir(repository().join("docs/pictures")).expect("pictures");
+    let entries = std::fs::read_dir(repository().join("docs/src/pictures")).expect("pictures");
     let there: BTreeSet<String> =
         entries.map(|entry| entry.expect("a file").file_name().into_string().expect("a name")).collect();
     let painted: BTreeSet<String> = commands(&guide)

@@ -55,3 +55,8 @@ pub use stream::Stream;
 
 /// The driver's API, as streams and slices of this crate have it.
 pub use cudarc;
+
+/// The examples of the book's page, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/gpu.md")]
+struct Gpu;

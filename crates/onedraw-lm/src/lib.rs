@@ -65,3 +65,8 @@ pub use generation_config::GenerationConfig;
 pub use llama::{EagleHead, Llama, Shortlist};
 pub use model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
 pub use tokenizer::Tokenizer;
+
+/// The examples of the book's page, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/models.md")]
+struct Models;

@@ -88,6 +88,18 @@ def test_examples_give_what_they_say(name: str) -> None:
     assert runner.failures == 0, "".join(said)
 
 
+@pytest.mark.parametrize("page", ["getting-started", "python", "adding-a-stage"])
+def test_the_book_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page of the book has in Python, one block after the other."""
+    text = (ROOT / "docs" / "src" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in text.split("```python\n")[1:]]
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)  # noqa: S102
+
+
 def test_the_readme_runs() -> None:
     """What the project's README has in Python, one block after the other."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

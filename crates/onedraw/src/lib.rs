@@ -120,7 +120,15 @@ pub use sampler::Sampler;
 pub use sequence::Saved;
 pub use stop::{Finish, FinishReason, Progress, Rewind, StopConditions, StopMatcher, Utf8Stream};
 
-/// The README's example, compiled and run.
+/// The examples of the documents, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/src/getting-started.md")]
+    struct GettingStarted;
+    #[doc = include_str!("../../../docs/src/rust.md")]
+    struct Rust;
+    #[doc = include_str!("../../../docs/src/adding-a-stage.md")]
+    struct AddingAStage;
+}
