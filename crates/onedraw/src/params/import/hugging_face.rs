@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::fields::{Fields, carry, integer, saturated, token, wrong};
 use super::known::{BEAMS, Known, Lost, lost};
 use super::off::{Field, Off};
+use super::openai;
 use crate::params::SamplingParams;
 use crate::params::chain::Order;
 use crate::params::error::ParamError;
@@ -42,6 +43,7 @@ const CARRIED: &[&str] = &[
     "no_repeat_ngram_size",
     "num_return_sequences",
     "repetition_penalty",
+    "seed",
     "sequence_bias",
     "stop_strings",
     "suppress_tokens",
@@ -155,6 +157,8 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
             fields.refused("num_return_sequences", WHO, "it takes 1 where do_sample is false");
         }
     }
+    // No field of the file, but people who have a seed write it there.
+    params.seed = openai::seed(fields)?;
     params.eos_token_id = eos(fields)?;
     params.bad_words_ids = bad_words(fields, &params.eos_token_id)?;
     params.logit_bias = sequence_bias(fields)?;

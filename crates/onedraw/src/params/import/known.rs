@@ -30,6 +30,9 @@ pub(super) struct Known {
     pub renamed: &'static [(&'static str, &'static str)],
 }
 
+/// Fields of one system whose false asks for something, which no other system would do.
+const FOREIGN: &[Field] = &[("do_sample", Off::True)];
+
 /// Reasons that are used for fields of several systems.
 pub(super) const BEAMS: &str = "beam search is not set by sampling parameters";
 pub(super) const CONSTRAINT: &str =
@@ -37,7 +40,7 @@ pub(super) const CONSTRAINT: &str =
 
 /// A field that has no counterpart here.
 pub(super) struct Lost {
-    field: &'static str,
+    pub field: &'static str,
     pub off: Off,
     pub why: &'static str,
 }
@@ -72,8 +75,10 @@ impl Known {
     /// Whether a field that the system does not know has no effect: it is empty or off, or repeats what a
     /// field of the system says.
     pub(super) fn is_idle(&self, name: &str, value: &Value, given: &BTreeSet<String>) -> bool {
+        if let Some((_, off)) = self.foreign.iter().chain(FOREIGN).find(|(field, _)| *field == name) {
+            return off.is_met_by(value);
+        }
         is_empty(value)
-            || self.foreign.iter().any(|(field, off)| *field == name && off.is_met_by(value))
             || self.aliases.iter().any(|(alias, own)| *alias == name && given.contains(*own))
     }
 

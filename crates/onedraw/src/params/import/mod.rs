@@ -41,6 +41,8 @@ mod known;
 mod llama_cpp;
 mod note;
 mod off;
+#[cfg(test)]
+mod on_and_off;
 mod openai;
 mod source;
 mod vllm;

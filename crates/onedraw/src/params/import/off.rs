@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The values that switch a field off, beside null, false and anything empty.
+/// The values that switch a field off, beside null and, but for [`Off::True`], false and anything empty.
 pub(super) enum Off {
     /// The number 0.
     Zero,
@@ -14,6 +14,8 @@ pub(super) enum Off {
     Below(f64),
     /// One of these texts, or an object whose `type` is one of them.
     Named(&'static [&'static str]),
+    /// True: it is false that asks for something.
+    True,
     /// Any value: the field only modifies what another field switches on.
     Alone,
 }
@@ -29,6 +31,7 @@ impl Off {
         let is = |off: f64| number.is_some_and(|number| number as f32 == off as f32);
         let text = value.as_str().or_else(|| value.get("type")?.as_str());
         let is_off = match *self {
+            Off::True => return value.is_null() || *value == Value::Bool(true),
             Off::Zero => is(0.0),
             Off::At(off) => is(off),
             Off::In(numbers) => numbers.iter().any(|&off| is(off)),

@@ -145,13 +145,20 @@ pub(super) fn max_tokens(fields: &mut Fields, is_unlimited: bool) -> Result<u32,
 pub(super) fn stops_and_choices(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     params.stop = fields.strings("stop")?.unwrap_or_default();
     carry!(fields, params, sequences: n);
+    params.seed = seed(fields)?;
+    Ok(())
+}
+
+/// Reads `seed`.
+pub(super) fn seed(fields: &mut Fields) -> Result<Option<u64>, ParamError> {
     if let Some(seed) = fields.integer("seed")? {
-        params.seed = u64::try_from(seed).ok();
-        if params.seed.is_none() {
+        let ours = u64::try_from(seed).ok();
+        if ours.is_none() {
             fields.lost("seed", format!("{seed} is no seed here; seeds are 0 to 2^64-1"));
         }
+        return Ok(ours);
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Reads biases from an object whose keys are token ids, written as strings.

@@ -42,9 +42,10 @@ impl Source {
         Self::ALL.map(Self::name).join(", ")
     }
 
-    /// Detects the system: the one that knows the most of the object's sampling fields, so that one field of
-    /// its own is enough to decide. If several know equally many, the other fields that they know decide.
-    /// Those alone never decide, because requests to every system have a model and a prompt.
+    /// Detects the system: the one that has the most of the object's sampling fields for itself, so that one
+    /// field that no other system knows is enough to decide. If several have equally many, the number of
+    /// sampling fields that they know decides, then that of the other fields. The latter alone never decide,
+    /// because requests to every system have a model and a prompt.
     ///
     /// vLLM and llama.cpp accept what OpenAI accepts, so OpenAI wins if the others know no more. Any other
     /// tie gives `None`: for example top-k beside a temperature is known to three systems, and two of them
@@ -54,8 +55,12 @@ impl Source {
         let names = || value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
         let known = |source: &Source| {
             let known = source.known();
-            let sampling = names().filter(|name| known.samples(name)).count();
-            (sampling, names().filter(|name| known.passes(name)).count())
+            let sampling = || names().filter(|name| known.samples(name));
+            let is_shared = |name: &&str| {
+                Self::ALL.iter().any(|other| other != source && other.known().samples(name))
+            };
+            let own = sampling().filter(|name| !is_shared(name)).count();
+            (own, sampling().count(), names().filter(|name| known.passes(name)).count())
         };
         let most = Self::ALL.iter().map(known).max()?;
         let mut best = Self::ALL.into_iter().filter(|source| known(source) == most);

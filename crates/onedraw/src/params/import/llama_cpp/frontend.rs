@@ -32,7 +32,6 @@ pub(super) const FOREIGN: &[Field] = &[
     ("api_server", Off::Alone),
     ("api_type", Off::Alone),
     ("can_abort", Off::Alone),
-    ("do_sample", Off::Alone),
     ("early_stopping", Off::Zero),
     ("encoder_repetition_penalty", Off::At(1.0)),
     ("epsilon_cutoff", Off::Zero),
