@@ -78,8 +78,7 @@ impl Known {
         if let Some((_, off)) = self.foreign.iter().chain(FOREIGN).find(|(field, _)| *field == name) {
             return off.is_met_by(value);
         }
-        is_empty(value)
-            || self.aliases.iter().any(|(alias, own)| *alias == name && given.contains(*own))
+        is_empty(value) || self.aliases.iter().any(|(alias, own)| *alias == name && given.contains(*own))
     }
 
     /// Adds notes on the fields that no reader took, and returns all notes. `system` is the name of the

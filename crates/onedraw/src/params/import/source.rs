@@ -56,9 +56,8 @@ impl Source {
         let known = |source: &Source| {
             let known = source.known();
             let sampling = || names().filter(|name| known.samples(name));
-            let is_shared = |name: &&str| {
-                Self::ALL.iter().any(|other| other != source && other.known().samples(name))
-            };
+            let is_shared =
+                |name: &&str| Self::ALL.iter().any(|other| other != source && other.known().samples(name));
             let own = sampling().filter(|name| !is_shared(name)).count();
             (own, sampling().count(), names().filter(|name| known.passes(name)).count())
         };
