@@ -429,6 +429,36 @@ fn impossible_answers_are_refused() {
     assert_eq!(outcome(5, &|body| body[16..].fill(0xff)), impossible);
 }
 
+/// A shard that does not hold a token has no logit for it, and the one that holds it has one.
+#[test]
+fn a_logit_comes_from_the_shard_that_holds_the_token() {
+    let params = SamplingParams::from_json(r#"{"seed": 3, "logprobs": 0}"#).expect("valid parameters");
+    let row = rows::gaussian(5, 1000, 2.0);
+    let holder = Sampler::new(params.clone()).expect("valid parameters");
+    let token = holder.clone().sample(&row).expect("a good row").token as usize;
+    let edge = if token < 500 { 500 } else { 400 };
+    for (liar, logit) in [(usize::from(token < edge), 5.0), (usize::from(token >= edge), f32::NAN)] {
+        let (mut low, mut high) = (ShardMemory::default(), ShardMemory::default());
+        let mut shards = [
+            holder.shard(&row[..edge], 0, None, &mut low).expect("a good part"),
+            holder.shard(&row[edge..], edge, None, &mut high).expect("a good part"),
+        ];
+        let mut asked = false;
+        let drawn = holder.clone().sample_over(1000, 2, false, |question| {
+            let mut replies = shards.each_mut().map(|shard| shard.reply(question));
+            // The question for the logit of one token.
+            if question[1] == 16 {
+                asked = true;
+                replies[liar][HEADER..].copy_from_slice(&f32::to_le_bytes(logit));
+            }
+            replies.into_iter().enumerate().collect()
+        });
+        let problem = Problem::Impossible("an answer");
+        assert_eq!(drawn, Err(RowError::Shard(Fault::Reply { shard: liar, problem })), "{logit}");
+        assert!(asked);
+    }
+}
+
 /// A list that claims more entries than the shard has tokens is refused before any memory is taken.
 #[test]
 fn a_list_of_too_many_tokens_is_refused() {
