@@ -129,7 +129,7 @@ fn contrast_changes_the_text() {
     assert_eq!(tokens(&["--guidance", "1", "--negative-prompt", "A sad"]), plain);
     assert_eq!(tokens(&["--contrast", "--alpha", "0", "--beta", "0"]), plain);
     // An expert among what only it finds plausible.
-    let drafter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories/drafter");
+    let drafter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories-drafters/drafter");
     fails(&["x", &format!("--contrast={drafter}")], "tokenizer.json");
 }
 

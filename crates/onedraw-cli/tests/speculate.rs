@@ -144,7 +144,7 @@ fn what_cannot_be_done_is_an_error() {
     fails(&["--model", folder, "--draft"], "tokenizer");
     let stories = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories");
     fails(&["--model", stories, "--draft"], "--draft: only the embedded model comes with a drafter");
-    let drafter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories/drafter");
+    let drafter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories-drafters/drafter");
     fails(&[&format!("--draft={drafter}")], "tokenizer.json");
 }
 

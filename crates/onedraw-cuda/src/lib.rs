@@ -56,7 +56,11 @@ pub use stream::Stream;
 /// The driver's API, as streams and slices of this crate have it.
 pub use cudarc;
 
-/// The examples of the book's page, compiled.
+/// The examples of the README, and of the book's page, which a package does not have.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/gpu.md")]
-struct Gpu;
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct CrateReadme;
+    #[doc = include_str!("../../../docs/src/gpu.md")]
+    struct Gpu;
+}

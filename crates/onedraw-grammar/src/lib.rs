@@ -67,3 +67,8 @@ pub use error::{GrammarError, Place};
 pub use grammar::Grammar;
 pub use matcher::Matcher;
 pub use vocabulary::{Vocabulary, VocabularyBuilder};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct CrateReadme;

@@ -66,7 +66,11 @@ pub use llama::{EagleHead, Llama, Shortlist};
 pub use model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
 pub use tokenizer::Tokenizer;
 
-/// The examples of the book's page, compiled.
+/// The examples of the README, and of the book's page, which a package does not have.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/src/models.md")]
-struct Models;
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct CrateReadme;
+    #[doc = include_str!("../../../docs/src/models.md")]
+    struct Models;
+}

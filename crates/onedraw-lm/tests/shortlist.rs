@@ -99,7 +99,7 @@ fn the_list_changes_what_is_guessed_and_no_text() {
 
 /// The drafter's folder with a list of its own.
 fn with_list(folder: &Path, list: &str) -> Result<Llama, ModelError> {
-    let drafter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/stories/drafter");
+    let drafter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/stories-drafters/drafter");
     for file in ["config.json", "model.safetensors"] {
         std::fs::copy(drafter.join(file), folder.join(file)).unwrap();
     }

@@ -120,9 +120,12 @@ pub use sampler::Sampler;
 pub use sequence::Saved;
 pub use stop::{Finish, FinishReason, Progress, Rewind, StopConditions, StopMatcher, Utf8Stream};
 
-/// The examples of the documents, compiled and run.
+/// The examples of the documents, compiled and run. Only doctests of the repository see them: a package has no
+/// documents but its README.
 #[cfg(doctest)]
 mod documents {
+    #[doc = include_str!("../README.md")]
+    struct CrateReadme;
     #[doc = include_str!("../../../README.md")]
     struct Readme;
     #[doc = include_str!("../../../docs/src/getting-started.md")]
