@@ -266,13 +266,13 @@ fn no_template_runs_for_ever() {
     let nested = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}";
     for (source, expected) in [
         ("{% for i in range(10**9) %}{{ i }}{% endfor %}", "range has too many elements"),
-        (nested, "takes more than 10000000 instructions"),
+        (nested, "takes more than 250000 instructions"),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "recursion limit exceeded"),
         ("{% include 'chat' %}", "could not render include"),
         // 2^40 calls, none of them deep.
         (
             "{% macro m(n) %}{% if n > 0 %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
-            "takes more than 10000000 instructions",
+            "takes more than 250000 instructions",
         ),
         ("{% for i in [1] recursive %}{{ loop([1]) }}{% endfor %}", "recursion limit exceeded"),
     ] {
@@ -281,6 +281,90 @@ fn no_template_runs_for_ever() {
     }
     let deep = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(opened(&json!({"chat_template": format!("{{{{ {deep} }}}}")})).is_err());
+}
+
+#[test]
+fn thousands_of_messages() {
+    let messages = vec![Message::new("user", "Hi"); 5_000];
+    let turn = "<|im_start|>user\nHi<|im_end|>\n";
+    let text = template(CHATML).render(&messages, false).unwrap();
+    assert!(text.ends_with(&turn.repeat(5_000)));
+    let text = template(LLAMA).render(&messages, false).unwrap();
+    assert_eq!(text.matches("user<|end_header_id|>\n\nHi<|eot_id|>").count(), 5_000);
+}
+
+/// Each of these overflowed the stack, which ends the process.
+#[test]
+fn nothing_nests_until_the_stack_overflows() {
+    let loops = |value: &str, then: &str| {
+        format!(
+            "{{% set ns = namespace(v=1) %}}{{% for i in range(20000) %}}{{% set ns.v = {value} %}}{{% endfor %}}{then}"
+        )
+    };
+    for (source, length) in [
+        (loops("[ns.v]", ""), 0),
+        (loops("{'a': ns.v}", ""), 0),
+        (loops("namespace(v=ns.v)", ""), 0),
+        (loops("[ns.v]", "{{ ns.v }}"), 40_001),
+        (loops("[ns.v]", "{{ [ns.v] == [[ns.v[0]]] }}"), 4),
+        // In every call of a macro, fifty levels.
+        (
+            format!(
+                "{{% macro m(x, n) %}}{{% if n > 0 %}}{{{{ m({}x{}, n - 1) }}}}{{% endif %}}{{% endmacro %}}{{{{ m(1, 80) }}}}",
+                "[".repeat(50),
+                "]".repeat(50)
+            ),
+            0,
+        ),
+    ] {
+        assert_eq!(rendered(&source).map(|text| text.len()), Ok(length), "{source}");
+    }
+    for (tail, expected) in [("|string", Ok("1".to_owned())), ("+1", Ok("20001".to_owned()))] {
+        assert_eq!(rendered(&format!("{{{{ 1{} }}}}", tail.repeat(20_000))), expected, "{tail}");
+    }
+    let message = rendered(&format!("{{{{ a{} }}}}", "()".repeat(130_000))).unwrap_err();
+    assert!(message.ends_with("line 1: unknown function: a is unknown"), "{message}");
+    let message = opened(&json!({"chat_template": " ".repeat(262_145)})).err().unwrap().to_string();
+    assert!(message.ends_with("`chat_template`, a template of 262145 bytes, more than 262144"), "{message}");
+}
+
+#[test]
+fn a_namespace_may_contain_itself() {
+    let cycle = "{% set a = namespace() %}{% set a.v = [a] %}{% set b = namespace() %}{% set b.v = [b] %}";
+    for (source, expected) in [
+        ("{{ a }} {{ a.v }}", "<namespace> [<namespace>]"),
+        ("{{ a == b }} {{ a == a }} {{ a.v == b.v }} {{ a in b.v }}", "True True True True"),
+        ("{{ {a: 1}|length }} {{ a ~ '' }} {{ [a, b]|unique|list|length }}", "1 <namespace> 1"),
+    ] {
+        assert_eq!(rendered(&format!("{cycle}{source}")), Ok(expected.to_owned()), "{source}");
+    }
+}
+
+#[test]
+fn namespaces() {
+    for (source, expected) in [
+        (
+            "{% set n = namespace({'a': 1}, b=2) %}{{ n.a }}{{ n['b'] }}{{ n.c }}{{ n.c is defined }}",
+            "12False",
+        ),
+        ("{% set n = namespace() %}{%- set n.a = 1, 2 -%} {{ n.a[1] }}", "2"),
+        ("{% set n = namespace() %}{% set n.a = namespace() %}{% set n.a.b = '%}' %}{{ n.a.b }}", "%}"),
+        ("{% set n = namespace() %}{% set n.a %}x{% set b %}y{% endset %}{{ b }}{% endset %}{{ n.a }}", "xy"),
+        (
+            "{% set n = namespace() %}{% set a, b = 1, 2 %}{% set n.a | upper %}x{% endset %}{{ n.a }}{{ b }}",
+            "X2",
+        ),
+    ] {
+        assert_eq!(rendered(source), Ok(expected.to_owned()), "{source}");
+    }
+    for (source, expected) in [
+        ("\n{% set m = {} %}{% set m.a = 1 %}", "line 2: can only assign to namespaces, not map"),
+        ("\n{% set\nm.a\n=\n1 %}", "line 5: can only assign to namespaces, not undefined"),
+        ("{% set n = namespace({1: 2}) %}", "line 1: namespace: the map has a key that is no string"),
+    ] {
+        let message = rendered(source).unwrap_err();
+        assert!(message.ends_with(expected), "{message}");
+    }
 }
 
 #[test]

@@ -2,14 +2,28 @@
 //!
 //! A template is a Jinja program in the model's folder. It runs as in Hugging Face's transformers: blocks are
 //! trimmed, loops have `break` and `continue`, strings have Python's methods, and there are
-//! `raise_exception`, `strftime_now` and a `tojson` ([`json`]) that writes as Python does. The instructions
-//! of a rendering are limited, so a template that would not end is an error. Its memory is not limited: a
-//! template needs the same trust as the weights.
+//! `raise_exception`, `strftime_now` and a `tojson` ([`json`]) that writes as Python does.
+//!
+//! A template may come from anybody, so it must neither run for ever nor overflow the stack, which would end the
+//! process:
+//!
+//! - The length of a template and the instructions of a rendering are limited. A template that would not end is an
+//!   error.
+//! - The engine follows nested expressions and nested values by recursion, also to drop them. A template is compiled
+//!   and run on a thread whose stack is large enough for whatever these limits allow to nest ([`with_stack`]).
+//! - A value cannot contain itself in a way that recursion would follow ([`namespace`]).
+//!
+//! Its memory is not limited: a template that doubles a string forty times can use all there is.
 
 mod date;
 mod json;
+mod namespace;
+mod source;
 
+use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use minijinja::syntax::SyntaxConfig;
@@ -49,8 +63,23 @@ pub struct ChatTemplate {
 
 const TOKENS: [&str; 4] = ["bos_token", "eos_token", "unk_token", "pad_token"];
 
-/// How many instructions one rendering may take: about a second of work, enough for thousands of messages.
-const MAX_INSTRUCTIONS: u64 = 10_000_000;
+/// How many instructions one rendering may take: enough for thousands of messages, of which well-known templates
+/// take some tens each.
+const MAX_INSTRUCTIONS: u64 = 250_000;
+
+/// The longest template, in bytes. Well-known ones have some thousands.
+const MAX_SOURCE: usize = 256 * 1024;
+
+/// Stack for what does not depend on the template's nesting, among it the macros that may call each other.
+const BASE_STACK: usize = 8 * 1024 * 1024;
+
+/// Stack per byte of a template. `a()()()…`, which nests an expression with every second byte, needs 1.1 KiB per byte
+/// to compile without optimisation on x86-64, and nothing that was tried needs more.
+const STACK_PER_BYTE: usize = 2 * 1024;
+
+/// Stack per instruction. An instruction nests a value once more, and a list needs 0.5 KiB per level to drop and
+/// 1.7 KiB to print without optimisation on x86-64; nothing that was tried needs more.
+const STACK_PER_INSTRUCTION: usize = 4 * 1024;
 
 /// The name of the template in its environment.
 const NAME: &str = "chat";
@@ -122,7 +151,14 @@ impl ChatTemplate {
             Token::Plain(content) | Token::Added { content } => Some((name, content)),
         });
         let mut template = Self { environment: environment(), path, place, tokens: tokens.collect() };
-        let compiled = template.environment.add_template_owned(NAME, without_generation_marks(&source));
+        if source.len() > MAX_SOURCE {
+            let message = format!("{place}a template of {} bytes, more than {MAX_SOURCE}", source.len());
+            return Err(ModelError::malformed(&template.path, message));
+        }
+        let source = source::rewritten(&source);
+        let stack = BASE_STACK + STACK_PER_BYTE * source.len();
+        let compiled = with_stack(stack, || template.environment.add_template_owned(NAME, source))
+            .map_err(|cause| template.no_thread(&cause))?;
         compiled.map_err(|error| ModelError::malformed(&template.path, template.describe(&error)))?;
         Ok(template)
     }
@@ -139,17 +175,29 @@ impl ChatTemplate {
     ///
     /// A template may refuse messages, such as two of one role in a row. That is a [`ModelError::Request`].
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String, ModelError> {
-        let refused =
-            |error: &Error| ModelError::Request(format!("{}: {}", self.path.display(), self.describe(error)));
-        let template = self.environment.get_template(NAME).map_err(|error| refused(&error))?;
-        let given = context! {
-            messages => Serde(messages),
-            add_generation_prompt => add_generation_prompt,
-            tools => Value::from(()),
-            documents => Value::from(()),
+        let render = || {
+            let given = context! {
+                messages => Serde(messages),
+                add_generation_prompt => add_generation_prompt,
+                tools => Value::from(()),
+                documents => Value::from(()),
+            };
+            let tokens =
+                Value::from_pairs(self.tokens.iter().map(|(name, content)| (*name, content.as_str())));
+            let rendered = self.environment.get_template(NAME)?.render(context! { ..given, ..tokens });
+            Ok(rendered?)
         };
-        let tokens = Value::from_pairs(self.tokens.iter().map(|(name, content)| (*name, content.as_str())));
-        template.render(context! { ..given, ..tokens }).map_err(|error| refused(&error))
+        // The values of the template are dropped on the thread too; only the text or the error leaves it.
+        let stack = BASE_STACK + STACK_PER_INSTRUCTION * MAX_INSTRUCTIONS as usize;
+        let rendered: Result<String, Error> =
+            with_stack(stack, render).map_err(|cause| self.no_thread(&cause))?;
+        rendered.map_err(|error| {
+            ModelError::Request(format!("{}: {}", self.path.display(), self.describe(&error)))
+        })
+    }
+
+    fn no_thread(&self, cause: &io::Error) -> ModelError {
+        ModelError::Request(format!("{}: no thread to run the template on: {cause}", self.path.display()))
     }
 
     /// An error in one line, with the line number in the template.
@@ -179,6 +227,7 @@ fn environment() -> Environment<'static> {
     environment.set_fuel(Some(MAX_INSTRUCTIONS));
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_filter("tojson", json::tojson);
+    namespace::add_to(&mut environment);
     environment.add_function("raise_exception", |message: &str| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message.to_owned()))
     });
@@ -194,21 +243,10 @@ fn strftime(format: &str, seconds: i64) -> Result<String, Error> {
     date::write(format, seconds).map_err(|message| Error::new(ErrorKind::InvalidOperation, message))
 }
 
-/// Some templates mark the model's own words by `{% generation %}` and `{% endgeneration %}`, for training.
-/// What is between is rendered as usual: the marks are replaced by an `if true`, which treats white space as
-/// they do.
-fn without_generation_marks(source: &str) -> String {
-    let mut parts = source.split("{%");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        text.push_str("{%");
-        let word = part.find("%}").and_then(|end| part.get(..end)).unwrap_or_default();
-        let instead = match word.trim_matches(['-', '+', ' ', '\t', '\n']) {
-            name @ "generation" => part.replacen(name, "if true", 1),
-            name @ "endgeneration" => part.replacen(name, "endif", 1),
-            _ => part.to_owned(),
-        };
-        text.push_str(&instead);
-    }
-    text
+/// Runs `work` on a thread with a stack of so many bytes. Only what is used of it takes memory.
+fn with_stack<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(bytes).spawn_scoped(scope, work)?;
+        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
 }
