@@ -101,6 +101,8 @@ fn check(matrix: &Matrix, data: &[u8]) {
     for row in (0..matrix.rows().min(data.len() + 1)).map(|row| matrix.row(row)) {
         assert_eq!(row.len(), matrix.vocabulary());
         match row {
+            // Numbers of f64 were rounded, so they are not in the input as they are here.
+            Row::F32(_) if matrix.is_rounded() => {}
             Row::F32(values) => found.extend(values.iter().flat_map(|value| value.to_le_bytes())),
             Row::F16(values) => found.extend(values.iter().flat_map(|value| value.to_le_bytes())),
             Row::Bf16(values) => found.extend(values.iter().flat_map(|value| value.to_le_bytes())),

@@ -19,7 +19,7 @@ struct Answer {
     token: u32,
     /// Each token that could be drawn, with its probability and logprob.
     distribution: Vec<(u32, u64, u64)>,
-    /// The drawn token's probability, where the parameters ask for logprobs.
+    /// The probability with which the token was drawn, where the parameters ask for logprobs.
     probability: Option<u64>,
     /// The drawn token and the best others with logprob and rank, where the parameters ask for logprobs.
     listed: Vec<(u32, u64, u32)>,
@@ -78,7 +78,8 @@ impl Kernels {
             let best = others.iter().filter(|(_, rank)| count < 0 || i64::from(*rank) <= count);
             let listed = drawn.iter().chain(best).map(|&((token, _, logprob), rank)| (token, logprob, rank));
             answer.listed = listed.collect();
-            answer.probability = drawn.first().map(|&((_, probability, _), _)| probability);
+            let drawn_from = answer.distribution.iter().find(|(id, ..)| *id == token);
+            answer.probability = drawn_from.map(|&(_, probability, _)| probability);
         }
         Ok(answer)
     }

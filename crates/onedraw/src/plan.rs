@@ -96,6 +96,10 @@ impl Plan {
     pub fn new(params: &SamplingParams) -> Result<Self, ParamError> {
         let _mode = Standard::enter();
         params.validate()?;
+        if !params.bad_words.is_empty() {
+            let message = "words need a tokenizer, which a draw does not have; give bad_words_ids";
+            return Err(ParamError::new("bad_words", message));
+        }
         let order = params.order.clone().unwrap_or_default();
         let segments = |with_mask| lay_out(params, order.stages(), with_mask, Grain::Coarse);
         Ok(Self {

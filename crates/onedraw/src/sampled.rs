@@ -13,12 +13,14 @@ pub struct Sampled {
     pub position: u32,
     /// Which of the `n` sequences it belongs to.
     pub sequence: u32,
-    /// Its probability, where `logprobs` is set: it needs the whole mass, so it is computed only
-    /// where asked for.
+    /// The probability with which it was drawn, whatever `logprobs_mode` is. It needs the whole mass, so it is
+    /// there only where it is asked for: where `probability` is set, or `logprobs`. In a raw mode, where it is
+    /// a second sum over the row, batches and devices go by `probability` alone.
     pub probability: Option<f64>,
-    /// Its logprob (in the logits modes its logit), where `logprobs` is set.
+    /// Its logprob (in the logits modes its logit) as `logprobs_mode` says, where `logprobs` is set. In raw modes
+    /// it is that of the model's own distribution.
     pub logprob: Option<f64>,
-    /// 1 + the tokens before it in the order, where `logprobs` is set.
+    /// 1 + the tokens before it in the order, as `logprobs_mode` says, where `logprobs` is set.
     pub rank: Option<u32>,
     /// The drawn token, then the best others, where `logprobs` is set.
     pub logprobs: Vec<TokenLogprob>,

@@ -36,12 +36,13 @@ pub struct Sampler {
 impl Sampler {
     /// Checks the parameters. Of `n` sequences this is the first; see [`Sampler::sequences`].
     pub fn new(params: SamplingParams) -> Result<Self, ParamError> {
-        Ok(Self { sequence: Sequence::first(&params)?, workspace: Workspace::default() })
+        Ok(Self { sequence: Sequence::first(&params)?.alone(), workspace: Workspace::default() })
     }
 
     /// A sampler for each of the `n` sequences. They share the seed and differ in the noise.
     pub fn sequences(params: SamplingParams) -> Result<Vec<Self>, ParamError> {
-        let sampler = |sequence| Self { sequence, workspace: Workspace::default() };
+        let sampler =
+            |sequence: Sequence| Self { sequence: sequence.alone(), workspace: Workspace::default() };
         Ok(Sequence::all(&params)?.into_iter().map(sampler).collect())
     }
 
@@ -274,7 +275,7 @@ impl Sampler {
 
     /// The sampler that was saved.
     pub fn load(saved: &Saved) -> Result<Self, ParamError> {
-        Ok(Self { sequence: Sequence::load(saved)?, workspace: Workspace::default() })
+        Ok(Self { sequence: Sequence::load(saved)?.alone(), workspace: Workspace::default() })
     }
 
     /// Where mirostat stands, in bits, if it is on.

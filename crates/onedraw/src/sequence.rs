@@ -19,6 +19,7 @@ use crate::logprobs::{self, Distribution, Report, TokenLogprob};
 use crate::numeric::float_mode::Standard;
 use crate::numeric::key::Key;
 use crate::numeric::mass::MAX_VOCABULARY;
+use crate::numeric::math::exp;
 use crate::numeric::noise::Noise;
 use crate::params::{LogprobsMode, SamplingParams};
 use crate::plan::{Operation, Plan, Segment};
@@ -41,6 +42,8 @@ pub(crate) struct Sequence {
     mirostat: Option<Mirostat>,
     seed: u64,
     sequence: u32,
+    /// Whether a draw says with which probability it came to its token, which needs the whole mass.
+    tells_probability: bool,
     /// The largest id of the output.
     largest_output: Option<u32>,
     /// Tokens to make room for when the first is appended, so that the next ones allocate nothing:
@@ -93,9 +96,16 @@ impl Sequence {
             mirostat: Mirostat::new(params),
             seed,
             sequence: 0,
+            tells_probability: params.tells_probability(),
             largest_output: params.output_token_ids.iter().max().copied(),
             room: (params.max_tokens as usize).min(1024),
         })
+    }
+
+    /// The same sequence, where a draw tells its probability wherever it tells a logprob. In raw modes that is
+    /// a second sum over the row, which a batch makes only if it is asked for.
+    pub(crate) fn alone(self) -> Self {
+        Self { tells_probability: self.tells_probability || self.params.logprobs.is_some(), ..self }
     }
 
     pub(crate) fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
@@ -256,7 +266,7 @@ impl Sequence {
     ) -> Result<Sampled, RowError> {
         let (position, vocabulary) = (self.position(), row.len());
         let segments = self.chain(vocabulary, mask)?;
-        if self.params.logprobs.is_none() && self.mirostat.is_none() {
+        if self.params.logprobs.is_none() && self.mirostat.is_none() && !self.tells_probability {
             return Ok(self.sampled(token, position, None));
         }
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
@@ -273,7 +283,8 @@ impl Sequence {
             }
             _ => false,
         };
-        let is_asked_more = self.params.logprobs.is_some() || self.path.has_bans_at(position);
+        let is_asked_more =
+            self.params.logprobs.is_some() || self.tells_probability || self.path.has_bans_at(position);
         self.plan.is_greedy() && is_bare && !is_asked_more
     }
 
@@ -314,6 +325,9 @@ impl Sequence {
             None => None,
         };
         let mut sampled = self.sampled(token, position, mirostat_mu);
+        if self.tells_probability {
+            sampled.probability = Some(exp(report::logprob(&mut draw, key).await?));
+        }
         if let Some(count) = self.params.logprobs {
             let mode = self.params.logprobs_mode;
             let report = if mode.is_raw() {
@@ -322,7 +336,6 @@ impl Sequence {
             } else {
                 logprobs::report(&mut draw, token, count, mode).await?
             };
-            sampled.probability = Some(report.probability);
             sampled.logprob = Some(report.logprob);
             sampled.rank = Some(report.rank);
             sampled.logprobs = report.logprobs;

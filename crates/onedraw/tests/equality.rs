@@ -185,7 +185,9 @@ fn mixed_batch() -> Vec<(Vec<f32>, SamplingParams)> {
             if i % 10 == 3 {
                 row[0] = f32::NAN;
             }
-            (row, with_seed(SamplingParams { logprobs: (i % 2 == 0).then_some(i), ..params }))
+            // Alone, a draw tells its probability with its logprobs; in a batch it must be asked.
+            let (logprobs, probability) = ((i % 2 == 0).then_some(i), i % 2 == 0);
+            (row, with_seed(SamplingParams { logprobs, probability, ..params }))
         })
         .collect()
 }

@@ -64,7 +64,7 @@ fn logprobs_in_each_mode() {
         one.peek(&ROW, ahead).unwrap()
     };
     let raw = drawn(LogprobsMode::RawLogprobs);
-    assert!(close(raw.logprob.unwrap(), 0.1f64.ln()) && close(raw.probability.unwrap(), 0.1));
+    assert!(close(raw.logprob.unwrap(), 0.1f64.ln()) && close(raw.probability.unwrap(), 0.8));
     assert_eq!(raw.rank, Some(4));
     assert_eq!(
         raw.logprobs.iter().map(|l| (l.token, l.rank)).collect::<Vec<_>>(),
@@ -73,7 +73,7 @@ fn logprobs_in_each_mode() {
     assert!(close(raw.logprobs[1].logprob, 0.4f64.ln()));
 
     let logits = drawn(LogprobsMode::RawLogits);
-    assert!(close(logits.logprob.unwrap(), f64::from(ROW[0])) && close(logits.probability.unwrap(), 0.1));
+    assert!(close(logits.logprob.unwrap(), f64::from(ROW[0])) && close(logits.probability.unwrap(), 0.8));
     assert_eq!(logits.logprobs[1], TokenLogprob { token: 3, logprob: f64::from(ROW[3]), rank: 1 });
 
     let processed = drawn(LogprobsMode::ProcessedLogprobs);

@@ -1,15 +1,12 @@
 //! One layer of settings: some parameters with their values, all from one origin.
 
-use onedraw::{ParamError, SamplingParams, presets};
+use onedraw::{PARAMETERS, ParamError, SamplingParams, presets};
 use serde_json::{Map, Value};
 
 use super::dropped::{Dropped, Origin, Reason};
 
 macro_rules! fields {
-    ($($field:ident)*) => {
-        /// The names of all parameters.
-        const FIELDS: &[&str] = &[$(stringify!($field)),*];
-
+    ($($(#[$attribute:meta])* $field:ident: $type:ty = $default:expr, $group:ident, $help:literal $(, $details:literal)?;)*) => {
         /// Copies the value of one parameter.
         fn copy(field: &str, from: &SamplingParams, to: &mut SamplingParams) {
             match field {
@@ -28,16 +25,7 @@ macro_rules! fields {
         }
     };
 }
-
-fields! {
-    temperature top_k top_p min_p repetition_penalty frequency_penalty presence_penalty penalty_window penalty_scope
-    logit_bias allowed_token_ids bad_words_ids min_tokens max_tokens stop stop_token_ids ignore_eos
-    include_stop_str_in_output eos_token_id seed n logprobs logprobs_mode prompt_logprobs banned_strings
-    prompt_token_ids output_token_ids typical_p top_n_sigma epsilon_cutoff eta_cutoff top_a xtc_probability
-    xtc_threshold xtc_protected_token_ids mirostat mirostat_tau mirostat_eta mirostat_mu dynatemp_range
-    dynatemp_exponent smoothing_factor smoothing_curve dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
-    dry_sequence_breakers no_repeat_ngram_size order
-}
+onedraw::__parameters!(fields);
 
 /// The parameters that a preset sets, whether to their defaults or not.
 pub const PRESET_FIELDS: [&str; 4] = ["temperature", "top_p", "top_k", "repetition_penalty"];
@@ -130,7 +118,7 @@ impl Layer {
 
 /// The parameter of that name.
 fn known(name: &str) -> Option<&'static str> {
-    FIELDS.iter().copied().find(|field| *field == name)
+    PARAMETERS.iter().map(|parameter| parameter.name).find(|field| *field == name)
 }
 
 /// One setting alone, checked. Two parameters are also checked against another one, which the merged settings
@@ -150,18 +138,6 @@ fn usable(name: &str, value: &Value) -> Result<SamplingParams, ParamError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_fields_are_those_of_the_library() {
-        let Ok(Value::Object(params)) = serde_json::to_value(SamplingParams::default()) else {
-            panic!("parameters are an object")
-        };
-        let mut library: Vec<&str> = params.keys().map(String::as_str).chain(["order"]).collect();
-        let mut ours = FIELDS.to_vec();
-        library.sort_unstable();
-        ours.sort_unstable();
-        assert_eq!(ours, library);
-    }
 
     #[test]
     fn a_preset_sets_its_fields_and_no_others() {

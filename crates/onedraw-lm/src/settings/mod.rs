@@ -1,8 +1,8 @@
 //! The parameters of a text, merged from everything that sets some of them.
 //!
 //! Each [`Layer`] has the settings of one [`Origin`]. The strongest layer comes first: a flag or keyword
-//! argument goes before a preset, a preset before the model's generation_config.json, and that before the
-//! defaults. A parameter takes its value from the first layer that sets it.
+//! argument goes before parameters given as JSON, these before a preset, a preset before the model's
+//! generation_config.json, and that before the defaults. A parameter takes its value from the first layer that sets it.
 //!
 //! The makers of a model did not know what a user would ask for, so some of their settings cannot stand
 //! beside it: their top-k beside mirostat, or their order of the stages where a stage is asked for that it
@@ -55,15 +55,19 @@ const DECIDED_BY_PRESET: [&str; 8] = [
     "presence_penalty",
 ];
 
-/// What holds where no layer says anything.
-fn defaults() -> SamplingParams {
-    SamplingParams { max_tokens: MAX_TOKENS, ..SamplingParams::default() }
-}
-
-/// Layers of settings, the strongest first.
-#[derive(Clone, Debug, Default)]
+/// Layers of settings, the strongest first. [`Default`] has the defaults of a text: the library's, and
+/// [`MAX_TOKENS`].
+#[derive(Clone, Debug)]
 pub struct Settings {
     layers: Vec<Layer>,
+    /// What holds where no layer says anything.
+    defaults: SamplingParams,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::over(SamplingParams { max_tokens: MAX_TOKENS, ..SamplingParams::default() })
+    }
 }
 
 /// The parameters that settings make, and which settings were not used.
@@ -76,6 +80,11 @@ pub struct Resolved {
 }
 
 impl Settings {
+    /// No layers yet; these parameters hold where no layer says anything.
+    pub fn over(defaults: SamplingParams) -> Self {
+        Self { layers: Vec::new(), defaults }
+    }
+
     /// Adds a layer that is weaker than those added before.
     pub fn layer(mut self, layer: Layer) -> Self {
         self.layers.push(layer);
@@ -160,19 +169,18 @@ impl Settings {
 
     /// All layers over the defaults.
     fn merged(&self) -> SamplingParams {
-        Self::over(defaults(), self.layers.iter())
+        self.with(self.layers.iter())
     }
 
     /// What does not give way, alone.
     fn asked(&self) -> SamplingParams {
         let firm = self.layers.iter().filter(|layer| !layer.origin().gives_way());
-        Self::over(defaults(), firm)
+        self.with(firm)
     }
 
-    fn over<'a>(
-        mut params: SamplingParams,
-        layers: impl DoubleEndedIterator<Item = &'a Layer>,
-    ) -> SamplingParams {
+    /// Some of the layers over the defaults.
+    fn with<'a>(&self, layers: impl DoubleEndedIterator<Item = &'a Layer>) -> SamplingParams {
+        let mut params = self.defaults.clone();
         layers.rev().for_each(|layer| layer.lay_over(&mut params));
         params
     }

@@ -65,6 +65,7 @@ fn values() -> Vec<(&'static str, Value)> {
         ("logit_bias", json!({"5": 1.5})),
         ("allowed_token_ids", json!([1, 2])),
         ("bad_words_ids", json!([[1]])),
+        ("bad_words", json!(["no"])),
         ("no_repeat_ngram_size", json!(3)),
         ("dry_multiplier", json!(0.8)),
         ("dry_base", json!(2.0)),
@@ -179,7 +180,7 @@ fn what_cannot_be_used_at_all_is_left_out_and_reported() {
     let dropped = dropped(&resolved);
     let fields: Vec<&str> = dropped.iter().map(|(field, _)| *field).collect();
     assert_eq!(fields, ["top_p", "warmth", "stop", "dynatemp_range"], "the model's top_k is not missed");
-    assert_eq!(dropped[0].1, "top_p: must be in (0, 1], not 2");
+    assert_eq!(dropped[0].1, "top_p: must be in [0, 1], not 2");
     assert!(dropped[1].1.contains("unknown field `warmth`"), "{dropped:?}");
     assert_eq!(dropped[2].1, "stop[0]: must not be an empty string");
 }
@@ -188,7 +189,7 @@ fn what_cannot_be_used_at_all_is_left_out_and_reported() {
 fn an_error_is_that_of_what_was_asked_for() {
     let model = json!({"temperature": 0.5, "order": "huggingface", "min_tokens": 5});
     let error = |flags: Value| settings(&map(flags), None, &map(model.clone())).resolve().unwrap_err();
-    assert_eq!(error(json!({"top_p": 2})).to_string(), "top_p: must be in (0, 1], not 2");
+    assert_eq!(error(json!({"top_p": 2})).to_string(), "top_p: must be in [0, 1], not 2");
     assert_eq!(error(json!({"xtc_probability": 0.5, "order": "huggingface"})).field(), "xtc_probability");
     assert_eq!(error(json!({"mirostat": 2, "top_k": 3})).field(), "top_k");
 }

@@ -182,7 +182,9 @@ pub fn chain(data: &[u8]) {
 }
 
 fn check_case(case: &Case, mask: Option<&[u32]>) {
-    let (params, row) = (&case.params, case.logits.row());
+    // Alone, a draw tells its probability with its logprobs; in a batch it must be asked.
+    let params = &SamplingParams { probability: case.params.logprobs.is_some(), ..case.params.clone() };
+    let row = case.logits.row();
     let mut sampler = Sampler::new(params.clone()).expect("valid parameters").shards(case.shards.clone());
     let mut batch = Batch::new().split(case.shards.clone()).kernel(case.kernel);
     let sequence = batch.add(params.clone()).expect("valid parameters");
@@ -224,14 +226,15 @@ fn check_case(case: &Case, mask: Option<&[u32]>) {
 fn check_logprobs(params: &SamplingParams, drawn: &Sampled, distribution: &Distribution) {
     assert_eq!(drawn.logprob.is_some(), params.logprobs.is_some());
     assert_eq!(drawn.logprobs.is_empty(), params.logprobs.is_none());
+    let place =
+        distribution.tokens.iter().position(|&token| token == drawn.token).expect("a drawn token is kept");
+    let probability = distribution.probabilities[place];
+    assert_eq!(drawn.probability, params.probability.then_some(probability));
     if params.logprobs.is_none() || params.logprobs_mode != LogprobsMode::ProcessedLogprobs {
         return;
     }
-    let place =
-        distribution.tokens.iter().position(|&token| token == drawn.token).expect("a drawn token is kept");
     assert_eq!(drawn.rank, Some(place as u32 + 1));
     assert_eq!(drawn.logprob, Some(distribution.logprobs[place]));
-    assert_eq!(drawn.probability, Some(distribution.probabilities[place]));
 }
 
 /// A token that was drawn and kept is history like one that came with the parameters, and can be taken back.

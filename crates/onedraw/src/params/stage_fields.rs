@@ -20,7 +20,7 @@ pub struct StageField {
 macro_rules! stage_fields {
     ($($stage:ident: $($field:ident),+;)+) => {
         /// Every parameter that belongs to a stage, in the default order of the stages.
-        pub static STAGE_FIELDS: [StageField; 35] = [$($(StageField {
+        pub static STAGE_FIELDS: [StageField; 36] = [$($(StageField {
             name: stringify!($field),
             stage: Stage::$stage,
             differs: |params, other| params.$field != other.$field,
@@ -30,7 +30,7 @@ macro_rules! stage_fields {
 
 stage_fields! {
     Allowed: allowed_token_ids;
-    BadWords: bad_words_ids;
+    BadWords: bad_words_ids, bad_words;
     MinTokens: min_tokens;
     LogitBias: logit_bias;
     Penalties: repetition_penalty, frequency_penalty, presence_penalty, penalty_window, penalty_scope;
@@ -96,9 +96,10 @@ mod tests {
     use crate::params::chain::Order;
 
     /// A value of each parameter that is not its default.
-    const VALUES: [(&str, &str); 35] = [
+    const VALUES: [(&str, &str); 36] = [
         ("allowed_token_ids", "[1]"),
         ("bad_words_ids", "[[1]]"),
+        ("bad_words", r#"["no"]"#),
         ("min_tokens", "1"),
         ("logit_bias", r#"{"1": 1.0}"#),
         ("repetition_penalty", "1.5"),

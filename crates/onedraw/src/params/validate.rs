@@ -18,9 +18,7 @@ impl SamplingParams {
                 format!("must be at least 1, or 0 or -1 for off, not {}", self.top_k),
             ));
         }
-        if !(self.top_p > 0.0 && self.top_p <= 1.0) {
-            return Err(ParamError::new("top_p", format!("must be in (0, 1], not {}", self.top_p)));
-        }
+        number("top_p", self.top_p, 0.0, 1.0)?;
         number("min_p", self.min_p, 0.0, 1.0)?;
         finite("repetition_penalty", self.repetition_penalty)?;
         if self.repetition_penalty as f32 <= 0.0 {
@@ -38,15 +36,14 @@ impl SamplingParams {
         if let Some(i) = self.bad_words_ids.iter().position(Vec::is_empty) {
             return Err(ParamError::new(format!("bad_words_ids[{i}]"), "must hold at least one token id"));
         }
-        if self.max_tokens == 0 {
-            return Err(ParamError::new("max_tokens", "must be at least 1, not 0"));
-        }
         if self.min_tokens > self.max_tokens {
             let message =
                 format!("must be at most max_tokens ({}), not {}", self.max_tokens, self.min_tokens);
             return Err(ParamError::new("min_tokens", message));
         }
-        for (field, strings) in [("stop", &self.stop), ("banned_strings", &self.banned_strings)] {
+        for (field, strings) in
+            [("stop", &self.stop), ("banned_strings", &self.banned_strings), ("bad_words", &self.bad_words)]
+        {
             if let Some(i) = strings.iter().position(String::is_empty) {
                 return Err(ParamError::new(format!("{field}[{i}]"), "must not be an empty string"));
             }

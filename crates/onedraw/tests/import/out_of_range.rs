@@ -71,6 +71,7 @@ fn vllm() {
         "vLLM",
         json!({}),
         &[
+            ("top_p", json!(0), json!({"top_p": 0.0}), "a share above 0"),
             ("temperature", json!(2.1), json!({"temperature": 2.1}), "0 to 2"),
             ("frequency_penalty", json!(-2.5), json!({"frequency_penalty": -2.5}), "-2 to 2"),
             ("presence_penalty", json!(3), json!({"presence_penalty": 3.0}), "-2 to 2"),

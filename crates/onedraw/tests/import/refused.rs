@@ -8,7 +8,7 @@ fn what_is_no_setting_is_refused_by_its_name_in_the_file() {
     for (source, json, message) in [
         (OpenAi, r#"{"temperature": "warm"}"#, r#"temperature: must be a number, not "warm""#),
         (OpenAi, r#"{"temperature": -1}"#, "temperature: must be in [0, 1000000], not -1"),
-        (OpenAi, r#"{"top_p": 1.5}"#, "top_p: must be in (0, 1], not 1.5"),
+        (OpenAi, r#"{"top_p": 1.5}"#, "top_p: must be in [0, 1], not 1.5"),
         (
             OpenAi,
             r#"{"max_completion_tokens": 0}"#,
@@ -36,7 +36,7 @@ fn what_is_no_setting_is_refused_by_its_name_in_the_file() {
         ),
         (OpenAi, r#"{"seed": 1.5}"#, "seed: must be a whole number, not 1.5"),
         (Vllm, r#"{"top_k": -2}"#, "top_k: must be at least 1, or 0 or -1 for off, not -2"),
-        (Vllm, r#"{"top_p": 0}"#, "top_p: must be in (0, 1], not 0"),
+        (Vllm, r#"{"top_p": -1}"#, "top_p: must be in [0, 1], not -1"),
         (Vllm, r#"{"min_tokens": 20}"#, "min_tokens: must be at most max_tokens (16), not 20"),
         (
             Vllm,

@@ -9,7 +9,8 @@ use super::toy::{Toy, guessed, speculate};
 fn accepted_tokens_are_reported_as_drawn_ones() {
     let toy = Toy { seed: 21, vocabulary: 30, sharpness: 1.5 };
     let drafter = Toy { seed: 21, vocabulary: 30, sharpness: 1.2 };
-    let base = SamplingParams { seed: Some(77), logprobs: Some(2), ..SamplingParams::default() };
+    let base =
+        SamplingParams { seed: Some(77), logprobs: Some(2), probability: true, ..SamplingParams::default() };
     let cases = LogprobsMode::ALL.map(|logprobs_mode| SamplingParams {
         logprobs_mode,
         repetition_penalty: 1.3,

@@ -10,8 +10,8 @@ use super::off::{Field, is_empty};
 use crate::params::MAX_SEQUENCES;
 use crate::params::error::ParamError;
 
-/// The `top_p` or `typical_p` that keeps the first token alone. 0 is not allowed here, and the best of 2^20
-/// tokens always has more of the mass than this.
+/// The `typical_p` that keeps the first token alone. 0 is not allowed here, and the best of 2^20 tokens always
+/// has more of the mass than this.
 const FIRST_ALONE: f64 = 1e-9;
 
 /// The fields that were not yet taken. Null counts as absent.

@@ -195,9 +195,6 @@ fn warpers(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
             TOP_K
         }
     };
-    if params.top_p == 0.0 {
-        params.top_p = fields.first_alone("top_p");
-    }
     for (name, share) in [("top_p", &mut params.top_p), ("typical_p", &mut params.typical_p)] {
         if *share > 1.0 {
             fields.changed(name, format!("{share} is off, as 1 is"));

@@ -107,9 +107,6 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
     let max_tokens = max_tokens(fields, is_unlimited)?;
     let mut params = SamplingParams { max_tokens, ..SamplingParams::default() };
     carry!(fields, params, number: temperature, top_p, frequency_penalty, presence_penalty);
-    if params.top_p == 0.0 {
-        params.top_p = fields.first_alone("top_p");
-    }
     params.logit_bias = logit_bias(fields)?;
     if params.logit_bias.values().any(|bias| bias.abs() > BIAS) {
         fields.refused("logit_bias", "OpenAI", &format!("it takes {} to {BIAS}", -BIAS));

@@ -151,6 +151,9 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
         ids: stop_token_ids;
         flag: ignore_eos, include_stop_str_in_output
     );
+    if params.top_p == 0.0 {
+        fields.refused("top_p", "vLLM", "it takes a share above 0");
+    }
     if let Some(top_k) = fields.integer("top_k")? {
         params.top_k = top_k.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     }
@@ -162,9 +165,7 @@ pub(super) fn read(fields: &mut Fields) -> Result<SamplingParams, ParamError> {
         drop_truncations(fields, &mut params);
     }
     params.allowed_token_ids = fields.ids("allowed_token_ids")?;
-    if fields.strings("bad_words")?.is_some_and(|words| !words.is_empty()) {
-        fields.lost("bad_words", "strings need a tokenizer; give their token ids as bad_words_ids");
-    }
+    params.bad_words = fields.strings("bad_words")?.unwrap_or_default();
     params.logit_bias = openai::logit_bias(fields)?;
     if params.logit_bias.values().any(|bias| bias.abs() > 100.0) {
         params.logit_bias.values_mut().for_each(|bias| *bias = bias.clamp(-100.0, 100.0));

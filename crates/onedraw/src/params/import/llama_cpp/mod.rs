@@ -176,10 +176,6 @@ fn lengths(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
             fields.changed(name, format!("no limit: max_tokens {}", u32::MAX));
             u32::MAX
         }
-        Some(0) => {
-            fields.changed(name, "0 writes no token; 1 is the least here");
-            1
-        }
         Some(n) if n < 0 => {
             return Err(ParamError::new(name, format!("must be at least 0, or -1 for no limit, not {n}")));
         }

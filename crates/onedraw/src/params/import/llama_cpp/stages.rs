@@ -178,8 +178,7 @@ fn typical(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), Param
 
 fn top_p(fields: &mut Fields, params: &mut SamplingParams) -> Result<(), ParamError> {
     let top_p = number_or(fields, "top_p", TOP_P)?;
-    let top_p = clamped(fields, "top_p", top_p, 0.0, 1.0);
-    params.top_p = if top_p == 0.0 { fields.first_alone("top_p") } else { top_p };
+    params.top_p = clamped(fields, "top_p", top_p, 0.0, 1.0);
     Ok(())
 }
 
