@@ -117,9 +117,7 @@ __device__ __forceinline__ void Draw<T, ROWS>::write_raw_logprobs(const Step& st
         const double x = double(logit_of(own)), logprob = (x - top) - ln_mass;
         entries[i == listed ? 0 : i + 1 - (i > at_place)] = {uint32_t(own), i == listed ? rank : i + 1, is_logits ? x : logprob};
         if (i < listed) continue;
-        Report& report = step.reports[row];
-        report.probability = exponential_of(logprob);
-        report.entry_count = 1 + listed - (at_place < listed);
+        step.reports[row].entry_count = 1 + listed - (at_place < listed);
     }
 }
 

@@ -40,7 +40,10 @@ struct Sequence {
     // The tokens of `touched` as a list. `edit_list_length` counts all of them; the first EDIT_LIST_CAPACITY
     // are in the list.
     uint32_t* edit_list;
-    uint32_t edit_list_length, reserved;
+    uint32_t edit_list_length;
+    // Whether the probability with which the token is drawn is reported, alone or with logprobs of what is
+    // left.
+    uint32_t tells_probability;
     // The scale of the sums of blocks that the first pass takes: that of TOP_P, where it is the first stage
     // of a plain row. 0: no sums are taken.
     float sum_scale;

@@ -1,4 +1,4 @@
-// Logprobs of what is left of a row after the chain, in two kernels: the draw lists the tokens that are
+// Logprobs of what is left of a row after the chain, or the drawn token's probability alone, in two kernels: the draw lists the tokens that are
 // reported (`report`, part of draw.cuh), then many thread blocks sum the whole row and complete the entries
 // (`sum_report`).
 //
@@ -32,7 +32,10 @@ __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
         if (sequence.is_greedy) last = key;
     }
     __syncthreads();
-    const uint32_t wanted = min(sequence.logprobs, step_copy.width) - 1, listed = wanted > 0 ? min(best_listed(wanted), wanted) : 0;
+    // Where the probability alone is asked for, or logprobs of the unmodified row beside it, nothing is listed
+    // here.
+    const bool lists = sequence.logprobs > 0 && !is_raw();
+    const uint32_t wanted = lists ? min(sequence.logprobs, step_copy.width) - 1 : 0, listed = wanted > 0 ? min(best_listed(wanted), wanted) : 0;
     // Where the drawn token stands among them. Those that are kept come first.
     __syncthreads();
     if (threadIdx.x == 0) count = NOT_LISTED;
@@ -85,14 +88,17 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
     return listed;
 }
 
-// Writes what the entries say once the mass is known, by one thread block; the first entry is the drawn
-// token's. Other thread blocks wrote the entries, so they are read past the first cache (__ldcg).
-__device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t total, bool is_logits) {
+// Writes the drawn token's probability once the mass is known, and, where `lists`, what the entries say, by
+// one thread block. Other thread blocks wrote the entries, so they are read past the first cache (__ldcg).
+__device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t total, bool lists, bool is_logits) {
     const double top = double(__ldcg(&report.x_max)), inverse = __ldcg(&report.inverse);
-    const uint32_t listed = __ldcg(&report.entry_count);
+    if (threadIdx.x == 0) {
+        const double x = double(logit_of(__ldcg(&report.drawn)));
+        report.probability = exponential_of((x - top) * inverse - ln(relative(total)));
+    }
+    const uint32_t listed = lists ? __ldcg(&report.entry_count) : 0;
     for (uint32_t i = threadIdx.x; i < listed; i += blockDim.x) {
         const double x = __ldcg(&entries[i].value), logprob = (x - top) * inverse - ln(relative(total));
-        if (i == 0) report.probability = exponential_of(logprob);
         entries[i].value = is_logits ? x * inverse : logprob;
     }
 }
@@ -118,7 +124,7 @@ __device__ __forceinline__ void sum_report(const Step& step) {
     const Task task = step.tasks[row];
     Sequence& sequence = step.sequences[task.slot];
     wait_for_the_one_before();
-    if (sequence.logprobs == 0 || sequence.logprobs_mode <= RAW_LOGITS || step.results[row].status != DRAWN) return;
+    if (!sequence.tells_probability || step.results[row].status != DRAWN) return;
     Report& report = step.reports[row];
     const Softmax softmax = {report.x_max, report.scale};
     const Key drawn = report.drawn, last = report.last;
@@ -164,9 +170,11 @@ __device__ __forceinline__ void sum_report(const Step& step) {
     const uint64_t total = *reinterpret_cast<volatile uint64_t*>(&report.mass);
     const uint32_t rank = *reinterpret_cast<volatile uint32_t*>(&report.rank);
     Entry* const entries = step.entries + uint64_t(row) * step.width;
-    finish(report, entries, total, sequence.logprobs_mode == PROCESSED_LOGITS);
+    // Raw logprobs are listed by a kernel of their own.
+    const bool lists = sequence.logprobs > 0 && sequence.logprobs_mode > RAW_LOGITS;
+    finish(report, entries, total, lists, sequence.logprobs_mode == PROCESSED_LOGITS);
     if (threadIdx.x == 0) {
-        entries[0].rank = rank + 1;
+        if (lists) entries[0].rank = rank + 1;
         if (step.advances) append(sequence, &sequence, step.results[row].token);
     }
 }

@@ -124,7 +124,7 @@ __device__ __forceinline__ Outcome Draw<T, ROWS>::draw(const Step& step) {
         return {token, DRAWN};
     }
     if (step.is_chosen) token = step.results[row].token;
-    if (sequence.logprobs > 0 && !is_raw()) report(token);
+    if (sequence.tells_probability) report(token);
     return {token, DRAWN};
 }
 
@@ -146,8 +146,8 @@ __device__ __forceinline__ bool Draw<T, ROWS>::finish(const Step& step) {
         // itself.
         step.bad_tokens[row] = NO_TOKEN;
         if (step.weigh_parts == 0 || !is_raw()) step.summits[summit_of_row] = step.raw_summits[summit_of_row] = 0;
-        // A row with logprobs of what is left moves on when these are done (`sum_report`).
-        const bool moves_on = ROWS != ANY || sequence.logprobs == 0 || is_raw();
+        // A row whose probability is told moves on when that is done (`sum_report`).
+        const bool moves_on = ROWS != ANY || !sequence.tells_probability;
         if (step.advances && result.status == DRAWN && moves_on) append(sequence, step.sequences + slot, result.token, is_touched(result.token));
     }
     return true;

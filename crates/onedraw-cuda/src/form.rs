@@ -22,7 +22,7 @@ pub struct Form {
     pub has_others: bool,
     /// Whether a sequence reports logprobs of unmodified rows.
     pub has_raw: bool,
-    /// Whether a sequence reports logprobs of what is left of a row.
+    /// Whether a sequence reports of what is left of a row: logprobs, or the drawn token's probability.
     pub has_processed: bool,
 }
 
@@ -30,7 +30,7 @@ impl Form {
     /// Adds what a row of a sequence needs.
     pub(crate) fn add(&mut self, sequence: &Sequence, has_mask: bool) {
         self.has_raw |= sequence.is_raw();
-        self.has_processed |= sequence.logprobs > 0 && !sequence.is_raw();
+        self.has_processed |= sequence.tells_probability != 0;
         self.has_masks |= has_mask || sequence.allowed != 0;
         self.has_sums |= sequence.sum_scale != 0.0;
         self.has_noise |= sequence.is_greedy == 0;
@@ -49,7 +49,7 @@ impl Form {
         }
     }
 
-    /// Whether a sequence reports logprobs.
+    /// Whether a sequence reports anything beside its token.
     pub(crate) fn has_reports(&self) -> bool {
         self.has_raw || self.has_processed
     }

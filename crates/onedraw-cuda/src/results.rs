@@ -38,6 +38,9 @@ pub(crate) fn sampled(
         logprobs: Vec::new(),
         mirostat_mu: None,
     };
+    if let Some((report, _)) = report.filter(|_| sequence.tells_probability != 0) {
+        sampled.probability = Some(report.probability);
+    }
     if let Some((report, entries)) = report.filter(|_| sequence.logprobs > 0) {
         let listed = entries.get(..report.entry_count as usize).filter(|listed| !listed.is_empty());
         let Some(listed) = listed else {
@@ -45,7 +48,6 @@ pub(crate) fn sampled(
         };
         let of = |entry: &Entry| TokenLogprob { token: entry.token, logprob: entry.value, rank: entry.rank };
         sampled.logprobs = listed.iter().map(of).collect();
-        sampled.probability = Some(report.probability);
         sampled.logprob = Some(listed[0].value);
         sampled.rank = Some(listed[0].rank);
     }
@@ -60,7 +62,13 @@ mod tests {
     use crate::record::chain::Record;
 
     fn sequence(logprobs: Option<i64>) -> Sequence {
-        let params = SamplingParams { seed: Some(5), logprobs, presence_penalty: 1.0, ..Default::default() };
+        asking(logprobs, false)
+    }
+
+    fn asking(logprobs: Option<i64>, probability: bool) -> Sequence {
+        let seed = Some(5);
+        let params =
+            SamplingParams { seed, logprobs, probability, presence_penalty: 1.0, ..Default::default() };
         Record::new(&params).expect("parameters that the device takes").sequence
     }
 
@@ -91,18 +99,19 @@ mod tests {
             Entry { token: 1, rank: 1, value: -0.5 },
             Entry::default(),
         ];
-        let read = |logprobs| {
-            sampled(&sequence(logprobs), 9, outcome, Some((&report, &entries)))
+        let read = |logprobs, probability| {
+            sampled(&asking(logprobs, probability), 9, outcome, Some((&report, &entries)))
                 .expect("known")
                 .expect("drawn")
         };
-        let plain = read(None);
+        let plain = read(None, false);
         assert_eq!((plain.token, plain.seed, plain.position, plain.probability), (3, 5, 9, None));
-        let reported = read(Some(2));
-        assert_eq!(
-            (reported.probability, reported.logprob, reported.rank),
-            (Some(0.5), Some(-0.75), Some(2))
-        );
+        let told = read(None, true);
+        assert_eq!((told.probability, told.logprob, told.rank), (Some(0.5), None, None));
+        // The logprobs are raw: their probability would be another.
+        let reported = read(Some(2), false);
+        assert_eq!((reported.probability, reported.logprob, reported.rank), (None, Some(-0.75), Some(2)));
+        assert_eq!(read(Some(2), true).probability, Some(0.5));
         assert_eq!(reported.logprobs.len(), 2);
         assert_eq!(reported.logprobs[1], TokenLogprob { token: 1, logprob: -0.5, rank: 1 });
         let none = Report::default();

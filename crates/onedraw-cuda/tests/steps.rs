@@ -93,4 +93,13 @@ fn rows_with_logprobs() {
         SamplingParams { typical_p: 0.9, ..penalties() },
     ];
     drawn_without_waiting(&both, false, "logprobs of both kinds");
+    let telling = |params: SamplingParams| SamplingParams { probability: true, ..params };
+    let probabilities = [
+        telling(SamplingParams { top_p: 0.9, ..Default::default() }),
+        telling(reporting(penalties(), LogprobsMode::RawLogits)),
+        telling(reporting(greedy(), LogprobsMode::RawLogprobs)),
+        reporting(penalties(), LogprobsMode::RawLogprobs),
+        telling(greedy()),
+    ];
+    drawn_without_waiting(&probabilities, false, "probabilities of draws");
 }

@@ -57,7 +57,7 @@ shared_struct! { "Sequence":
         pub touched: u64,
         pub edit_list: u64,
         pub edit_list_length: u32,
-        pub reserved: u32,
+        pub tells_probability: u32,
         pub sum_scale: f32,
         pub logprobs: u32,
         pub logprobs_mode: u32,

@@ -64,6 +64,7 @@ pub fn any_params(random: &mut SplitMix64, vocabulary: usize) -> SamplingParams 
     if by_chance(random, 0.4) {
         set_logprobs(&mut params, random);
     }
+    params.probability = by_chance(random, 0.2);
     params.order = any_order(random);
     params
 }
@@ -82,7 +83,7 @@ pub fn set_truncations(params: &mut SamplingParams, random: &mut SplitMix64, voc
         params.top_k = one_of(random, &[1, 2, 5, 50, 200, 1000, 1024, 1500, 5000, vocabulary as i64]);
     }
     if often(random) {
-        params.top_p = one_of(random, &[1e-9, 0.1, 0.5, 0.9, 0.95, 0.999]);
+        params.top_p = one_of(random, &[0.0, 1e-9, 0.1, 0.5, 0.9, 0.95, 0.999]);
     }
     if often(random) {
         params.min_p = one_of(random, &[1e-6, 0.01, 0.05, 0.5, 1.0]);

@@ -179,7 +179,7 @@ impl Chain {
         sequence.scale = self.temperature.softmax(0.0).scale;
         sequence.stages = self.stages.len() as u32;
         sequence.stage[..self.stages.len()].copy_from_slice(&self.stages);
-        let is_plain = self.is_plain() && asks_only_the_row(params);
+        let is_plain = self.is_plain() && !params.tells_probability();
         sequence.is_plain = is_plain.into();
         let place =
             |kind| self.stages.iter().position(|stage| stage.kind == kind as u32).unwrap_or(MAX_STAGES);
@@ -204,6 +204,7 @@ impl Chain {
         // `refuse` has refused negative and large counts.
         sequence.logprobs = params.logprobs.map_or(0, |count| count as u32 + 1);
         sequence.logprobs_mode = logprobs_mode(params.logprobs_mode);
+        sequence.tells_probability = params.tells_probability().into();
         Ok(sequence)
     }
 
@@ -275,11 +276,6 @@ fn truncation_stage(truncation: &Truncation, temperature: Temperature) -> Option
         Prefix::Cutoff(Cutoff::TopA(bar)) => number(StageKind::TopA, *bar),
         _ => return None,
     })
-}
-
-/// Whether nothing is reported of what the chain leaves, so that only the unmodified row is asked about.
-fn asks_only_the_row(params: &SamplingParams) -> bool {
-    params.logprobs.is_none() || params.logprobs_mode.is_raw()
 }
 
 #[cfg(test)]

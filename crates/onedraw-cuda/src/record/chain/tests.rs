@@ -259,6 +259,6 @@ fn what_the_device_cannot_do_is_named() {
 
 #[test]
 fn bad_parameters_are_the_library_s_errors() {
-    let error = Record::new(&SamplingParams { top_p: 0.0, ..Default::default() });
+    let error = Record::new(&SamplingParams { top_p: -0.5, ..Default::default() });
     assert!(matches!(error, Err(CudaError::Params(error)) if error.field() == "top_p"));
 }
