@@ -168,15 +168,22 @@ impl Constraint for Matcher {
     }
 
     fn fork(&self) -> Box<dyn Constraint> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Matcher {
+    /// An independent copy: that of llguidance's state alone would share what both go through.
+    fn clone(&self) -> Self {
         let Self { grammar, state, tokens, text, mask, is_current } = self;
-        Box::new(Self {
+        Self {
             grammar: grammar.clone(),
             state: state.deep_clone(),
             tokens: tokens.clone(),
             text: *text,
             mask: mask.clone(),
             is_current: *is_current,
-        })
+        }
     }
 }
 

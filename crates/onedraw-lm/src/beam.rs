@@ -10,6 +10,7 @@ use onedraw::{Constraint, Finish, Kernel, Row, RowError, SamplingParams, StopCon
 use crate::error::ModelError;
 use crate::generate::GenerateError;
 use crate::model::{LanguageModel, Run, Vocabulary};
+use crate::words::to_tokens;
 
 /// Searches for the best texts, or draws texts without replacement.
 ///
@@ -200,6 +201,7 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
                 "token {token} of the prompt is outside the vocabulary of {vocabulary}"
             )));
         }
+        to_tokens(params, self.vocabulary)?;
         params.prompt_token_ids = prompt.to_vec();
         // The last token is drawn from the last position and does not have to be read.
         let room = u32::try_from(context - prompt.len() + 1).unwrap_or(u32::MAX);

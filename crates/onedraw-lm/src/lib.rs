@@ -56,6 +56,7 @@ pub mod stories;
 mod team;
 mod tokenizer;
 mod weights;
+pub mod words;
 
 pub use beam::{Beams, Found};
 pub use chat::{ChatTemplate, Message};

@@ -57,11 +57,22 @@ pub trait Sequence: Clone {
     fn keep(&mut self, path: &[usize]) -> Result<(), ModelError>;
 }
 
-/// The bytes of tokens: all that the decode loop needs of a [`Tokenizer`](crate::Tokenizer).
+/// What the decode loop needs of a [`Tokenizer`](crate::Tokenizer): the bytes of tokens and, for parameters that
+/// are text, the tokens of words.
 pub trait Vocabulary: Sync {
     /// The bytes of a token in running text; empty for tokens that are not text, such as the one that ends a
     /// text. They may end within a character.
     fn bytes(&self, token: u32) -> &[u8];
+
+    /// The tokens of a text, and no others around them; `None` where text cannot be cut into tokens.
+    fn cut(&self, _text: &str) -> Option<Vec<u32>> {
+        None
+    }
+
+    /// The special token of that name, such as `</s>`.
+    fn special(&self, _name: &str) -> Option<u32> {
+        None
+    }
 }
 
 /// Tokens for one sequence.

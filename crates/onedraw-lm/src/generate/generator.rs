@@ -11,6 +11,7 @@ use crate::generate::error::GenerateError;
 use crate::generate::event::{Event, RequestId};
 use crate::generate::writer::{Branch, Writer};
 use crate::model::{LanguageModel, Vocabulary};
+use crate::words::to_tokens;
 
 /// How long each part of the work took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -112,6 +113,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         if let Some(token) = prompt.iter().find(|&&token| token as usize >= vocabulary) {
             return wrong(format!("token {token} of the prompt is outside the vocabulary of {vocabulary}"));
         }
+        to_tokens(&mut params, self.vocabulary)?;
         params.prompt_token_ids = prompt.to_vec();
         let pending = [prompt, &params.output_token_ids].concat();
         let given = params.output_token_ids.len();

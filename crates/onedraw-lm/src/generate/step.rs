@@ -65,7 +65,12 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             .into_iter()
             .enumerate()
             .flat_map(|(row, writer)| writer.split().into_iter().map(move |writer| (row, writer)));
-        let (mut events, mut going) = self.draw(ready.collect(), &rows);
+        let (full, ready): (Vec<_>, Vec<_>) = ready.partition(|(_, writer)| writer.may_write_nothing());
+        let (mut events, mut going) = self.draw(ready, &rows);
+        for (_, mut writer) in full {
+            events.push(writer.end_by_length());
+            self.batch.remove(writer.sampler());
+        }
         let mut failed = None;
         for (writer, plan, answer) in verifying {
             match self.verify(writer, &plan, answer) {

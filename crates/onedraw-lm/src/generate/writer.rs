@@ -206,6 +206,17 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
             .collect()
     }
 
+    /// Whether its only branch may have no token at all.
+    pub(super) fn may_write_nothing(&self) -> bool {
+        self.branches[0].longest == 0
+    }
+
+    /// The only event of a text that may have no token.
+    pub(super) fn end_by_length(&mut self) -> Event {
+        let request = self.request;
+        Event { finish: Some(Finish::Length), ..self.branches[0].event(request) }
+    }
+
     /// The sampler of the only branch.
     pub(super) fn sampler(&self) -> SequenceId {
         self.branches[0].sampler

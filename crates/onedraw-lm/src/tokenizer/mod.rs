@@ -188,6 +188,14 @@ impl Vocabulary for Tokenizer {
     fn bytes(&self, token: u32) -> &[u8] {
         Tokenizer::bytes(self, token)
     }
+
+    fn cut(&self, text: &str) -> Option<Vec<u32>> {
+        self.encode_plain(text).ok()
+    }
+
+    fn special(&self, name: &str) -> Option<u32> {
+        self.id(name).filter(|&token| self.is_special(token))
+    }
 }
 
 /// Switches off everything that makes tokens depend on more than the text.
