@@ -5,10 +5,13 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::Result;
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use onedraw::SamplingParams;
+use onedraw_lm::settings::MAX_TOKENS;
 
 use crate::exit::{BAD_INPUT, DONE, one_line};
-use crate::{bench, compare, generate, import, plot, presets, sample};
+use crate::flags::parameters::described;
+use crate::{bench, compare, generate, import, manual, mistake, plot, presets, sample};
 
 /// The arguments of the program.
 #[derive(Debug, Parser)]
@@ -30,11 +33,11 @@ enum Command {
     /// Write text that follows a prompt
     Generate(Box<generate::Arguments>),
     /// Put strategies side by side on one prompt
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     /// Draw what parameters do: distributions, the pipeline, a generation, a beam search
     Plot(Box<plot::Arguments>),
     /// Draw tokens from a file of logits
-    Sample(sample::Arguments),
+    Sample(Box<sample::Arguments>),
     /// Measure how long a draw takes on this machine
     Bench(bench::Arguments),
     /// List the parameters of the presets
@@ -42,6 +45,10 @@ enum Command {
     /// Turn other systems' settings into parameters
     #[command(subcommand, arg_required_else_help = false)]
     Params(ParamsCommand),
+    /// Print what a shell needs to complete commands and flags
+    Completions(manual::Completions),
+    /// Print the manual page, of the program or of one command
+    Man(manual::Page),
 }
 
 #[derive(Debug, Subcommand)]
@@ -50,16 +57,45 @@ enum ParamsCommand {
     Import(import::Arguments),
 }
 
+/// The whole command line, with the defaults that hold for each command in its help.
+pub(crate) fn definition() -> clap::Command {
+    let plain = SamplingParams::default();
+    let seeded = SamplingParams { seed: Some(0), ..plain.clone() };
+    let compared = SamplingParams { max_tokens: MAX_TOKENS, ..seeded.clone() };
+    with_short_help(Arguments::command())
+        .mut_subcommand("generate", |command| described(command, &generate::defaults(), true, &[]))
+        .mut_subcommand("compare", |command| described(command, &compared, true, &[]))
+        .mut_subcommand("plot", |command| {
+            let length = "The most tokens of a text [default: 48 with --generation, 6 with --beams]";
+            described(command, &seeded, true, &[("max_tokens", length)])
+        })
+        .mut_subcommand("sample", |command| {
+            let params = "Parameters as a JSON object, an array of one a row, or @FILE; flags go before it";
+            described(command, &plain, false, &[("params", params)])
+        })
+}
+
+/// The same command, and all below it, with the short form of help for `--help` too: one line for each flag, as
+/// long as it is.
+fn with_short_help(command: clap::Command) -> clap::Command {
+    let help = Arg::new("help").short('h').long("help").help("Print help").action(ArgAction::HelpShort);
+    command.disable_help_flag(true).arg(help).term_width(0).mut_subcommands(with_short_help)
+}
+
 /// Runs the program on `arguments`, the program's own name first, and gives its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let line: Vec<OsString> = arguments.into_iter().collect();
+    let mut definition = definition();
+    let parsed =
+        definition.try_get_matches_from_mut(&line).and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             // If the pipe is closed, nobody reads the help.
             let _ = error.print();
             return DONE;
         }
-        Err(error) => return report(&usage(&error)),
+        Err(error) => return report(&mistake::usage(&error, &definition, &line)),
     };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let error = match execute(&arguments.command, &mut out) {
@@ -71,7 +107,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         // A reader that has seen enough, such as `head`, is no error.
         Some(error) if error.kind() == io::ErrorKind::BrokenPipe => DONE,
         Some(error) => report(&format!("the results cannot be written: {error}")),
-        None => report(&format!("{error:#}")),
+        None => report(&mistake::explained(&format!("{error:#}"), &definition, &line)),
     }
 }
 
@@ -84,6 +120,8 @@ fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
         Command::Bench(arguments) => bench::run(arguments, out)?,
         Command::Presets(arguments) => presets::run(arguments, out)?,
         Command::Params(ParamsCommand::Import(arguments)) => import::run(arguments, out)?,
+        Command::Completions(arguments) => manual::completions(arguments, definition(), out)?,
+        Command::Man(arguments) => manual::page(arguments, definition(), out)?,
     };
     out.flush()?;
     Ok(code)
@@ -95,41 +133,68 @@ fn report(message: &str) -> u8 {
     BAD_INPUT
 }
 
-/// The parser's message without the usage and hints, which follow after an empty line.
-fn usage(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
-    let message = lines.collect::<Vec<_>>().join(" ");
-    format!("{message}; see onedraw --help")
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::collections::BTreeMap;
 
     use super::*;
 
     #[test]
     fn the_definition_is_sound() {
-        Arguments::command().debug_assert();
+        definition().debug_assert();
+    }
+
+    /// The help of a command, and of it the line of each flag.
+    fn help(command: &str) -> (String, BTreeMap<String, String>) {
+        let mut definition = super::definition();
+        let text = definition.find_subcommand_mut(command).expect(command).render_help().to_string();
+        let line = |line: &str| {
+            let line = line.trim_start().trim_start_matches("-n, ");
+            let name = line.strip_prefix("--")?.split([' ', '[']).next()?;
+            Some((name.to_owned(), line.to_owned()))
+        };
+        let lines = text.lines().filter_map(line).collect();
+        (text, lines)
     }
 
     #[test]
-    fn a_usage_error_is_its_first_paragraph() {
-        let message =
-            |arguments: &[&str]| usage(&Arguments::try_parse_from(arguments).expect_err("an error"));
-        assert_eq!(
-            message(&["onedraw", "sample"]),
-            "the following required arguments were not provided: <LOGITS>; see onedraw --help"
-        );
-        assert_eq!(
-            message(&["onedraw", "sample", "x.npy", "--format", "xml"]),
-            "invalid value 'xml' for '--format <FORMAT>' [possible values: json, table]; see onedraw --help"
-        );
-        assert_eq!(
-            message(&["onedraw", "sample", "x.npy", "--draw", "2"]),
-            "unexpected argument '--draw' found; see onedraw --help"
-        );
+    fn every_flag_is_described_in_one_line_with_the_default_that_holds() {
+        for command in ["generate", "compare", "plot", "sample"] {
+            let (text, lines) = help(command);
+            for parameter in onedraw::PARAMETERS {
+                let flag = parameter.name.replace('_', "-");
+                let is_hidden =
+                    command != "sample" && ["prompt-token-ids", "output-token-ids"].contains(&&*flag);
+                assert_eq!(lines.contains_key(&flag), !is_hidden, "{command} --{flag}");
+                if let Some(line) = lines.get(&flag).filter(|_| !(command == "plot" && flag == "max-tokens"))
+                {
+                    assert!(line.contains(parameter.help), "{command}: {line}");
+                }
+            }
+            let groups =
+                onedraw::Group::ALL.map(|group| text.find(&format!("{}:\n", group.title())).expect(command));
+            assert!(groups.is_sorted(), "{command}");
+        }
+        let default = |command: &str, flag: &str| {
+            let (_, lines) = help(command);
+            lines[flag].split_once(" [default: ").map(|(_, rest)| rest.trim_end_matches(']').to_owned())
+        };
+        for (command, flag, holds) in [
+            ("generate", "max-tokens", "256"),
+            ("generate", "temperature", "0.7"),
+            ("generate", "top-k", "50"),
+            ("generate", "top-p", "0.9"),
+            ("generate", "min-p", "0.0"),
+            ("compare", "max-tokens", "256"),
+            ("compare", "temperature", "1.0"),
+            ("compare", "seed", "0"),
+            ("plot", "temperature", "1.0"),
+            ("plot", "max-tokens", "48 with --generation, 6 with --beams"),
+            ("sample", "max-tokens", "16"),
+            ("sample", "logprobs-mode", "raw_logprobs"),
+        ] {
+            assert_eq!(default(command, flag).as_deref(), Some(holds), "{command} --{flag}");
+        }
+        assert_eq!((default("generate", "seed"), default("generate", "stop")), (None, None));
     }
 }

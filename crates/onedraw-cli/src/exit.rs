@@ -1,4 +1,6 @@
-//! How the program ends: exit codes, and errors on one line.
+//! How the program ends: exit codes, and errors and notes, each on one line.
+
+use std::io::Write;
 
 /// Everything asked for was done.
 pub const DONE: u8 = 0;
@@ -6,6 +8,12 @@ pub const DONE: u8 = 0;
 pub const ROW_FAILED: u8 = 1;
 /// Arguments, parameters or files are bad; nothing was drawn.
 pub const BAD_INPUT: u8 = 2;
+
+/// Says something on standard error that somebody should know, although it is no error.
+pub(crate) fn note(text: &str) {
+    // If standard error is closed, there is nowhere to say it.
+    let _ = writeln!(std::io::stderr(), "note: {}", one_line(text));
+}
 
 /// The text with line ends and other control characters written as escapes. Messages repeat the names of
 /// files and of unknown parameters, and an error must stay on one line.

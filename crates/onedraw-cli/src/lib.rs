@@ -11,6 +11,8 @@
 //!   (which model is opened) and `trace` (what each token of a text was drawn from).
 //! - [`presets`] and [`import`] print parameters; [`mod@bench`] measures how long a draw takes.
 //!
+//! [`manual`] prints completions and manual pages, `mistake` says which flag was meant.
+//!
 //! [`exit`] has the exit codes, `destination` a file for results, `kernel` the check of `--kernel`.
 //!
 //! The readers take any `Read`, never panic, and allocate no more than what the reader delivers:
@@ -31,7 +33,9 @@ pub mod generate;
 pub mod import;
 mod kernel;
 pub mod logits;
+pub mod manual;
 pub mod matrix;
+mod mistake;
 mod model;
 pub mod npy;
 pub mod output;

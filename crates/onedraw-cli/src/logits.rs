@@ -6,22 +6,36 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::exit::note;
 use crate::matrix::{Matrix, fill};
 use crate::{npy, safetensors};
 
 /// What is accepted, for messages.
-const ACCEPTED: &str = "accepted are .npy (f32, f16), .safetensors with a tensor `logits` (f32, f16, bf16), \
+const ACCEPTED: &str = "accepted are .npy (f32, f16, f64), .safetensors with a tensor `logits` (f32, f16, bf16), \
                         and - for a .npy on standard input";
 
 /// Reads all logits of `source`. Every error begins with the name of the source and fits one line.
 ///
 /// `-` is a `.npy` on standard input. The extension of a file says what it is; where it says neither `.npy`
 /// nor `.safetensors`, its first bytes decide.
+///
+/// Numbers of f64, which `np.save` makes of a Python list, are rounded to f32, and a note on standard error says
+/// so.
 pub fn load(source: &Path) -> Result<Matrix> {
-    if source.as_os_str() == "-" {
-        return npy::read(io::stdin().lock()).map_err(|error| anyhow!("standard input: {error}"));
+    let (name, matrix) = match source.as_os_str() == "-" {
+        true => {
+            let matrix = npy::read(io::stdin().lock()).map_err(|error| anyhow!("standard input: {error}"))?;
+            ("standard input".to_owned(), matrix)
+        }
+        false => {
+            let name = source.display().to_string();
+            (name.clone(), read_file(source).with_context(|| name)?)
+        }
+    };
+    if matrix.is_rounded() {
+        note(&format!("{name}: its f64 numbers are rounded to f32"));
     }
-    read_file(source).with_context(|| source.display().to_string())
+    Ok(matrix)
 }
 
 fn read_file(path: &Path) -> Result<Matrix> {

@@ -12,6 +12,8 @@ pub struct Matrix {
     rows: usize,
     vocabulary: usize,
     values: Values,
+    /// Whether the numbers were more precise than they are here.
+    is_rounded: bool,
 }
 
 /// The numbers of a [`Matrix`].
@@ -44,7 +46,18 @@ impl Matrix {
             rows,
             vocabulary,
             values,
+            is_rounded: false,
         })
+    }
+
+    /// The same matrix, of numbers that were rounded when they were read.
+    pub(crate) fn rounded(self) -> Self {
+        Self { is_rounded: true, ..self }
+    }
+
+    /// Whether its numbers were rounded when they were read.
+    pub fn is_rounded(&self) -> bool {
+        self.is_rounded
     }
 
     /// The number of rows.
@@ -100,6 +113,12 @@ pub(crate) trait Element: bytemuck::Pod {
 impl Element for f32 {
     fn little_endian(self) -> Self {
         f32::from_bits(u32::from_le(self.to_bits()))
+    }
+}
+
+impl Element for f64 {
+    fn little_endian(self) -> Self {
+        f64::from_bits(u64::from_le(self.to_bits()))
     }
 }
 

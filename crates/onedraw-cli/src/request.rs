@@ -1,26 +1,16 @@
-//! What is asked of each row: `--params` and the flags that override it, checked before any row is drawn.
-
-use std::fs;
+//! What is asked of each row: `--params` and the flags that go before it, checked before any row is drawn.
 
 use anyhow::{Result, anyhow, bail};
-use onedraw::{Order, ParamError, Plan, RowError, SamplingParams};
-use serde_json::Value;
+use onedraw::{ParamError, Plan, RowError, SamplingParams};
+use serde_json::{Map, Value};
 
-/// Flags that override the parameters of every row.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    /// In place of `logprobs`.
-    pub logprobs: Option<i64>,
-    /// In place of `logprobs_mode`; a name of [`LogprobsMode`](onedraw::LogprobsMode).
-    pub logprobs_mode: Option<String>,
-    /// In place of `order`.
-    pub order: Option<Order>,
-}
+use crate::flags::parameters::ParameterFlags;
 
 /// What is asked of one row.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The parameters, with `logprobs` always set: the program reports the drawn token's in any case.
+    /// The parameters, with `logprobs` and `probability` always set: the program reports the drawn token's in
+    /// any case.
     pub params: SamplingParams,
     /// Whether a list of logprobs was asked for.
     pub lists_logprobs: bool,
@@ -36,29 +26,15 @@ pub enum Requests {
 }
 
 impl Requests {
-    /// Reads the argument of `--params`: JSON, or `@` and the name of a file of it. `None`: the defaults.
-    pub fn parse(argument: Option<&str>, overrides: &Overrides) -> Result<Self> {
-        let from_file;
-        let text = match argument {
-            None => "{}",
-            Some(argument) => match argument.strip_prefix('@') {
-                None => argument,
-                Some(path) => {
-                    from_file = fs::read_to_string(path)
-                        .map_err(|error| anyhow!("params: the file {path} cannot be read: {error}"))?;
-                    &from_file
-                }
-            },
-        };
-        let value = onedraw::json::parse(text)?;
-        match value {
-            Value::Object(_) => {
-                let request = Request::new(value, overrides).map_err(|error| named(None, &error))?;
-                Ok(Self::Alike(Box::new(request)))
-            }
+    /// What the flags and `--params` ask for: one object for all rows, or a list of one for each row.
+    pub(crate) fn new(flags: &ParameterFlags) -> Result<Self> {
+        match flags.json()?.unwrap_or_else(|| Map::new().into()) {
+            Value::Object(fields) => Ok(Self::Alike(Box::new(Request::new(flags, fields)?))),
             Value::Array(values) => {
-                let each =
-                    |(row, value)| Request::new(value, overrides).map_err(|error| named(Some(row), &error));
+                let each = |(row, value)| match value {
+                    Value::Object(fields) => Request::new(flags, fields).map_err(|error| in_row(row, error)),
+                    _ => bail!("params[{row}]: must be a JSON object"),
+                };
                 Ok(Self::Each(values.into_iter().enumerate().map(each).collect::<Result<_>>()?))
             }
             _ => bail!("params: must be a JSON object, or an array of one a row"),
@@ -120,24 +96,11 @@ impl Requests {
 }
 
 impl Request {
-    fn new(mut value: Value, overrides: &Overrides) -> Result<Self, ParamError> {
-        // Flags replace values before the check, so that a replaced value cannot be an error.
-        if let Value::Object(fields) = &mut value {
-            let Overrides { logprobs, logprobs_mode, order } = overrides;
-            let mut replace = |name: &str, value: Option<Value>| {
-                if let Some(value) = value {
-                    fields.insert(name.to_owned(), value);
-                }
-            };
-            replace("logprobs", logprobs.map(Value::from));
-            replace("logprobs_mode", logprobs_mode.clone().map(Value::from));
-            let stages =
-                |order: &Order| order.stages().iter().map(|stage| Value::from(stage.name())).collect();
-            replace("order", order.as_ref().map(stages));
-        }
-        let mut params = SamplingParams::from_value(value)?;
+    fn new(flags: &ParameterFlags, fields: Map<String, Value>) -> Result<Self> {
+        let mut params = flags.of_row(fields)?;
         let lists_logprobs = params.logprobs.is_some();
         params.logprobs.get_or_insert(0);
+        params.probability = true;
         Ok(Self { params, lists_logprobs })
     }
 }
@@ -150,22 +113,38 @@ fn field(row: Option<usize>, name: &str) -> String {
     }
 }
 
-/// The error of one parameter set. The field `params` is the set as a whole.
+/// The error of a row's parameters. One of a flag is an error of all rows.
+fn in_row(row: usize, error: anyhow::Error) -> anyhow::Error {
+    let message = error.to_string();
+    if message.starts_with("--") { error } else { anyhow!("params[{row}].{message}") }
+}
+
+/// The error of a plan.
 fn named(row: Option<usize>, error: &ParamError) -> anyhow::Error {
-    match (row, error.field()) {
-        (Some(row), "params") => anyhow!("params[{row}]: {}", error.message()),
-        (_, name) => anyhow!("{}: {}", field(row, name), error.message()),
-    }
+    anyhow!("{}: {}", field(row, error.field()), error.message())
 }
 
 #[cfg(test)]
 mod tests {
-    use onedraw::{LogprobsMode, Stage};
+    use clap::Parser;
+    use onedraw::{LogprobsMode, Order, Stage};
 
     use super::*;
 
-    fn parse(text: &str) -> Result<Requests, String> {
-        Requests::parse(Some(text), &Overrides::default()).map_err(|error| error.to_string())
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: ParameterFlags,
+    }
+
+    fn with(flags: &[&str], params: &str) -> Result<Requests, String> {
+        let line = [&["x", "--params", params], flags].concat();
+        let line = Line::try_parse_from(line).expect("flags");
+        Requests::new(&line.flags).map_err(|error| error.to_string())
+    }
+
+    fn parse(params: &str) -> Result<Requests, String> {
+        with(&[], params)
     }
 
     #[test]
@@ -181,28 +160,40 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_parameters() {
-        let overrides = Overrides {
-            logprobs: Some(3),
-            logprobs_mode: Some("processed_logits".to_owned()),
-            order: Some(Order::of([Stage::TopK, Stage::Temperature])),
-        };
-        let text = r#"{"logprobs": -7, "logprobs_mode": "raw_logits", "order": "top_p", "top_k": 2}"#;
-        let requests = Requests::parse(Some(text), &overrides).expect("what is replaced is not checked");
+    fn the_probability_is_always_asked_for() {
+        assert_eq!(parse("[{}]").map(|requests| requests.of(0).params.probability), Ok(true));
+    }
+
+    #[test]
+    fn flags_go_before_parameters_and_these_before_a_preset() {
+        let text = r#"{"logprobs": "x", "logprobs_mode": "raw_logits", "order": "top_p", "top_k": 2}"#;
+        let flags =
+            ["--logprobs", "3", "--logprobs-mode", "processed_logits", "--order", "top_k,temperature"];
+        let requests = with(&flags, text).expect("what is replaced is not checked");
         let params = &requests.of(0).params;
         assert_eq!(params.logprobs, Some(3));
         assert_eq!(params.logprobs_mode, LogprobsMode::ProcessedLogits);
-        assert_eq!(params.order, overrides.order);
-        let left_out =
-            Requests::parse(Some(r#"{"top_p": 0.5}"#), &overrides).expect_err("top_p has no stage");
-        assert_eq!(left_out.to_string(), "top_p: is set, but the order does not name its stage top_p");
+        assert_eq!(params.order, Some(Order::of([Stage::TopK, Stage::Temperature])));
+        let error = with(&flags, r#"{"top_p": 0.5}"#).expect_err("top_p has no stage");
+        assert_eq!(error, "top_p: is set, but the order does not name its stage top_p");
+        let requests =
+            with(&["--preset", "creative", "--top-k", "7"], r#"[{"top_p": 0.5}, {}]"#).expect("two");
+        let of = |row| {
+            let SamplingParams { temperature, top_p, top_k, .. } = requests.of(row).params;
+            (temperature, top_p, top_k)
+        };
+        assert_eq!((of(0), of(1)), ((1.2, 0.5, 7), (1.2, 0.95, 7)));
+        assert_eq!(
+            with(&["--top-p", "2"], "[{}, {}]").expect_err("a flag's error"),
+            "--top-p: must be in [0, 1], not 2"
+        );
     }
 
     #[test]
     fn errors_name_the_field_and_the_row() {
         let error = |text| parse(text).expect_err("an error");
-        assert_eq!(error(r#"{"top_p": 2}"#), "top_p: must be in (0, 1], not 2");
-        assert_eq!(error(r#"[{}, {}, {}, {"top_p": 2}]"#), "params[3].top_p: must be in (0, 1], not 2");
+        assert_eq!(error(r#"{"top_p": 2}"#), "top_p: must be in [0, 1], not 2");
+        assert_eq!(error(r#"[{}, {}, {}, {"top_p": 2}]"#), "params[3].top_p: must be in [0, 1], not 2");
         assert_eq!(error("[{}, 7]"), "params[1]: must be a JSON object");
         assert_eq!(error("7"), "params: must be a JSON object, or an array of one a row");
         assert!(error("{").starts_with("params: cannot be read as JSON: EOF"), "{}", error("{"));

@@ -112,7 +112,7 @@ fn what_cannot_be_compared_is_said_in_one_line() {
         assert!(run.stderr.contains(message), "{}", run.stderr);
     };
     fails(&["--strategy", "warm"], "`warm` is no strategy");
-    fails(&["--strategy", r#"x:{"top_p": 3}"#], "x: top_p: must be in (0, 1], not 3");
+    fails(&["--strategy", r#"x:{"top_p": 3}"#], "x: top_p: must be in [0, 1], not 3");
     fails(&["--strategy", r#"x:{"beams": 0}"#], "beams: must be in [1, 4096], not 0");
     fails(&["--html", "/no/such/folder/page.html"], "--html /no/such/folder/page.html: ");
     fails(&["--amateur", "/no/such/folder"], "/no/such/folder");

@@ -59,7 +59,7 @@ fn text_is_the_prompt_and_what_follows_it() {
     assert_eq!(json["tokens"].as_array().map(Vec::len), Some(20));
     assert_eq!(json["finish_reason"], "length");
     assert_eq!(json["timings"]["prompt_tokens"], 5);
-    assert_eq!(json["timings"]["output_tokens"], 19);
+    assert_eq!(json["timings"]["output_tokens"], 20);
     // From standard input, without the line end; on any threads and kernel.
     let piped = onedraw_with_input(&arguments, b"Hello\n");
     assert_eq!(piped.stdout, expected);
@@ -120,7 +120,7 @@ fn what_cannot_be_done_is_said_in_one_line() {
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
         assert!(run.stderr.contains(message), "{}", run.stderr);
     };
-    fails(&["x", "--top-p", "2"], "--top-p: must be in (0, 1], not 2");
+    fails(&["x", "--top-p", "2"], "--top-p: must be in [0, 1], not 2");
     fails(&["x", "--preset", "wild"], "invalid value 'wild'");
     fails(&["x", "--kernel", "fast"], "fast");
     fails(&[&"x".repeat(129)], "the prompt has 129 tokens, more than the model's context of 128");
@@ -132,6 +132,18 @@ fn what_cannot_be_done_is_said_in_one_line() {
     fails(&["x"], "tokenizer.json");
     fs::remove_file(folder.path().join("config.json")).expect("the file");
     fails(&["x"], "config.json");
+}
+
+/// The model has letters of ASCII alone; `<end>` is the name of a token.
+#[test]
+fn a_stop_string_that_cannot_match_is_told() {
+    let folder = model();
+    let line = ["generate", "--model", name(&folder), "ab", "--seed", "1", "--max-tokens", "3"];
+    let run = onedraw(&[&line[..], &["--stop", "é", "--stop", "<end>", "--stop", r"\n"]].concat());
+    assert_eq!(
+        (run.code, run.stderr.as_str()),
+        (0, "note: the stop string \"é\" can never match: the model has no token for a part of it\n")
+    );
 }
 
 /// What of the model's own settings could not be taken over is told, and a length that counts the prompt is

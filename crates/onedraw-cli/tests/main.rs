@@ -4,6 +4,7 @@
 
 mod bench;
 mod compare;
+mod first_minutes;
 mod fuzz_corpus;
 mod generate;
 mod guide;

@@ -155,14 +155,14 @@ fn bad_arguments_and_files() {
     assert!(message.starts_with(&format!("{}: cannot be read: ", missing.display())), "{message}");
     assert_eq!(
         refused(&["params", "import", "-", "--from", "ollama"], ""),
-        "invalid value 'ollama' for '--from <SOURCE>' [possible values: openai, vllm, llama.cpp, huggingface]; see onedraw --help"
+        "invalid value 'ollama' for '--from <SOURCE>' [possible values: openai, vllm, llama.cpp, huggingface]; see onedraw params import --help"
     );
     assert_eq!(
         refused(&["params", "import"], ""),
-        "the following required arguments were not provided: <FILE>; see onedraw --help"
+        "the following required arguments were not provided: <FILE>; see onedraw params import --help"
     );
     assert_eq!(
         refused(&["params"], ""),
-        "'onedraw params' requires a subcommand but one was not provided [subcommands: import, help]; see onedraw --help"
+        "'onedraw params' requires a subcommand but one was not provided [subcommands: import, help]; see onedraw params --help"
     );
 }

@@ -184,7 +184,8 @@ fn pictures_are_files() {
     let path = |name: &str| folder.path().join(name).to_str().expect("a name").to_owned();
     for (name, start) in [("a.svg", &b"<svg width="[..]), ("b.PNG", b"\x89PNG\r\n\x1a\n")] {
         let run = onedraw(&["plot", "--output", &path(name)]);
-        assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, "", ""));
+        let said = format!("wrote {}\n", path(name));
+        assert_eq!((run.code, run.stdout.as_str(), run.stderr), (0, "", said));
         assert!(std::fs::read(path(name)).expect(name).starts_with(start), "{name}");
     }
 }
@@ -194,7 +195,7 @@ fn what_cannot_be_drawn_is_said() {
     let folder = Folder::new();
     let file = folder.npy("row.npy", &[&PLAIN]);
     assert_eq!(error(&["--vary", "heat=1"]), "error: --vary: `heat` is not a parameter\n");
-    assert_eq!(error(&["--vary", "top_p=2"]), "error: --vary top_p=2: --top-p: must be in (0, 1], not 2\n");
+    assert_eq!(error(&["--vary", "top_p=2"]), "error: --vary top_p=2: --top-p: must be in [0, 1], not 2\n");
     assert_eq!(error(&["--vary", "beta=1"]), "error: --vary beta=1: needs --contrast\n");
     assert_eq!(error(&["--vary", "guidance=x"]), "error: --vary guidance=x: is not a number\n");
     assert_eq!(

@@ -1,6 +1,9 @@
 //! The commands of the documents run as they are written, and what the documents quote is what they print.
 
+use std::collections::BTreeMap;
 use std::process::Command;
+
+use onedraw::{Group, PARAMETERS, Parameter};
 
 use crate::support::{commands, repository, run_as_written};
 
@@ -67,15 +70,63 @@ fn the_table_of_strategies_is_the_table() {
     assert_eq!(table(&String::from_utf8_lossy(&output.stdout)), table(&program));
 }
 
-/// Every sampling parameter is in the tables of the reference.
+/// The tables of the reference are the library's list of parameters, in its order and with its words: a heading
+/// for each group, and in a row the name, the default and what it does. Sources and examples are the page's own.
+/// With `ONEDRAW_WRITE=1` in the environment the page is written anew.
 #[test]
-fn every_parameter_is_listed() {
-    let parameters = page("docs/src/parameters.md");
-    let written = serde_json::to_value(onedraw::SamplingParams::default()).expect("written");
-    let rows: Vec<&str> = parameters.lines().filter(|line| line.starts_with("| `")).collect();
-    for name in written.as_object().expect("an object").keys().map(String::as_str).chain(["order"]) {
-        let first_cell =
-            |row: &&str| row.split('|').nth(1).is_some_and(|cell| cell.contains(&format!("`{name}`")));
-        assert!(rows.iter().any(first_cell), "{name}");
+fn the_reference_is_the_librarys_list() {
+    let name = "docs/src/parameters.md";
+    let before = page(name);
+    let (start, rest) = before.split_once("<!-- parameters -->\n").expect("where the tables begin");
+    let (tables, end) = rest.split_once("<!-- /parameters -->").expect("where they end");
+    // What the page itself says: of each parameter the last two cells, and of each group the lines before its
+    // table and after it.
+    let mut own: BTreeMap<&str, String> = BTreeMap::new();
+    let mut around: BTreeMap<&str, [Vec<&str>; 2]> = BTreeMap::new();
+    let (mut group, mut is_after) = ("", 0);
+    for line in tables.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            (group, is_after) = (title, 0);
+        } else if let Some(row) = line.strip_prefix("| `") {
+            let (name, cells) = row.split_once("` |").expect(row);
+            let cells: Vec<&str> = cells.trim_end_matches('|').split(" | ").collect();
+            own.insert(name, cells[2..].join(" | ").trim_end().to_owned());
+            is_after = 1;
+        } else if !line.starts_with('|') && !line.is_empty() {
+            around.entry(group).or_default()[is_after].push(line);
+        }
+    }
+    let defaults = serde_json::to_value(onedraw::SamplingParams::default()).expect("written");
+    let mut written = String::new();
+    for group in Group::ALL {
+        written += &format!("\n## {}\n\n", group.title());
+        let [above, below] = around.remove(group.title()).unwrap_or_default();
+        if !above.is_empty() {
+            written += &(above.join("\n") + "\n\n");
+        }
+        written += "| name | default | what it does | source | example |\n|---|---|---|---|---|\n";
+        for parameter in PARAMETERS.iter().filter(|parameter| parameter.group == group) {
+            let Parameter { name, help, details, .. } = parameter;
+            let default = match (*name, &defaults[*name]) {
+                ("order", _) => "`\"vllm\"`".to_owned(),
+                ("mirostat_mu", _) => "2 · tau".to_owned(),
+                (_, serde_json::Value::Null) => "none".to_owned(),
+                (_, text @ serde_json::Value::String(_)) => format!("`{text}`"),
+                (_, other) => other.to_string(),
+            };
+            let details = if details.is_empty() { String::new() } else { format!(". {details}") };
+            let own = own.get(name).unwrap_or_else(|| panic!("{name} has no source and no example"));
+            written += &format!("| `{name}` | {default} | {help}{details} | {own} |\n");
+        }
+        if !below.is_empty() {
+            written += &("\n".to_owned() + &below.join("\n") + "\n");
+        }
+    }
+    assert!(around.is_empty(), "{around:?}");
+    let now = format!("{start}<!-- parameters -->\n{written}\n<!-- /parameters -->{end}");
+    if std::env::var_os("ONEDRAW_WRITE").is_some() {
+        std::fs::write(repository().join(name), &now).expect(name);
+    } else {
+        assert!(now == before, "{name} is not of this list of parameters: ONEDRAW_WRITE=1 writes it anew");
     }
 }

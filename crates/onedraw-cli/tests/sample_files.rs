@@ -61,9 +61,9 @@ fn a_bad_file_is_one_line() {
             "not a .npy file: it begins with 50 4b 03 04, not with 93 4e 55 4d 50 59 (\\x93NUMPY)",
         ),
         (
-            "f8.npy",
-            &npy_of("<f8", "(1,)", &[0; 8]),
-            "dtype '<f8' is not read; allowed are '<f4' (f32) and '<f2' (f16)",
+            "i8.npy",
+            &npy_of("<i8", "(1,)", &[0; 8]),
+            "dtype '<i8' is not read; allowed are '<f4' (f32), '<f2' (f16) and '<f8' (f64)",
         ),
         ("cut.npy", &good[..good.len() - 1], "the data is cut short: 11 bytes found, 12 needed by the shape"),
         ("cut.safetensors", b"{}", "not a .safetensors file: 2 bytes found, at least 8 needed"),
@@ -75,7 +75,7 @@ fn a_bad_file_is_one_line() {
         (
             "logits.txt",
             b"1 2 3",
-            "neither a .npy nor a .safetensors file; accepted are .npy (f32, f16), .safetensors with a tensor \
+            "neither a .npy nor a .safetensors file; accepted are .npy (f32, f16, f64), .safetensors with a tensor \
              `logits` (f32, f16, bf16), and - for a .npy on standard input",
         ),
     ] {

@@ -1,5 +1,7 @@
 //! `onedraw generate` with guesses, on the embedded model.
 
+use std::path::Path;
+
 use crate::support::onedraw;
 
 const STORY: [&str; 6] = ["generate", "Once upon a time", "--seed", "7", "--max-tokens", "60"];
@@ -148,10 +150,20 @@ fn what_cannot_be_done_is_an_error() {
     fails(&[&format!("--draft={drafter}")], "tokenizer.json");
 }
 
-/// The folder of the embedded model has its head beside it.
+/// A folder of a model may have a head in its folder `eagle`.
 #[test]
 fn a_folder_may_have_a_head() {
-    let stories = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories");
-    let folder = story(&["--model", stories, "--eagle", "--preset", "balanced"]);
-    assert_eq!(folder, story(&[]));
+    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::create_dir(folder.path().join("eagle")).expect("a folder");
+    for (from, to) in [("stories", "."), ("stories-drafters/eagle", "eagle")] {
+        for name in ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json"] {
+            let source = models.join(from).join(name);
+            if source.exists() {
+                std::fs::copy(source, folder.path().join(to).join(name)).expect(name);
+            }
+        }
+    }
+    let path = folder.path().to_str().expect("a path");
+    assert_eq!(story(&["--model", path, "--eagle", "--preset", "balanced"]), story(&[]));
 }

@@ -16,12 +16,14 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use onedraw::SamplingParams;
+use onedraw_lm::words::to_tokens;
 use onedraw_lm::{Llama, stories};
 
 use crate::compare::measure::{Measured, Scene};
 use crate::compare::strategy::{Search, Strategy};
 use crate::destination::Destination;
 use crate::exit::DONE;
+use crate::flags::parameters::ParameterFlags;
 use crate::model::{Model, ModelFlags, bar};
 use crate::output::Format;
 
@@ -30,7 +32,9 @@ use crate::output::Format;
 #[command(after_help = "\
 Without --strategy: greedy, three temperatures with top-p 0.9, top-k, top-p, min-p, typical, mirostat 2, penalties, beam search, diverse and
 stochastic beams, contrastive decoding, and the plain model. A strategy of your own is a name and parameters; beside the sampling parameters
-there are beams, beam_style, length_penalty, diverse, diversity_penalty, stochastic, contrast, alpha and beta.
+there are beams, beam_style, length_penalty, diverse, diversity_penalty, stochastic, contrast, alpha and beta. Sampling parameters
+on the command line hold for all strategies, where a strategy has no value of its own: a strategy goes before a flag, that before
+--params, that before --preset, that before the defaults. The settings of the model play no part.
 
   logprob, perplexity   of a token under the model itself, whatever the strategy made of it
   d-1, d-2, d-3         distinct words, pairs and triples of words among all
@@ -52,22 +56,14 @@ pub struct Arguments {
     /// A strategy, several times: NAME:JSON, or the name of a usual one
     #[arg(long = "strategy", value_name = "NAME:JSON")]
     strategies: Vec<String>,
-    /// The most tokens of a text
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    max_tokens: u32,
-    /// The seed of every strategy that has none of its own
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
-    seed: u64,
-    /// Texts of each strategy, in one batch; metrics are over all of them
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
-    n: u32,
     /// How to print: a table and the texts to read, or one JSON object a strategy
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Write a page with texts, metrics and charts to this file too
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    parameters: ParameterFlags,
 }
 
 /// Compares and prints.
@@ -77,7 +73,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let strategies = match &arguments.strategies[..] {
         [] => Strategy::usual(amateur.is_some())?,
         named => {
-            let read = |text: &String| text.parse().map_err(|error| anyhow!("--strategy {error:#}"));
+            let read = |text: &String| text.parse().map_err(|error| anyhow!("--strategy: {error:#}"));
             named.iter().map(read).collect::<Result<_>>()?
         }
     };
@@ -117,19 +113,25 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     Ok(DONE)
 }
 
+/// The most texts of a strategy.
+const MOST_TEXTS: u32 = 64;
+
 /// A strategy's parameters for this model and these arguments.
 fn params(arguments: &Arguments, model: &Model, strategy: &Strategy) -> Result<SamplingParams> {
-    let mut params = strategy.params.clone();
-    params.seed = params.seed.or(Some(arguments.seed));
-    params.max_tokens = arguments.max_tokens;
+    let named = |error: anyhow::Error| anyhow!("--strategy: {}: {error:#}", strategy.name);
+    let mut params = arguments.parameters.of_strategy(&strategy.params).map_err(named)?;
+    params.seed = params.seed.or(Some(0));
+    if params.n > MOST_TEXTS {
+        bail!("--n: must be in [1, {MOST_TEXTS}], not {}", params.n);
+    }
     // A search cannot give more texts than it has beams.
     params.n = match &strategy.search {
-        Search::Draw => arguments.n,
-        Search::Beams(beams) => arguments.n.min(u32::try_from(beams.width).unwrap_or(u32::MAX)).max(1),
-        Search::Stochastic(width) => arguments.n.min(u32::try_from(*width).unwrap_or(u32::MAX)).max(1),
+        Search::Draw => params.n,
+        Search::Beams(beams) => params.n.min(u32::try_from(beams.width).unwrap_or(u32::MAX)).max(1),
+        Search::Stochastic(width) => params.n.min(u32::try_from(*width).unwrap_or(u32::MAX)).max(1),
     };
     model.generation.end_texts(&mut params);
-    params.validate().map_err(|error| anyhow!("--strategy {}: {error}", strategy.name))?;
+    to_tokens(&mut params, &*model.tokenizer)?;
     Ok(params)
 }
 

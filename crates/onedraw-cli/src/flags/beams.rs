@@ -33,16 +33,17 @@ enum Early {
 #[command(next_help_heading = "Beam search")]
 pub struct BeamFlags {
     /// Search for the best texts with so many beams; -n of them are shown
-    #[arg(long, value_name = "N")]
+    #[arg(long, alias = "num-beams", value_name = "N")]
     beams: Option<usize>,
-    /// Whose rules
-    #[arg(long, value_enum, default_value_t = Style::Hf, requires = "beams")]
+    /// Whose rules: Hugging Face's, vLLM's, or Hugging Face's with GNMT's length penalty
+    #[arg(long, value_name = "STYLE", value_enum, default_value_t = Style::Hf, requires = "beams")]
     beam_style: Style,
     /// The power of the length that scores are divided by
     #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true, requires = "beams")]
     length_penalty: f64,
-    /// When to stop
-    #[arg(long, value_enum, default_value_t = Early::False, requires = "beams")]
+    /// When to stop: once the best running text would not do if it ended now (false), once there are as many
+    /// ended texts as beams (true), once no running text can become better (never)
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Early::False, requires = "beams")]
     early_stopping: Early,
     /// So many groups of beams, each of which avoids what those before it chose
     #[arg(long, value_name = "GROUPS", requires = "beams")]

@@ -3,5 +3,6 @@
 pub mod beams;
 pub mod constraint;
 pub mod contrast;
+pub mod escape;
 pub mod parameters;
 pub mod speculation;

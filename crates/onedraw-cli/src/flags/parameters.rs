@@ -1,53 +1,130 @@
-//! Every sampling parameter as a flag: `--top-p 0.9`. The flags are made from the parameters themselves, so
-//! none can be missing.
+//! The sampling parameters of a command: every one as a flag (`--top-p 0.9`), `--params` and `--preset`. All
+//! commands that sample take them in the same way. A flag goes before `--params`, that before the preset, that
+//! before the model's own settings, and these before the defaults.
+//!
+//! The flags and their help are made from the library's list of parameters, so none can be missing.
 
-use anyhow::{Result, anyhow};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use onedraw::{ParamError, SamplingParams};
+use std::fs;
+
+use anyhow::{Result, anyhow, bail};
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use onedraw::{Group, LogprobsMode, PARAMETERS, ParamError, SamplingParams, presets};
 use onedraw_lm::settings::{Layer, Origin, Settings};
 use serde_json::{Map, Value};
 
-/// The parameters that the program sets itself.
-const NOT_FLAGS: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
+use super::escape::unescaped;
 
-/// The parameters that were given as flags.
+/// The parameters that a command with a prompt sets itself.
+const FROM_THE_PROMPT: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
+/// The parameters whose values are text even if they look like numbers: `--stop 7` stops at "7". Only a list
+/// is read as JSON.
+const TEXTS: [&str; 3] = ["stop", "banned_strings", "bad_words"];
+/// Other names of flags that mean the same. They are not shown, and no other place accepts them.
+const ALIASES: [(&str, &str); 2] = [("max_tokens", "max-new-tokens"), ("min_tokens", "min-new-tokens")];
+
+/// The parameters that were given on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct ParameterFlags {
-    given: Map<String, Value>,
+    flags: Map<String, Value>,
+    params: Option<String>,
+    preset: Option<String>,
 }
 
-/// The names of all parameters, with their defaults.
-fn defaults() -> Map<String, Value> {
-    let mut fields = match serde_json::to_value(SamplingParams::default()) {
+/// The parameters with their values, by name.
+pub fn values(params: &SamplingParams) -> Map<String, Value> {
+    match serde_json::to_value(params) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
-    };
-    // It is not serialized while it is unset.
-    fields.insert("order".to_owned(), Value::Null);
-    // Its default is null, but its values are lists.
-    fields.insert("allowed_token_ids".to_owned(), Value::Array(Vec::new()));
-    fields.retain(|name, _| !NOT_FLAGS.contains(&name.as_str()));
-    fields
+    }
+}
+
+/// A command with the help of its sampling parameters completed by the defaults that hold there, but for those
+/// in `instead`, which have a help of their own. Where the command takes a prompt, the tokens are not flags.
+pub fn described(
+    command: Command,
+    defaults: &SamplingParams,
+    takes_prompt: bool,
+    instead: &[(&str, &'static str)],
+) -> Command {
+    let defaults = values(defaults);
+    // Not `mut_arg`, which changes the order of the arguments.
+    command.mut_args(|arg| {
+        let name = arg.get_id().as_str();
+        if let Some((_, help)) = instead.iter().find(|(other, _)| *other == name) {
+            return arg.help(*help);
+        }
+        let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.name == name) else { return arg };
+        let help = match defaults.get(name) {
+            Some(default @ (Value::Number(_) | Value::String(_))) => {
+                format!("{} [default: {}]", parameter.help, default.to_string().trim_matches('"'))
+            }
+            _ => parameter.help.to_owned(),
+        };
+        arg.help(help).hide(takes_prompt && FROM_THE_PROMPT.contains(&parameter.name))
+    })
+}
+
+/// What a flag of a parameter takes.
+fn value_name(name: &str, default: Option<&Value>) -> &'static str {
+    match (name, default) {
+        ("order", _) => "ORDER",
+        ("logit_bias", _) => "JSON",
+        ("logprobs_mode" | "penalty_scope", _) => "NAME",
+        (name, _) if TEXTS.contains(&name) => "TEXT",
+        (name, _) if is_list(name, default) => "ID",
+        _ => "N",
+    }
+}
+
+/// Whether a parameter is a list, whose flag may be given several times.
+fn is_list(name: &str, default: Option<&Value>) -> bool {
+    // Its default is null.
+    name == "allowed_token_ids" || default.is_some_and(Value::is_array)
 }
 
 impl Args for ParameterFlags {
     fn augment_args(command: Command) -> Command {
-        let mut command = command.next_help_heading("Sampling parameters");
-        for (name, default) in defaults() {
-            let flag = name.replace('_', "-");
-            let mut arg = Arg::new(&name).long(flag).value_name("VALUE").allow_negative_numbers(true);
-            arg = match &default {
-                Value::Bool(_) => arg.num_args(0..=1).default_missing_value("true").require_equals(true),
-                Value::Array(_) => {
-                    arg.action(clap::ArgAction::Append).help("A value, several times; or a JSON list")
+        let defaults = values(&SamplingParams::default());
+        let mut command = command
+            .next_help_heading("Sampling parameters")
+            .arg(
+                Arg::new("params")
+                    .long("params")
+                    .value_name("JSON")
+                    .help("Parameters as one JSON object, or @FILE with one; flags go before it"),
+            )
+            .arg(
+                Arg::new("preset")
+                    .long("preset")
+                    .value_name("NAME")
+                    .value_parser(PossibleValuesParser::new(presets::NAMES))
+                    .help("Settings with a name, see onedraw presets; flags and --params go before it"),
+            );
+        for group in Group::ALL {
+            command = command.next_help_heading(group.title());
+            for parameter in PARAMETERS.iter().filter(|parameter| parameter.group == group) {
+                let (name, default) = (parameter.name, defaults.get(parameter.name));
+                let mut arg = Arg::new(name)
+                    .long(name.replace('_', "-"))
+                    .value_name(value_name(name, default))
+                    .allow_negative_numbers(true)
+                    .help(parameter.help);
+                if matches!(default, Some(Value::Bool(_))) {
+                    arg = arg.num_args(0..=1).default_missing_value("true").require_equals(true);
+                    arg = arg.value_name("BOOL");
+                } else if is_list(name, default) {
+                    arg = arg.action(ArgAction::Append);
                 }
-                Value::Null => arg,
-                other => arg.help(format!("[default: {other}]")),
-            };
-            if name == "n" {
-                arg = arg.short('n').help("How many texts to write");
+                if name == "logprobs_mode" {
+                    let modes = PossibleValuesParser::new(LogprobsMode::ALL.map(LogprobsMode::name));
+                    arg = arg.value_parser(modes).hide_possible_values(true);
+                }
+                for (_, alias) in ALIASES.iter().filter(|(of, _)| *of == name) {
+                    arg = arg.alias(*alias);
+                }
+                command = command.arg(if name == "n" { arg.short('n') } else { arg });
             }
-            command = command.arg(arg);
         }
         command
     }
@@ -59,18 +136,28 @@ impl Args for ParameterFlags {
 
 impl FromArgMatches for ParameterFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = Map::new();
-        for (name, default) in defaults() {
-            let Some(values) = matches.get_many::<String>(&name) else { continue };
-            let values: Vec<Value> = values.map(|text| Self::read(text, &name)).collect();
-            let value = match (values.len(), default) {
-                (1, Value::Array(_)) if values[0].is_array() => values.into_iter().next(),
-                (_, Value::Array(_)) => Some(Value::Array(values)),
-                _ => values.into_iter().next_back(),
+        let defaults = values(&SamplingParams::default());
+        let mut flags = Map::new();
+        for parameter in PARAMETERS {
+            let name = parameter.name;
+            let Some(given) = matches.get_many::<String>(name) else { continue };
+            let mut read = Vec::new();
+            for text in given {
+                let value = Self::read(text, name).map_err(|error| {
+                    let message = format!("--{}: {error}\n", name.replace('_', "-"));
+                    clap::Error::raw(clap::error::ErrorKind::InvalidValue, message)
+                })?;
+                read.push(value);
+            }
+            let value = match read.len() {
+                1 if read[0].is_array() => read.pop(),
+                _ if is_list(name, defaults.get(name)) => Some(Value::Array(read)),
+                _ => read.pop(),
             };
-            given.extend(value.map(|value| (name, value)));
+            flags.extend(value.map(|value| (name.to_owned(), value)));
         }
-        Ok(Self { given })
+        let text = |name: &str| matches.get_one::<String>(name).cloned();
+        Ok(Self { flags, params: text("params"), preset: text("preset") })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -79,53 +166,137 @@ impl FromArgMatches for ParameterFlags {
     }
 }
 
-/// The parameters whose values are text even if they look like numbers: `--stop 7` stops at "7". Only a list
-/// is read as JSON.
-const TEXTS: [&str; 2] = ["stop", "banned_strings"];
-
 impl ParameterFlags {
-    /// Reads a value as JSON, or as plain text if it is not JSON.
-    pub fn read(text: &str, name: &str) -> Value {
+    /// Reads a value as JSON, or as plain text, with its escapes, if it is not JSON.
+    pub fn read(text: &str, name: &str) -> Result<Value> {
         match serde_json::from_str(text) {
-            Ok(value @ Value::Array(_)) => value,
-            Ok(value) if !TEXTS.contains(&name) => value,
-            _ => Value::String(text.to_owned()),
+            Ok(value @ Value::Array(_)) => Ok(value),
+            Ok(value) if !TEXTS.contains(&name) => Ok(value),
+            _ if TEXTS.contains(&name) => unescaped(text).map(Value::String),
+            _ => Ok(Value::String(text.to_owned())),
         }
     }
 
-    /// Whether there is a flag of that name.
+    /// Whether there is a parameter of that name that a user can set where there is a prompt.
     pub fn is_parameter(name: &str) -> bool {
-        defaults().contains_key(name)
+        PARAMETERS.iter().any(|parameter| parameter.name == name) && !FROM_THE_PROMPT.contains(&name)
     }
 
     /// The same flags with another value for one parameter.
     pub fn with(&self, name: &str, value: Value) -> Self {
         let mut flags = self.clone();
-        flags.given.insert(name.to_owned(), value);
+        flags.flags.insert(name.to_owned(), value);
         flags
     }
 
-    /// Whether a parameter was given.
-    pub fn has(&self, name: &str) -> bool {
-        self.given.contains_key(name)
+    /// The value that a user gave to a parameter, as a flag or in `--params`.
+    pub fn given(&self, name: &str) -> Result<Option<Value>> {
+        Ok(match self.flags.get(name) {
+            Some(value) => Some(value.clone()),
+            None => self.object()?.remove(name),
+        })
     }
 
-    /// The parameters: a flag goes before the preset, the preset before the model's own settings, and these
-    /// before the defaults. A setting of the model gives way where it cannot be combined with what was asked for.
-    pub fn params(&self, preset: Option<&str>, model: &Map<String, Value>) -> Result<SamplingParams> {
-        let preset =
-            preset.map(|name| Layer::preset(name).ok_or_else(|| anyhow!("preset: `{name}` is not a preset")));
-        let preset = preset.transpose()?;
-        let flags = Layer::read(Origin::Argument, &self.given).map_err(|error| named(&error))?;
-        let layers = [Some(flags), preset, Some(Layer::model(model))];
-        let settings = layers.into_iter().flatten().fold(Settings::default(), Settings::layer);
-        Ok(settings.resolve().map_err(|error| named(&error))?.params)
+    /// Which of these parameters were given as flags, as they are written.
+    pub fn flags_among(&self, names: impl IntoIterator<Item = &'static str>) -> Vec<String> {
+        let given = names.into_iter().filter(|name| self.flags.contains_key(*name));
+        given.map(|name| format!("--{}", name.replace('_', "-"))).collect()
     }
-}
 
-/// An error with the flag of its parameter.
-fn named(error: &ParamError) -> anyhow::Error {
-    anyhow!("--{}: {}", error.field().replace('_', "-"), error.message())
+    /// Whether a preset is named.
+    pub fn has_preset(&self) -> bool {
+        self.preset.is_some()
+    }
+
+    /// Which of these parameters a user set: flags as they are written, then those of `--params` by their names.
+    pub fn given_among(&self, names: &[&'static str]) -> Result<Vec<String>> {
+        let (params, mut given) = (self.object()?, self.flags_among(names.iter().copied()));
+        let others =
+            names.iter().filter(|name| params.contains_key(**name) && !self.flags.contains_key(**name));
+        given.extend(others.map(|&name| name.to_owned()));
+        Ok(given)
+    }
+
+    /// The settings of a text, whatever its model says: a flag goes before `--params`, that before the preset,
+    /// that before the settings of the model, and these before the defaults. A setting of the model gives way
+    /// where it cannot be combined with what was asked for.
+    pub fn params(&self, model: &Map<String, Value>) -> Result<SamplingParams> {
+        let settings = self.settings(Settings::default(), self.text()?)?;
+        let settings = settings.layer(Layer::model(model));
+        Ok(settings.resolve().map_err(|error| self.named(&error))?.params)
+    }
+
+    /// The parameters of one row of logits, where `params` are those of `--params`: as for a text, without a
+    /// model, and with the library's defaults.
+    pub fn of_row(&self, params: Map<String, Value>) -> Result<SamplingParams> {
+        let settings = self.settings(Settings::over(SamplingParams::default()), params)?;
+        Ok(settings.resolve().map_err(|error| self.named(&error))?.params)
+    }
+
+    /// The parameters of a strategy, which goes before everything that was given for all of them.
+    pub fn of_strategy(&self, strategy: &Map<String, Value>) -> Result<SamplingParams> {
+        let own = Layer::read(Origin::Argument, strategy).map_err(|error| self.named(&error))?;
+        let settings = self.settings(Settings::default().layer(own), self.text()?)?;
+        Ok(settings.resolve().map_err(|error| self.named(&error))?.params)
+    }
+
+    /// What was given, as layers over others.
+    fn settings(&self, settings: Settings, mut params: Map<String, Value>) -> Result<Settings> {
+        // What a flag replaces cannot be an error.
+        params.retain(|name, _| !self.flags.contains_key(name));
+        let read = |fields| Layer::read(Origin::Argument, fields).map_err(|error| self.named(&error));
+        let settings = settings.layer(read(&self.flags)?).layer(read(&params)?);
+        Ok(match &self.preset {
+            Some(name) => {
+                let preset = Layer::preset(name);
+                settings.layer(preset.ok_or_else(|| anyhow!("--preset: `{name}` is not a preset"))?)
+            }
+            None => settings,
+        })
+    }
+
+    /// The argument of `--params` as JSON: of the command line, or of the file that it names. `None`: there is
+    /// none.
+    pub fn json(&self) -> Result<Option<Value>> {
+        let Some(argument) = &self.params else { return Ok(None) };
+        let from_file;
+        let text = match argument.strip_prefix('@') {
+            None => argument,
+            Some(path) => {
+                from_file = fs::read_to_string(path)
+                    .map_err(|error| anyhow!("params: the file {path} cannot be read: {error}"))?;
+                &from_file
+            }
+        };
+        Ok(Some(onedraw::json::parse(text)?))
+    }
+
+    /// The argument of `--params`, where it is one object.
+    fn object(&self) -> Result<Map<String, Value>> {
+        match self.json()? {
+            None => Ok(Map::new()),
+            Some(Value::Object(fields)) => Ok(fields),
+            Some(_) => bail!("params: must be a JSON object"),
+        }
+    }
+
+    /// As `object`, where the tokens of the text come from a prompt.
+    fn text(&self) -> Result<Map<String, Value>> {
+        match self.given_among(&FROM_THE_PROMPT)?.first() {
+            Some(name) => bail!("{name}: the tokens of the text come from its prompt here"),
+            None => self.object(),
+        }
+    }
+
+    /// An error with the flag that set its parameter, or with the parameter itself.
+    fn named(&self, error: &ParamError) -> anyhow::Error {
+        let field = error.field();
+        let name = field.split(['.', '[']).next().unwrap_or(field);
+        match self.flags.contains_key(name) {
+            true => anyhow!("--{}: {}", field.replace('_', "-"), error.message()),
+            false => anyhow!("{field}: {}", error.message()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -142,18 +313,26 @@ mod tests {
     }
 
     fn params(line: &str, preset: Option<&str>, model: &str) -> Result<SamplingParams, String> {
-        let line = Line::try_parse_from(std::iter::once("x").chain(line.split_whitespace())).expect(line);
+        let preset = preset.into_iter().flat_map(|name| ["--preset", name]);
+        let words = std::iter::once("x").chain(line.split_whitespace()).chain(preset);
+        let line = Line::try_parse_from(words).expect(line);
         let model = serde_json::from_str(model).expect(model);
-        line.flags.params(preset, &model).map_err(|error| error.to_string())
+        line.flags.params(&model).map_err(|error| error.to_string())
     }
 
     #[test]
     fn every_parameter_is_a_flag() {
-        for name in defaults().keys() {
-            let flag = format!("--{}=1", name.replace('_', "-"));
+        for parameter in PARAMETERS.iter().filter(|parameter| parameter.name != "logprobs_mode") {
+            let flag = format!("--{}=1", parameter.name.replace('_', "-"));
             assert!(Line::try_parse_from(["x", &flag]).is_ok(), "{flag}");
         }
-        assert!(Line::try_parse_from(["x", "--prompt-token-ids", "1"]).is_err());
+        let fields = values(&SamplingParams::default());
+        let listed: Vec<&str> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
+        assert!(fields.keys().all(|name| listed.contains(&name.as_str())));
+        assert_eq!(
+            params("--prompt-token-ids 1", None, "{}"),
+            Err("--prompt-token-ids: the tokens of the text come from its prompt here".to_owned())
+        );
     }
 
     #[test]
@@ -179,10 +358,36 @@ mod tests {
     }
 
     #[test]
+    fn params_stand_between_flags_and_presets() {
+        let line = "--top-p 0.8 --params {\"top_p\":0.3,\"top_k\":7,\"max_tokens\":5}";
+        let found = params(line, Some("creative"), r#"{"top_k": 3, "min_tokens": 2}"#).expect("parameters");
+        assert_eq!((found.top_p, found.top_k, found.temperature), (0.8, 7, 1.2));
+        assert_eq!((found.max_tokens, found.min_tokens), (5, 2));
+        let line = Line::try_parse_from(["x", "--params", r#"{"stop": "a\nb", "seed": 3}"#, "-n", "2"]);
+        let flags = line.expect("a line").flags;
+        assert_eq!(flags.params(&Map::new()).expect("parameters").stop, ["a\nb"]);
+        assert_eq!(flags.given("seed").expect("JSON"), Some(3.into()));
+        assert_eq!(flags.given_among(&["seed", "n", "top_p"]).expect("JSON"), ["--n", "seed"]);
+    }
+
+    #[test]
+    fn escapes_are_understood_in_flags_and_in_no_json() {
+        let stop = |arguments: &[&str]| {
+            let line = Line::try_parse_from([&["x"], arguments].concat());
+            line.map(|line| line.flags.params(&Map::new()).expect("parameters").stop)
+        };
+        assert_eq!(stop(&["--stop", r"\n\n", "--stop", r"a\tb\\n"]).expect("escapes"), ["\n\n", "a\tb\\n"]);
+        assert_eq!(stop(&["--stop", r#"["\n", "\\n"]"#]).expect("JSON"), ["\n", "\\n"]);
+        assert_eq!(stop(&["--params", r#"{"stop": "\\n"}"#]).expect("JSON"), ["\\n"]);
+        let error = stop(&["--stop", r"\d"]).expect_err("no escape").to_string();
+        assert!(error.contains(r"--stop: `\d` is not an escape"), "{error}");
+    }
+
+    #[test]
     fn strings_are_what_was_written() {
         let stop = |text: &str| {
             let line = Line::try_parse_from(["x", "--stop", text]).expect(text);
-            line.flags.params(None, &Map::new()).expect(text).stop
+            line.flags.params(&Map::new()).expect(text).stop
         };
         for text in [" 7", "1.50", "1e2", "\"the\"", "null", "{}"] {
             assert_eq!(stop(text), [text]);
@@ -220,14 +425,17 @@ mod tests {
         // Two flags that refuse each other stay an error.
         let message = order("--xtc-probability 0.5 --order huggingface").expect_err("an error");
         assert!(message.starts_with("--xtc-probability: "), "{message}");
-        assert_eq!(order("--top-p 2"), Err("--top-p: must be in (0, 1], not 2".to_owned()));
+        assert_eq!(order("--top-p 2"), Err("--top-p: must be in [0, 1], not 2".to_owned()));
     }
 
     #[test]
     fn errors_name_the_flag() {
-        assert_eq!(params("--top-p 2", None, "{}"), Err("--top-p: must be in (0, 1], not 2".to_owned()));
+        assert_eq!(params("--top-p 2", None, "{}"), Err("--top-p: must be in [0, 1], not 2".to_owned()));
         let message = params("--temperature warm", None, "{}").expect_err("an error");
         assert!(message.starts_with("--temperature: "), "{message}");
-        assert_eq!(params("", Some("wild"), "{}"), Err("preset: `wild` is not a preset".to_owned()));
+        assert!(Line::try_parse_from(["x", "--preset", "wild"]).is_err());
+        let error = params("--params {\"top_p\":2}", None, "{}").expect_err("an error");
+        assert_eq!(error, "top_p: must be in [0, 1], not 2");
+        assert_eq!(params("--params [{}]", None, "{}"), Err("params: must be a JSON object".to_owned()));
     }
 }

@@ -10,6 +10,7 @@ use onedraw_grammar::Matcher;
 use onedraw_lm::{Beams, Found, GenerateError, LanguageModel};
 use serde_json::{Value, json};
 
+use super::notes;
 use super::request::{Format, Request};
 use crate::exit::{DONE, ROW_FAILED};
 use crate::flags::beams::{BeamFlags, named};
@@ -70,9 +71,15 @@ pub fn write<M: LanguageModel>(
             }
         }
     }
+    out.flush()?;
     if request.stats {
-        out.flush()?;
-        writeln!(std::io::stderr(), "{} texts in {seconds:.2} seconds", texts.len())?;
+        let written: usize = texts.iter().map(|text| text.tokens).sum();
+        let drawn = seed.filter(|_| request.params.seed.is_none());
+        let drawn = drawn.map_or(String::new(), |seed| format!("; seed {seed}"));
+        let count = texts.len();
+        writeln!(std::io::stderr(), "{count} texts of {written} tokens in {seconds:.2} seconds{drawn}")?;
+    } else if let Some(seed) = seed {
+        notes::seed(request, seed)?;
     }
     Ok(DONE)
 }
@@ -81,22 +88,26 @@ pub fn write<M: LanguageModel>(
 struct Shown {
     text: String,
     worth: String,
+    /// How many it has.
+    tokens: usize,
     line: Value,
 }
 
 fn searched(Found { text, hypothesis }: Found<Hypothesis>) -> Shown {
     let Hypothesis { tokens, score, logprob, finish } = hypothesis;
+    let count = tokens.len();
     let line = json!({
         "text": text, "tokens": tokens, "finish_reason": finish.map(Finish::reason), "score": score, "logprob": logprob,
     });
-    Shown { text, worth: format!("score {score:.4}"), line }
+    Shown { text, worth: format!("score {score:.4}"), tokens: count, line }
 }
 
 fn drawn_text(Found { text, hypothesis }: Found<Drawn>) -> Shown {
     let Drawn { tokens, logprob, perturbed, inclusion, finish } = hypothesis;
+    let count = tokens.len();
     let line = json!({
         "text": text, "tokens": tokens, "finish_reason": finish.map(Finish::reason), "logprob": logprob,
         "perturbed": perturbed, "inclusion": inclusion,
     });
-    Shown { text, worth: format!("logprob {logprob:.2}"), line }
+    Shown { text, worth: format!("logprob {logprob:.2}"), tokens: count, line }
 }

@@ -1,6 +1,8 @@
 //! `onedraw generate`: text from a prompt.
 
+mod arguments;
 mod beams;
+mod notes;
 mod request;
 mod show;
 
@@ -9,74 +11,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, anyhow, bail};
-use clap::Args;
-use clap::builder::PossibleValuesParser;
 use indicatif::ProgressBar;
-use onedraw::presets;
+use onedraw::SamplingParams;
 use onedraw_grammar::Matcher;
 use onedraw_lm::generate::Texts;
-use onedraw_lm::{Generator, LanguageModel};
+use onedraw_lm::settings::Settings;
+use onedraw_lm::words::to_tokens;
+use onedraw_lm::{Generator, LanguageModel, stories};
 
 use crate::exit::{DONE, ROW_FAILED};
-use crate::flags::beams::BeamFlags;
-use crate::flags::constraint::ConstraintFlags;
-use crate::flags::contrast::{ContrastFlags, Counterpart, with_counterpart};
-use crate::flags::parameters::ParameterFlags;
-use crate::flags::speculation::SpeculationFlags;
-use crate::model::{Model, ModelFlags, bar};
+use crate::flags::contrast::{Counterpart, with_counterpart};
+use crate::model::{Model, bar};
 
+pub use arguments::Arguments;
 pub use request::Format;
 use request::Request;
 
-/// The arguments of `onedraw generate`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Parameters: a flag goes before a preset, that before the model's generation_config.json, that before the defaults.
-JSON output is a line a text:
-  {\"text\":…,\"tokens\":[…],\"finish_reason\":\"stop|length|eos\",\"seed\":…,\"logprobs\":[…],\"timings\":{…}}
-Ctrl-C ends with what there is.
-
-Example:
-  onedraw generate \"Once upon a time\" --preset creative --seed 7 --stats")]
-pub struct Arguments {
-    /// The beginning of the text; without it, standard input
-    #[arg(value_name = "PROMPT")]
-    prompt: Option<String>,
-    #[command(flatten)]
-    model: ModelFlags,
-    /// Settings with a name; see onedraw presets
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(presets::NAMES))]
-    preset: Option<String>,
-    /// The prompt is a message to the model, written as its chat template says
-    #[arg(long)]
-    chat: bool,
-    /// What the system says first in a chat
-    #[arg(long, value_name = "TEXT", requires = "chat")]
-    system: Option<String>,
-    /// Say at the end, on standard error, how fast it was
-    #[arg(long)]
-    stats: bool,
-    /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    #[command(flatten)]
-    beams: BeamFlags,
-    #[command(flatten)]
-    constraint: ConstraintFlags,
-    #[command(flatten)]
-    contrast: ContrastFlags,
-    #[command(flatten)]
-    speculation: SpeculationFlags,
-    #[command(flatten)]
-    parameters: ParameterFlags,
+/// The parameters that hold without any argument: the embedded model's.
+pub(crate) fn defaults() -> SamplingParams {
+    let settings = Settings::default();
+    let model = stories::generation_config().unwrap_or_default();
+    settings.layer(model.layer()).resolve().map(|resolved| resolved.params).unwrap_or_default()
 }
 
 /// Writes texts and gives the exit code.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let model = Model::open(&arguments.model)?;
     let Model { llama, tokenizer, generation, .. } = &model;
-    let mut params = arguments.parameters.params(arguments.preset.as_deref(), &generation.params)?;
+    let mut params = arguments.parameters.params(&generation.params)?;
     generation.end_texts(&mut params);
+    to_tokens(&mut params, &**tokenizer)?;
     let text = prompt(arguments)?;
     let prompt = match arguments.chat {
         true => tokenizer.encode_plain(&model.chat(arguments.system.as_deref(), &text)?)?,
@@ -85,12 +49,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     if prompt.is_empty() {
         bail!("the prompt is empty, and the model has no token that begins a text");
     }
-    if !arguments.parameters.has("max_tokens") {
+    if arguments.parameters.given("max_tokens")?.is_none() {
         generation.limit(&mut params, prompt.len());
     }
-    for note in &generation.notes {
-        writeln!(std::io::stderr(), "note: generation_config.json: {note}")?;
-    }
+    notes::before(arguments, &model, &params)?;
     let constraint = arguments.constraint.matcher(&model, &params)?;
     let request = Request {
         prompt: &prompt,
@@ -100,6 +62,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         kernel: arguments.model.kernel,
         format: arguments.format,
         stats: arguments.stats,
+        context: llama.context(),
     };
     let constraint = constraint.as_ref();
     let counterpart = arguments.contrast.counterpart(&model, prompt.len())?;
@@ -144,7 +107,7 @@ fn write_texts<M: LanguageModel>(
         Some(constraint) => generator.add_constrained(prompt, params.clone(), constraint)?,
         None => generator.add(prompt, params.clone())?,
     };
-    let seed = generator.seed(id);
+    let seed = generator.seed(id).unwrap_or_default();
     let streams = format == Format::Text && params.n == 1;
     let interrupted = interruption()?;
     let bar = progress(prompt.len());
@@ -182,12 +145,17 @@ fn write_texts<M: LanguageModel>(
         Format::Text => show::texts(out, heading, &texts)?,
         Format::Json => show::lines(out, &texts, seed, &timings, generator.guessed())?,
     }
+    out.flush()?;
+    notes::after(request, &texts, constraint)?;
     if stats {
-        out.flush()?;
-        writeln!(std::io::stderr(), "{}", show::stats(&timings))?;
+        let written = texts.iter().map(|text| text.tokens.len()).sum();
+        let drawn = if params.seed.is_none() { format!("; seed {seed}") } else { String::new() };
+        writeln!(std::io::stderr(), "{}{drawn}", show::stats(&timings, written))?;
         if let Some(guessed) = generator.guessed() {
             writeln!(std::io::stderr(), "{}", show::guesses(guessed, &timings))?;
         }
+    } else {
+        notes::seed(request, seed)?;
     }
     Ok(code)
 }

@@ -22,4 +22,6 @@ pub(super) struct Request<'a> {
     pub(super) kernel: Kernel,
     pub(super) format: Format,
     pub(super) stats: bool,
+    /// How many positions the model has.
+    pub(super) context: usize,
 }

@@ -18,11 +18,13 @@ pub(super) fn texts(out: &mut impl Write, prompt: &str, texts: &[Generated]) -> 
     Ok(())
 }
 
-/// The logprobs of one token.
+/// The logprobs of one token, and the probability with which it was drawn, where that is asked for.
 #[derive(Serialize)]
 struct Logprobs<'a> {
     token: u32,
     logprob: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probability: Option<f64>,
     rank: Option<u32>,
     logprobs: &'a [TokenLogprob],
 }
@@ -31,10 +33,11 @@ struct Logprobs<'a> {
 pub(super) fn lines(
     out: &mut impl Write,
     texts: &[Generated],
-    seed: Option<u64>,
+    seed: u64,
     timings: &Timings,
     guessed: Option<&Guessed>,
 ) -> io::Result<()> {
+    let written: usize = texts.iter().map(|text| text.tokens.len()).sum();
     for text in texts {
         let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
         let mut line = json!({
@@ -61,7 +64,7 @@ pub(super) fn lines(
         line["timings"] = json!({
             "prompt_tokens": timings.prompt_tokens,
             "prompt_seconds": timings.prompt_time.as_secs_f64(),
-            "output_tokens": timings.output_tokens,
+            "output_tokens": written,
             "output_seconds": timings.output_time.as_secs_f64(),
             "sampling_seconds": timings.sampling_time.as_secs_f64(),
         });
@@ -86,24 +89,26 @@ fn prompt_entry(report: &Result<Option<Report>, RowError>) -> Value {
     match report {
         Ok(None) => Value::Null,
         Ok(Some(Report { token, logprob, rank, logprobs, .. })) => {
-            json!(Logprobs { token: *token, logprob: Some(*logprob), rank: Some(*rank), logprobs })
+            let (logprob, rank) = (Some(*logprob), Some(*rank));
+            json!(Logprobs { token: *token, logprob, probability: None, rank, logprobs })
         }
         Err(error) => json!({ "error": error.to_string() }),
     }
 }
 
 fn logprobs(sampled: &Sampled) -> Option<Logprobs<'_>> {
-    sampled.logprob?;
+    sampled.logprob.or(sampled.probability)?;
     Some(Logprobs {
         token: sampled.token,
         logprob: sampled.logprob,
+        probability: sampled.probability,
         rank: sampled.rank,
         logprobs: &sampled.logprobs,
     })
 }
 
-/// How fast the texts were written, in one line.
-pub(super) fn stats(timings: &Timings) -> String {
+/// How fast the texts were written, in one line. They have so many tokens.
+pub(super) fn stats(timings: &Timings, written: usize) -> String {
     let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64().max(1e-9);
     let prompt = format!(
         "prompt {} tokens, {:.0} a second",
@@ -112,13 +117,13 @@ pub(super) fn stats(timings: &Timings) -> String {
     );
     // The first token comes with the prompt's pass, so a text of one token has no rate of output.
     if timings.output_tokens == 0 {
-        return prompt;
+        return format!("{prompt}; output {written} tokens");
     }
     let step = timings.output_time + timings.sampling_time + timings.draft_time;
     let share = 100.0 * timings.sampling_time.as_secs_f64() / step.as_secs_f64().max(1e-9);
-    let (output, rate) = (timings.output_tokens, rate(timings.output_tokens, step));
+    let rate = rate(timings.output_tokens, step);
     format!(
-        "{prompt}; output {output} tokens, {rate:.0} a second; sampling {share:.1} % of the output's time"
+        "{prompt}; output {written} tokens, {rate:.0} a second; sampling {share:.1} % of the output's time"
     )
 }
 
@@ -160,9 +165,11 @@ mod tests {
             draft_time: Duration::ZERO,
         };
         assert_eq!(
-            stats(&timings),
-            "prompt 100 tokens, 2000 a second; output 99 tokens, 99 a second; sampling 2.0 % of the output's time"
+            stats(&timings, 100),
+            "prompt 100 tokens, 2000 a second; output 100 tokens, 99 a second; sampling 2.0 % of the output's time"
         );
+        let one = Timings { output_tokens: 0, output_time: Duration::ZERO, ..timings };
+        assert_eq!(stats(&one, 1), "prompt 100 tokens, 2000 a second; output 1 tokens");
         let timings = Timings { draft_time: Duration::from_millis(1000), ..timings };
         let mut guessed = Guessed { plain_passes: 3, ..Guessed::default() };
         assert_eq!(guesses(&guessed, &timings), "guesses: none in 3 passes");

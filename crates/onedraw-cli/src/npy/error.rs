@@ -121,12 +121,15 @@ impl fmt::Display for NpyError {
             Self::Dtype { descr: Some(descr) } => {
                 write!(
                     f,
-                    "dtype '{}' is not read; allowed are '<f4' (f32) and '<f2' (f16)",
+                    "dtype '{}' is not read; allowed are '<f4' (f32), '<f2' (f16) and '<f8' (f64)",
                     descr.escape_debug()
                 )
             }
             Self::Dtype { descr: None } => {
-                write!(f, "a structured dtype is not read; allowed are '<f4' (f32) and '<f2' (f16)")
+                write!(
+                    f,
+                    "a structured dtype is not read; allowed are '<f4' (f32), '<f2' (f16) and '<f8' (f64)"
+                )
             }
             Self::FortranOrder => write!(f, "the array is in Fortran order; allowed is C order"),
             Self::Dimensions { count } => {

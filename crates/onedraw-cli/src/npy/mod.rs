@@ -1,6 +1,6 @@
 //! Reads `.npy`, NumPy's format for one array: strictly, from any reader, without a second copy of the data.
 //!
-//! Format versions 1.0, 2.0 and 3.0; dtypes `'<f4'` and `'<f2'`; shapes `[V]` (one row) and `[B, V]`,
+//! Format versions 1.0, 2.0 and 3.0; dtypes `'<f4'`, `'<f2'` and `'<f8'`, which is rounded to f32; shapes `[V]` (one row) and `[B, V]`,
 //! in C order. Anything else is an [`NpyError`] that says what was found and what is allowed.
 
 mod error;
@@ -22,13 +22,12 @@ const LITTLE_ENDIAN: &[char] = if cfg!(target_endian = "little") { &['<', '=', '
 
 /// Reads one array up to the end of `reader`.
 ///
-/// Takes at most about twice the memory of what `reader` delivers, even if the header claims more. A
+/// Takes at most about three times the memory of what `reader` delivers, even if the header claims more. A
 /// vocabulary of 0 or no rows at all is no error here.
 pub fn read(mut reader: impl Read) -> Result<Matrix, NpyError> {
     let header = header::parse(&header_text(&mut reader)?)?;
-    let half = match header.descr.strip_prefix(LITTLE_ENDIAN) {
-        Some("f4") => false,
-        Some("f2") => true,
+    let dtype = match header.descr.strip_prefix(LITTLE_ENDIAN) {
+        Some(dtype @ ("f2" | "f4" | "f8")) => dtype,
         _ => return Err(NpyError::Dtype { descr: Some(header.descr) }),
     };
     if header.fortran_order {
@@ -37,12 +36,16 @@ pub fn read(mut reader: impl Read) -> Result<Matrix, NpyError> {
     let (rows, vocabulary) =
         rows_and_vocabulary(&header.shape).ok_or(NpyError::Dimensions { count: header.shape.len() })?;
     let count = rows.checked_mul(vocabulary).ok_or(NpyError::TooLarge)?;
-    let values = if half {
-        Values::F16(data::<f16>(&mut reader, count)?)
-    } else {
-        Values::F32(data::<f32>(&mut reader, count)?)
+    let (values, is_rounded) = match dtype {
+        "f2" => (Values::F16(data::<f16>(&mut reader, count)?), false),
+        "f4" => (Values::F32(data::<f32>(&mut reader, count)?), false),
+        _ => {
+            let numbers = data::<f64>(&mut reader, count)?;
+            (Values::F32(numbers.into_iter().map(|number| number as f32).collect()), true)
+        }
     };
-    Matrix::new(rows, vocabulary, values).ok_or(NpyError::TooLarge)
+    let matrix = Matrix::new(rows, vocabulary, values).ok_or(NpyError::TooLarge)?;
+    Ok(if is_rounded { matrix.rounded() } else { matrix })
 }
 
 /// Everything between the length of the header and the data.

@@ -197,11 +197,12 @@ fn a_header_that_cannot_be_parsed() {
 
 #[test]
 fn other_dtypes() {
-    for descr in ["<f8", ">f4", ">f2", "<i4", "|u1", "<c8", "f4", "", "<f4 ", "\u{e9}"] {
-        let expected = format!("dtype '{descr}' is not read; allowed are '<f4' (f32) and '<f2' (f16)");
+    for descr in [">f8", ">f4", ">f2", "<i4", "|u1", "<c8", "f4", "", "<f4 ", "\u{e9}"] {
+        let expected =
+            format!("dtype '{descr}' is not read; allowed are '<f4' (f32), '<f2' (f16) and '<f8' (f64)");
         assert_eq!(header_message(&header(descr, "(1,)")), expected);
     }
-    let structured = "a structured dtype is not read; allowed are '<f4' (f32) and '<f2' (f16)";
+    let structured = "a structured dtype is not read; allowed are '<f4' (f32), '<f2' (f16) and '<f8' (f64)";
     for descr in ["[('a', '<f4'), ('b', '<i4')]", "('<f4', (2,))"] {
         let text = format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (1,), }}");
         assert_eq!(header_message(&text), structured);

@@ -17,10 +17,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use onedraw::beam::Expansion;
-use onedraw::{Constraint, SamplingParams, presets};
+use onedraw::{Constraint, SamplingParams};
 use onedraw_grammar::Matcher;
+use onedraw_lm::words::to_tokens;
 use onedraw_lm::{Beams, GenerationConfig, Generator, LanguageModel, Run, Tokenizer};
 use serde_json::{Map, Value};
 
@@ -49,8 +49,9 @@ const HEADING: usize = 24;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without --vary, --pipeline, --generation or --beams: the next token at temperatures 0.5, 1 and 2. What --seed (0 by default) draws is orange, in the
-terminal marked by an arrow. --vary begins with the model's own distribution, and flags change it; --pipeline and --generation take what
-onedraw generate would.
+terminal marked by an arrow. Parameters: a flag goes before --params, that before --preset, that before the model's
+generation_config.json with --pipeline, --generation and --beams, that before the defaults. --vary begins with the model's own
+distribution.
 
 Examples:
   onedraw plot --prompt \"Tom saw a big\" --vary top_p=0.5,0.9,1 --output top-p.svg
@@ -87,9 +88,6 @@ pub struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     model: ModelFlags,
-    /// Settings with a name; see onedraw presets
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(presets::NAMES))]
-    preset: Option<String>,
     #[command(flatten)]
     beams: BeamFlags,
     #[command(flatten)]
@@ -130,7 +128,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let output = match &arguments.output {
         Some(path) => {
             let form = Form::of(path).map_err(|error| anyhow!("--output {}: {error}", path.display()))?;
-            Some((form, Destination::open("--output", path.clone())?))
+            Some((form, path, Destination::open("--output", path.clone())?))
         }
         None => None,
     };
@@ -140,7 +138,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         _ => arguments.panels()?,
     };
     match output {
-        Some((form, file)) => file.write(&figure.picture().encode(form)?)?,
+        Some((form, path, file)) => {
+            file.write(&figure.picture().encode(form)?)?;
+            writeln!(std::io::stderr(), "wrote {}", path.display())?;
+        }
         None => figure.print(out)?,
     }
     Ok(DONE)
@@ -170,10 +171,13 @@ impl Arguments {
             Some(path) => self.row_of_file(path)?,
             None => self.rows_after_prompt(&name, &values)?,
         };
-        let prepared = |mut params: SamplingParams| {
+        let prepared = |mut params: SamplingParams| -> Result<SamplingParams> {
             scene.generation.end_texts(&mut params);
+            if let Some(tokenizer) = &scene.tokenizer {
+                to_tokens(&mut params, &**tokenizer)?;
+            }
             let seed = params.seed.or(Some(0));
-            SamplingParams { prompt_token_ids: scene.prompt.clone(), seed, ..params }
+            Ok(SamplingParams { prompt_token_ids: scene.prompt.clone(), seed, ..params })
         };
         let count = usize::from(self.tokens);
         let mask = scene.constraint.as_mut().map(|constraint| constraint.mask()).transpose()?;
@@ -182,18 +186,18 @@ impl Arguments {
             rows.row(*row)
         };
         let mut figure = if self.pipeline {
-            let params = self.parameters.params(self.preset.as_deref(), &scene.generation.params)?;
-            panels::pipeline(row(0), prepared(params), mask, count)?
+            let params = self.parameters.params(&scene.generation.params)?;
+            panels::pipeline(row(0), prepared(params)?, mask, count)?
         } else {
             let each = values.into_iter().enumerate().map(|(place, (written, value))| {
                 let flags = match ParameterFlags::is_parameter(&name) {
                     true => self.parameters.with(&name, value),
                     false => self.parameters.clone(),
                 };
-                let params = flags.params(self.preset.as_deref(), &Map::new());
+                let params = flags.params(&Map::new());
                 let params = params.map_err(|error| anyhow!("--vary {name}={written}: {error}"))?;
                 let heading = shorten(&plain(&format!("{name} {written}")), HEADING);
-                Ok(Setting { heading, row: row(place), params: prepared(params) })
+                Ok(Setting { heading, row: row(place), params: prepared(params)? })
             });
             panels::vary(each.collect::<Result<_>>()?, mask, count)?
         };
@@ -276,13 +280,14 @@ impl Arguments {
 
     /// The parameters that `generate` would take, with as many tokens as a picture shows well.
     fn params(&self, model: &Model, max_tokens: u32) -> Result<SamplingParams> {
-        let mut params = self.parameters.params(self.preset.as_deref(), &model.generation.params)?;
+        let mut params = self.parameters.params(&model.generation.params)?;
         params.seed = params.seed.or(Some(0));
-        if !self.parameters.has("max_tokens") {
+        if self.parameters.given("max_tokens")?.is_none() {
             params.max_tokens = max_tokens;
             params.min_tokens = params.min_tokens.min(max_tokens);
         }
         model.generation.end_texts(&mut params);
+        to_tokens(&mut params, &*model.tokenizer)?;
         Ok(params)
     }
 

@@ -1,13 +1,14 @@
 //! What `--vary` asks for.
 
 use anyhow::{Result, anyhow, bail};
+use onedraw::suggest::{Suggestion, suggestion};
 use serde_json::Value;
 
 use crate::flags::contrast::ContrastFlags;
 use crate::flags::parameters::ParameterFlags;
 
 /// Parameters that do not change what can be drawn next.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 11] = [
     "banned_strings",
     "ignore_eos",
     "include_stop_str_in_output",
@@ -16,6 +17,7 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "max_tokens",
     "mirostat_eta",
     "n",
+    "probability",
     "prompt_logprobs",
     "stop",
 ];
@@ -28,15 +30,19 @@ pub(super) fn varied(text: &str) -> Result<(String, Vec<(String, Value)>)> {
     })?;
     let name = name.trim().replace('-', "_");
     if !ParameterFlags::is_parameter(&name) && !ContrastFlags::NUMBERS.contains(&name.as_str()) {
-        bail!("--vary: `{name}` is not a parameter");
+        let meant = match suggestion(&name) {
+            Some(Suggestion::Parameter(meant)) => format!("; did you mean `{meant}`?"),
+            _ => String::new(),
+        };
+        bail!("--vary: `{name}` is not a parameter{meant}");
     }
     if WITHOUT_EFFECT.contains(&name.as_str()) {
         bail!("--vary: {name} does not change what can be drawn next");
     }
     let values: Vec<(String, Value)> = apart(values)
         .into_iter()
-        .map(|value| (value.to_owned(), ParameterFlags::read(value, &name)))
-        .collect();
+        .map(|value| Ok((value.to_owned(), ParameterFlags::read(value, &name)?)))
+        .collect::<Result<_>>()?;
     if values.iter().any(|(written, _)| written.is_empty()) {
         bail!("--vary: a value of {name} is missing");
     }

@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use onedraw::{Kernel, LogprobsMode, Order};
+use onedraw::Kernel;
 
+use crate::flags::parameters::ParameterFlags;
 use crate::output::Format;
 
 /// The arguments of `onedraw sample`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
+Parameters: a flag goes before --params, that before --preset, that before the defaults. --params takes one object for
+all rows, or an array of one a row. `probability` is that of the distribution drawn from; `logprob` and `rank` are as
+--logprobs-mode says.
 JSON output is a line a row and draw:
   {\"row\":0,\"draw\":0,\"token\":7,\"logprob\":-0.51,\"probability\":0.6,\"rank\":1,\"seed\":42,\
 \"position\":0}
@@ -20,26 +23,16 @@ A row that cannot be sampled gives one line {\"row\":2,\"error\":{\"kind\":…,\
 the other rows get their results, and the exit code is 1.
 
 Example:
-  onedraw sample logits.npy --params '{\"temperature\":0.7,\"top_p\":0.9,\"seed\":42}' --draws 3")]
+  onedraw sample logits.npy --temperature 0.7 --top-p 0.9 --seed 42 --draws 3")]
 pub struct Arguments {
-    /// A .npy (f32, f16; [V] or [B, V]), a .safetensors with a tensor `logits`, or - (.npy on standard input)
+    /// A .npy (f32, f16, f64; [V] or [B, V]), a .safetensors with a tensor `logits`, or - (.npy on standard input)
     #[arg(value_name = "LOGITS")]
     pub(super) logits: PathBuf,
-    /// Sampling parameters: a JSON object for all rows, or an array of one a row; @FILE reads a file
-    #[arg(long, value_name = "JSON")]
-    pub(super) params: Option<String>,
     /// Draws for each row; draw d is that of position (number of output tokens) + d, from the same history
     /// and mirostat_mu
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) draws: u32,
-    /// List logprobs of the N best tokens; 0: of the drawn one, -1: of all (overrides the parameter)
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    #[arg(value_parser = clap::value_parser!(i64).range(-1..))]
-    pub(super) logprobs: Option<i64>,
-    /// What logprobs are taken from (overrides the parameter)
-    #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(LogprobsMode::ALL.map(LogprobsMode::name)))]
-    pub(super) logprobs_mode: Option<String>,
     /// Print each row's distribution instead of draws: what is left, best first; with XTC, after the coin of
     /// this position
     #[arg(long)]
@@ -48,9 +41,6 @@ pub struct Arguments {
     /// time
     #[arg(long, conflicts_with_all = ["distribution", "draws", "logprobs", "logprobs_mode"])]
     pub(super) explain: bool,
-    /// Order of the stages: vllm, huggingface, llama.cpp or stage,stage,… (overrides the parameter)
-    #[arg(long, value_name = "ORDER")]
-    pub(super) order: Option<Order>,
     /// Threads that share the rows; 0: one for each core. Changes no token
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u16).range(..=1024))]
@@ -65,4 +55,6 @@ pub struct Arguments {
     /// How to print: JSON lines, or a table to read (the first 50 tokens of a distribution)
     #[arg(long, value_enum, default_value_t = Format::Json)]
     pub(super) format: Format,
+    #[command(flatten)]
+    pub(super) parameters: ParameterFlags,
 }
