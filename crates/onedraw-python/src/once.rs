@@ -79,6 +79,14 @@ fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<
     }
 }
 
+/// Parameters that also ask for the probability wherever they ask for logprobs, as a sampler of one row does.
+fn asking(mut params: Vec<Params>) -> Vec<Params> {
+    for params in &mut params {
+        params.probability |= params.logprobs.is_some();
+    }
+    params
+}
+
 /// Draws a token: a `Sampled` for one row of logits, `Samples` for several rows or if `n` is above 1.
 ///
 /// `logits` is a NumPy array or any tensor with `__dlpack__`, float32, float16 or bfloat16, [V] or [B, V],
@@ -91,8 +99,8 @@ fn masks(mask: Option<&Bound<'_, PyAny>>, logits: &Logits) -> Result<Vec<Option<
 /// >>> logits = np.array([1.5, 0.2, 3.1, -4.0], dtype="f4")
 /// >>> onedraw.sample(logits, temperature=0.8, top_p=0.9, seed=42)
 /// Sampled(token=2, seed=42, position=0)
-/// >>> onedraw.sample(logits, "deterministic", logprobs=0, seed=0)
-/// Sampled(token=2, logprob=-0.2293, probability=0.7951, rank=1, seed=0, position=0)
+/// >>> onedraw.sample(logits, temperature=0.8, logprobs=0, seed=42)
+/// Sampled(token=2, logprob=-0.2293, probability=0.8605, rank=1, seed=42, position=0)
 #[pyfunction]
 #[pyo3(signature = (logits, params=None, *, mask=None, stream=None, **parameters))]
 pub fn sample<'py>(
@@ -107,14 +115,14 @@ pub fn sample<'py>(
         let device = cuda::device::open(py, ordinal)?;
         let stream = Handle::current(py, stream, ordinal)?;
         let tensor = cuda::tensor::Tensor::read(request, logits, stream)?;
-        let params = params::read_each(py, params, parameters, tensor.rows())?;
+        let params = asking(params::read_each(py, params, parameters, tensor.rows())?);
         return cuda::once::sample(py, &device, stream, &tensor, &params, mask);
     }
     if stream.is_some_and(|stream| !stream.is_none()) {
         return Err(Error::Tensor("a stream is for logits on a CUDA device; these are elsewhere".into()));
     }
     let logits = Logits::read(logits)?;
-    let params = params::read_each(py, params, parameters, logits.len())?;
+    let params = asking(params::read_each(py, params, parameters, logits.len())?);
     let is_one = logits.is_row && params.iter().all(|params| params.n == 1);
     let masks = masks(mask, &logits)?;
     let results = with_sequences(py, &logits, params, &masks, all, |batch, steps| batch.sample(steps))?;

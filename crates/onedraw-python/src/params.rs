@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onedraw::import::Source;
-use onedraw::{ParamError, PenaltyScope, SamplingParams as Params};
+use onedraw::{LogprobsMode, Order, PARAMETERS, ParamError, PenaltyScope, SamplingParams as Params};
 use onedraw_lm::settings::{Layer, Origin};
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyType};
@@ -17,7 +18,7 @@ use crate::value::{Fields, type_name};
 /// Every parameter of a sequence. Names and defaults are those of the library. An unknown name is an error,
 /// and so is a value that is not allowed.
 ///
-/// It never changes: `replace` makes another one. README.md of the project says what each parameter does.
+/// It never changes: `replace` makes another one. The page "Parameters" of the book says what each one does.
 ///
 /// >>> import onedraw
 /// >>> params = onedraw.SamplingParams(temperature=0.7, top_p=0.9, seed=42)
@@ -27,144 +28,82 @@ use crate::value::{Fields, type_name};
 /// 50
 /// >>> onedraw.SamplingParams(top_p=1.5)
 /// Traceback (most recent call last):
-/// onedraw.ParamError: top_p: must be in (0, 1], not 1.5
+/// onedraw.ParamError: top_p: must be in [0, 1], not 1.5
 #[pyclass(module = "onedraw", frozen)]
 pub struct SamplingParams {
     params: Params,
     order: Option<Staged>,
 }
 
-/// Makes a getter for each field, and the functions that go over all fields.
-macro_rules! fields {
-    ($($(#[doc = $doc:literal])* $name:ident: $type:ty,)*) => {
+/// Makes a getter for each parameter.
+macro_rules! getters {
+    ($($(#[$attribute:meta])* $name:ident: $type:ty = $default:expr, $group:ident, $help:literal $(, $details:literal)?;)*) => {
         #[pymethods]
         impl SamplingParams {
             $(
-                $(#[doc = $doc])*
+                #[doc = $help]
+                $(#[doc = ""] #[doc = $details])?
                 #[getter]
-                fn $name(&self) -> $type {
-                    self.params.$name.clone()
+                fn $name<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                    self.params.$name.shown(self, py)
                 }
             )*
         }
 
-        /// The names of the fields that need no conversion for Python.
-        const PLAIN: &[&str] = &[$(stringify!($name)),*];
-
-        /// Whether a field differs from its default.
+        /// Whether a parameter differs from its default.
         fn is_set(params: &Params, default: &Params, name: &str) -> bool {
             match name {
                 $(stringify!($name) => params.$name != default.$name,)*
-                "penalty_scope" => params.penalty_scope != default.penalty_scope,
-                "logprobs_mode" => params.logprobs_mode != default.logprobs_mode,
-                _ => params.order.is_some(),
+                _ => false,
             }
         }
     };
 }
+onedraw::__parameters!(getters);
 
-fields! {
-    /// Divides the logits, 0 to 10^6; below 10^-5 the draw is greedy.
-    temperature: f64,
-    /// Keeps the k best tokens; 0 or -1: off.
-    top_k: i64,
-    /// Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off.
-    top_p: f64,
-    /// Keeps tokens whose probability is at least this share of the best one's, in [0, 1]; 0: off.
-    min_p: f64,
-    /// Divides a positive logit and multiplies another, once for each token seen in prompt or output; above
-    /// 0.
-    repetition_penalty: f64,
-    /// Subtracted once for each time a token was seen in the output.
-    frequency_penalty: f64,
-    /// Subtracted once if a token was seen in the output.
-    presence_penalty: f64,
-    /// The penalties count the last so many tokens of prompt and output; 0: all tokens.
-    penalty_window: u32,
-    /// Added to single logits, by token.
-    logit_bias: BTreeMap<u32, f64>,
-    /// If set, only these may be drawn.
-    allowed_token_ids: Option<Vec<u32>>,
-    /// Token sequences that must not appear in the output.
-    bad_words_ids: Vec<Vec<u32>>,
-    /// EOS and stop ids are masked until so many tokens are written.
-    min_tokens: u32,
-    /// Generation ends after so many tokens.
-    max_tokens: u32,
-    /// Generation ends when one of these appears in the text.
-    stop: Vec<String>,
-    /// Generation ends when one of these is drawn.
-    stop_token_ids: Vec<u32>,
-    /// Whether generation continues after EOS.
-    ignore_eos: bool,
-    /// Whether the stop string stays in the text.
-    include_stop_str_in_output: bool,
-    /// The end-of-sequence ids.
-    eos_token_id: Vec<u32>,
-    /// The seed of the noise; None: drawn from the system and reported with the result.
-    seed: Option<u64>,
-    /// How many sequences to draw from one prompt.
-    n: u32,
-    /// Report the drawn token's logprob and the best so many; 0: the drawn token alone, -1: all.
-    logprobs: Option<i64>,
-    /// Like `logprobs`, for each token of the prompt.
-    prompt_logprobs: Option<i64>,
-    /// Phrases that must not appear in the text.
-    banned_strings: Vec<String>,
-    /// The prompt, for penalties.
-    prompt_token_ids: Vec<u32>,
-    /// The tokens written so far; their number is the position of the next draw.
-    output_token_ids: Vec<u32>,
-    /// Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1]; 1:
-    /// off.
-    typical_p: f64,
-    /// Keeps logits within so many standard deviations of the best; 0: off.
-    top_n_sigma: f64,
-    /// Keeps tokens at least this likely, in [0, 1]; 0: off.
-    epsilon_cutoff: f64,
-    /// Like `epsilon_cutoff`, with a threshold that is lower if the entropy is high; 0: off.
-    eta_cutoff: f64,
-    /// Keeps tokens at least `top_a` times the square of the best probability likely; 0: off.
-    top_a: f64,
-    /// How often XTC removes all but the least likely of the tokens above its threshold; 0: off.
-    xtc_probability: f64,
-    /// The probability from which XTC counts a token as a top choice.
-    xtc_threshold: f64,
-    /// Tokens that XTC never removes.
-    xtc_protected_token_ids: Vec<u32>,
-    /// Mirostat's version, 1 or 2; 0: off.
-    mirostat: u8,
-    /// The surprise that mirostat aims at, in bits.
-    mirostat_tau: f64,
-    /// How fast mirostat learns.
-    mirostat_eta: f64,
-    /// Mirostat's state mu, in bits; None: twice `mirostat_tau`.
-    mirostat_mu: Option<f64>,
-    /// How far the entropy may move the temperature away from `temperature`; 0: not at all.
-    dynatemp_range: f64,
-    /// The power of the entropy's share that sets the temperature.
-    dynatemp_exponent: f64,
-    /// The strength of quadratic smoothing; 0: off.
-    smoothing_factor: f64,
-    /// The share of a cubic term in the smoothing, 1 (none) to 3.
-    smoothing_curve: f64,
-    /// The strength of DRY, which penalises a token that would continue a repetition; 0: off.
-    dry_multiplier: f64,
-    /// DRY's penalty grows by this factor with each token of the repetition.
-    dry_base: f64,
-    /// Repetitions shorter than this are not penalised.
-    dry_allowed_length: u32,
-    /// DRY looks at the last so many tokens; 0: at all tokens.
-    dry_penalty_last_n: u32,
-    /// Token sequences at which a repetition ends for DRY.
-    dry_sequence_breakers: Vec<Vec<u32>>,
-    /// No sequence of so many tokens appears twice in prompt and output; 0: off.
-    no_repeat_ngram_size: u32,
+/// The value of a parameter as a Python object.
+trait Shown {
+    fn shown<'py>(&self, of: &SamplingParams, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
 }
 
-/// The names of all fields.
+macro_rules! shown {
+    ($($type:ty: |$value:ident| $shown:expr;)*) => {
+        $(impl Shown for $type {
+            fn shown<'py>(&self, _: &SamplingParams, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+                let $value = self;
+                $shown.into_bound_py_any(py)
+            }
+        })*
+    };
+}
+shown! {
+    bool: |value| *value;
+    u8: |value| *value;
+    u32: |value| *value;
+    i64: |value| *value;
+    f64: |value| *value;
+    Option<u64>: |value| *value;
+    Option<i64>: |value| *value;
+    Option<f64>: |value| *value;
+    Option<Vec<u32>>: |value| value.clone();
+    Vec<u32>: |value| value.clone();
+    Vec<Vec<u32>>: |value| value.clone();
+    Vec<String>: |value| value.clone();
+    BTreeMap<u32, f64>: |value| value.clone();
+    LogprobsMode: |mode| mode.name();
+    PenaltyScope: |scope| match scope { PenaltyScope::Output => "output", PenaltyScope::All => "all" };
+}
+
+impl Shown for Option<Order> {
+    /// A list of names and of stages written in Python, which the library's type does not hold.
+    fn shown<'py>(&self, of: &SamplingParams, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        of.order.as_ref().map(|order| order.to_list(py)).transpose()?.into_bound_py_any(py)
+    }
+}
+
+/// The names of all parameters.
 fn names() -> impl Iterator<Item = &'static str> {
-    PLAIN.iter().copied().chain(["penalty_scope", "logprobs_mode", "order"])
+    PARAMETERS.iter().map(|parameter| parameter.name)
 }
 
 impl SamplingParams {
@@ -208,28 +147,6 @@ impl SamplingParams {
         Self::over(None, parameters, py)
     }
 
-    /// Whether frequency and presence penalty count the output alone, or the prompt too: `output` or `all`.
-    #[getter]
-    fn penalty_scope(&self) -> &'static str {
-        match self.params.penalty_scope {
-            PenaltyScope::Output => "output",
-            PenaltyScope::All => "all",
-        }
-    }
-
-    /// What reported numbers are taken from: `raw_logprobs`, `raw_logits`, `processed_logprobs` or
-    /// `processed_logits`.
-    #[getter]
-    fn logprobs_mode(&self) -> &'static str {
-        self.params.logprobs_mode.name()
-    }
-
-    /// The order of the stages: a list of names and of your own stages; None: vLLM's order.
-    #[getter]
-    fn order<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.order.as_ref().map(|order| Ok(order.to_list(py)?.into_any())).transpose()
-    }
-
     /// A copy with other values.
     #[pyo3(signature = (**parameters))]
     fn replace(&self, py: Python<'_>, parameters: Option<&Bound<'_, PyDict>>) -> Result<Self> {
@@ -241,7 +158,7 @@ impl SamplingParams {
         let py = stage.py();
         let order = match &self.order {
             Some(order) => order.with(py, stage, before)?,
-            None => Staged::plain(onedraw::Order::default()).with(py, stage, before)?,
+            None => Staged::plain(Order::default()).with(py, stage, before)?,
         };
         let params = Params { order: Some(order.order.clone()), ..self.params.clone() };
         params.validate()?;

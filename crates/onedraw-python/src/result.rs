@@ -81,7 +81,8 @@ impl Sampled {
         self.0.sequence
     }
 
-    /// Its probability, where `logprobs` is set; else None.
+    /// The probability with which it was drawn, where `probability` or `logprobs` is set; else None. In the raw
+    /// modes a batch gives it only where `probability` is set.
     #[getter]
     fn probability(&self) -> Option<f64> {
         self.0.probability
@@ -149,9 +150,9 @@ impl Sampled {
     fn __repr__(&self) -> String {
         let onedraw::Sampled { token, seed, position, sequence, probability, logprob, rank, .. } = self.0;
         let mut text = format!("Sampled(token={token}");
-        if let (Some(logprob), Some(probability), Some(rank)) = (logprob, probability, rank) {
-            text += &format!(", logprob={logprob:.4}, probability={probability:.4}, rank={rank}");
-        }
+        text += &logprob.map_or(String::new(), |logprob| format!(", logprob={logprob:.4}"));
+        text += &probability.map_or(String::new(), |probability| format!(", probability={probability:.4}"));
+        text += &rank.map_or(String::new(), |rank| format!(", rank={rank}"));
         text += &format!(", seed={seed}, position={position}");
         if sequence > 0 {
             text += &format!(", sequence={sequence}");
@@ -161,12 +162,10 @@ impl Sampled {
 
     fn _repr_html_(&self) -> String {
         let onedraw::Sampled { token, seed, position, ref logprobs, .. } = self.0;
-        // In the logits modes the numbers are not probabilities, so they have no bars.
-        let is_logprobs = self
-            .0
-            .probability
-            .zip(self.0.logprob)
-            .is_some_and(|(p, l)| (onedraw::math::exp(l) - p).abs() < 1e-9);
+        // In the logits modes the numbers are not logarithms of probabilities, which add up to 1 at most, so
+        // they have no bars.
+        let sum: f64 = logprobs.iter().map(|entry| onedraw::math::exp(entry.logprob)).sum();
+        let is_logprobs = sum < 1.0 + 1e-9;
         let bars = logprobs.iter().filter(|_| is_logprobs).take(display::BARS);
         let bars = bars
             .map(|entry| Bar::of_token(entry.token, onedraw::math::exp(entry.logprob), entry.token == token));
@@ -280,7 +279,7 @@ impl Samples {
         self.numbers(py, |sampled| sampled.logprob)
     }
 
-    /// Their probabilities, where all rows ask for `logprobs`; else None.
+    /// The probabilities with which they were drawn, where all rows tell it; else None.
     #[getter]
     fn probabilities<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
         self.numbers(py, |sampled| sampled.probability)

@@ -1,4 +1,5 @@
-//! Logits from Python, read in place: a NumPy array, any DLPack tensor on the CPU, or a list.
+//! Logits from Python, read in place: a NumPy array, any DLPack tensor on the CPU, or a list. Those of float64
+//! are copied, rounded to float32.
 //!
 //! The rows are read while the interpreter is released. Other threads must not write to them, resize them or
 //! free them in the meantime, as with every library that releases the interpreter.
@@ -164,12 +165,19 @@ impl Tensor {
             ));
         }
         const FLOAT: i32 = 11;
+        const DOUBLE: i32 = 12;
         const HALF: i32 = 23;
         let dtype = array.dtype();
         let name = || dtype.getattr("name").and_then(|name| name.extract::<String>());
         let element = match dtype.num() {
             FLOAT => Element::F32,
             HALF => Element::F16,
+            DOUBLE => {
+                // Before the copy, which a broadcast array could make very large.
+                rows_and_vocabulary(array.shape())?;
+                let rounded = array.call_method1("astype", ("float32",))?;
+                return Self::of_array(rounded.cast::<PyUntypedArray>().map_err(PyErr::from)?);
+            }
             // The bfloat16 of ml_dtypes, which JAX uses. NumPy has no number for it.
             _ if dtype.itemsize() == 2 && name()? == "bfloat16" => Element::Bf16,
             _ => return Err(wrong_dtype(&name()?)),
@@ -199,8 +207,12 @@ impl Tensor {
             on_cpu(device.device_type, device.device_id)?;
         }
         let tensor = request.import(None, None).map_err(unreadable)?;
-        let device = tensor.validate().map_err(invalid)?.device();
-        on_cpu(device.device_type, device.device_id)?;
+        let described_as = tensor.validate().map_err(invalid)?;
+        on_cpu(described_as.device().device_type, described_as.device().device_id)?;
+        if described_as.dtype() == DLDataType::F64 {
+            let array = object.py().import("numpy")?.call_method1("from_dlpack", (object,))?;
+            return Self::of_array(array.cast::<PyUntypedArray>().map_err(PyErr::from)?);
+        }
         let (view, is_row) = described(object, &tensor)?;
         Ok(Self { view, is_row, _owner: Owner::Dlpack { _tensor: tensor } })
     }
@@ -251,19 +263,12 @@ impl View {
         remedy: &str,
     ) -> Result<Self> {
         let size = element.size();
-        let (rows, vocabulary, stride, step) = match (shape, strides) {
-            (&[vocabulary], &[step]) => (1, vocabulary, 0, step),
-            (&[rows, vocabulary], &[stride, step]) => (rows, vocabulary, stride, step),
-            _ => {
-                return Err(Error::Tensor(format!(
-                    "logits are a row [V] or rows [B, V], not a tensor of {} dimensions",
-                    shape.len()
-                )));
-            }
+        let (rows, vocabulary) = rows_and_vocabulary(shape)?;
+        let (stride, step) = match *strides {
+            [step] => (0, step),
+            [stride, step] => (stride, step),
+            _ => return Err(Error::Tensor("the tensor has other strides than dimensions".into())),
         };
-        if rows > MOST_ROWS {
-            return Err(Error::Tensor(format!("there are {rows} rows; a call takes at most {MOST_ROWS}")));
-        }
         if step != size && vocabulary > 1 && rows > 0 {
             return Err(Error::Tensor(format!(
                 "the logits of a row do not lie one after the other ({step} bytes apart, not {size}); make them so with {remedy}"
@@ -276,6 +281,24 @@ impl View {
         }
         Ok(Self { first, element, rows, vocabulary, stride })
     }
+}
+
+/// Rows and vocabulary of a tensor of that shape, if a call takes it.
+fn rows_and_vocabulary(shape: &[usize]) -> Result<(usize, usize)> {
+    let (rows, vocabulary) = match *shape {
+        [vocabulary] => (1, vocabulary),
+        [rows, vocabulary] => (rows, vocabulary),
+        _ => {
+            return Err(Error::Tensor(format!(
+                "logits are a row [V] or rows [B, V], not a tensor of {} dimensions",
+                shape.len()
+            )));
+        }
+    };
+    if rows > MOST_ROWS {
+        return Err(Error::Tensor(format!("there are {rows} rows; a call takes at most {MOST_ROWS}")));
+    }
+    Ok((rows, vocabulary))
 }
 
 /// The view that a tensor on any device describes, and whether it is one row.

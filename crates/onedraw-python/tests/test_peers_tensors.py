@@ -54,7 +54,6 @@ def test_torch_is_read_in_place() -> None:
 
 def test_torch_that_cannot_be_read() -> None:
     for logits, words in [
-        (torch.zeros(4, dtype=torch.float64), "logits are float32, float16 or bfloat16, not float64"),
         (torch.zeros(4, dtype=torch.int64), "logits are float32, float16 or bfloat16, not int64"),
         (torch.zeros(4, 3).T, "do not lie one after the other (12 bytes apart, not 4); make them so with logits.contiguous()"),
         (torch.zeros(2, 3, 4), "logits are a row [V] or rows [B, V], not a tensor of 3 dimensions"),

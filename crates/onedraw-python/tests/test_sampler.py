@@ -49,6 +49,20 @@ def test_what_is_reported() -> None:
     best = [entry.token for entry in sampled.logprobs[1:]]
     assert best == [token for token in raw.tokens[:3].tolist() if token != sampled.token]
     assert sampled.logprobs[0] == onedraw.TokenLogprob(sampled.token, sampled.logprob, sampled.rank)
+    # The probability is that of the draw, in a batch where it is asked for.
+    for temperature in (0.5, 2.0):
+        drawn_from = onedraw.distribution(logits, temperature=temperature)
+        sampled = onedraw.sample(logits, temperature=temperature, seed=4, logprobs=0)
+        place = drawn_from.tokens.tolist().index(sampled.token)
+        assert sampled.probability == drawn_from.probabilities[place] != raw.probabilities[place]
+        batch = onedraw.Batch()
+        params = onedraw.SamplingParams(temperature=temperature, seed=4, logprobs=0)
+        asked = [batch.sample(batch.add(params.replace(**asks)), logits) for asks in ({}, {"probability": True}, {"logprobs": None, "probability": True})]
+        assert [(drawn.probability, drawn.logprob) for drawn in asked] == [
+            (None, sampled.logprob),
+            (sampled.probability, sampled.logprob),
+            (sampled.probability, None),
+        ]
     quiet = onedraw.sample(logits, seed=4)
     assert (quiet.logprob, quiet.probability, quiet.rank, quiet.logprobs) == (None, None, None, [])
     assert quiet.token == sampled.token

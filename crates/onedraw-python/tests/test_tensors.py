@@ -121,15 +121,25 @@ def test_numbers_in_a_list() -> None:
     assert onedraw.sample([(0.0, 1.0), (1.0, 0.0)], temperature=0).tokens.tolist() == [1, 0]
 
 
+def test_float64_is_rounded_to_float32() -> None:
+    rows = np.array([[0.1, 2.3, -np.inf, 1.7], [1.0, 0.3, np.nan, 0.0]])
+    rounded = rows.astype("f4")
+    params = onedraw.SamplingParams(seed=3, logprobs=-1)
+    for doubles in (rows, Capsule(rows), np.asfortranarray(rows), rows[:, ::1]):
+        assert onedraw.sample(doubles, params)[0].to_json() == onedraw.sample(rounded, params)[0].to_json()
+        assert isinstance(onedraw.sample(doubles, params)[1], onedraw.RowError)
+    assert onedraw.sample(rows[0], params).to_json() == onedraw.sample(rows[0].tolist(), params).to_json()
+
+
 @pytest.mark.parametrize(
     ("logits", "words"),
     [
-        (np.zeros(4), "logits are float32, float16 or bfloat16, not float64; convert them with .astype('float32'), or .float() in PyTorch"),
-        (np.zeros(4, "i8"), "logits are float32, float16 or bfloat16, not int64"),
+        (np.zeros(4, "i8"), "logits are float32, float16 or bfloat16, not int64; convert them with .astype('float32'), or .float() in PyTorch"),
         (np.zeros(4, "c8"), "logits are float32, float16 or bfloat16, not complex64"),
         (np.zeros(4, ">f4"), "the logits' bytes are in the order of other machines; convert them with"),
         (np.zeros((2, 2, 2), "f4"), "logits are a row [V] or rows [B, V], not a tensor of 3 dimensions"),
         (np.ma.masked_array(np.zeros(4, "f4"), [0, 0, 1, 0]), "a masked array's mask would not be seen; fill it with .filled(-numpy.inf)"),
+        (np.broadcast_to(np.zeros(4), (2**40, 4)), "there are 1099511627776 rows; a call takes at most 1048576"),
         (np.broadcast_to(np.zeros(4, "f4"), (2**40, 4)), "there are 1099511627776 rows; a call takes at most 1048576"),
         (np.zeros((), "f4"), "logits are a row [V] or rows [B, V], not a tensor of 0 dimensions"),
         (np.zeros((4, 2), "f4").T, "do not lie one after the other (8 bytes apart, not 4); make them so with numpy.ascontiguousarray(logits)"),
@@ -138,7 +148,7 @@ def test_numbers_in_a_list() -> None:
         (np.frombuffer(bytes(17), "u1")[1:].view("f4"), "the logits do not lie at addresses that can be read; copy them with .copy()"),
         (Capsule(np.zeros(8, "f4")[::2]), "do not lie one after the other (8 bytes apart, not 4); make them so with logits.contiguous()"),
         (Capsule(np.zeros(4, "f4"), (8, 0)), "the logits are on a device (DLPack's type 8) that onedraw does not read; move them to the CPU"),
-        (Capsule(np.zeros(4)), "logits are float32, float16 or bfloat16, not another type"),
+        (Capsule(np.zeros(4, "i8")), "logits are float32, float16 or bfloat16, not another type"),
         ("logits", "logits are a NumPy array, a tensor with __dlpack__ or a list of numbers, not an object of the type str"),
         (None, "not an object of the type NoneType"),
         ([1.0, "two"], "logits in a list are numbers, or rows; something else is among them"),

@@ -91,6 +91,15 @@ def test_the_types_are_those_of_the_compiled_module(cache: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def test_parameters_are_described_as_in_the_library() -> None:
+    tree = ast.parse((PACKAGE / "_onedraw.pyi").read_text(encoding="utf-8"))
+    (params,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "SamplingParams")
+    described = {node.name: ast.get_docstring(node) for node in params.body if isinstance(node, ast.FunctionDef)}
+    for name in onedraw.SamplingParams().to_dict():
+        says = getattr(onedraw.SamplingParams, name).__doc__.split("\n\n")[0] + "."
+        assert " ".join((described[name] or "").split()) == says
+
+
 def test_types_that_are_not_are_found_in_every_file(cache: Path, tmp_path: Path) -> None:
     package = tmp_path / "onedraw"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))

@@ -142,124 +142,135 @@ class SamplingParams:
     def __hash__(self) -> int: ...
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
     @property
-    def temperature(self) -> float: """Divides the logits, 0 to 10^6; below 10^-5 the draw is greedy."""
+    def temperature(self) -> float:
+        """Divides the logits: higher is more random; 0 to 10^6; below 10^-5 the draw is greedy."""
     @property
-    def top_k(self) -> int: """Keeps the k best tokens; 0 or -1: off."""
+    def dynatemp_range(self) -> float:
+        """Lets the entropy move the temperature up and down by this much; 0 turns it off."""
     @property
-    def top_p(self) -> float:
-        """Keeps the shortest prefix of the order whose mass reaches this share, in (0, 1]; 1: off."""
+    def dynatemp_exponent(self) -> float:
+        """The power of the entropy's share of ln(tokens left) that sets the place in that range."""
     @property
-    def min_p(self) -> float:
-        """Keeps tokens whose probability is at least this share of the best one's, in [0, 1]; 0: off."""
+    def top_k(self) -> int: """Keeps exactly the k best tokens; 0 or -1 turns it off."""
+    @property
+    def top_p(self) -> float: """Keeps the shortest prefix whose mass reaches this share; 0 to 1; 1 turns it off."""
+    @property
+    def min_p(self) -> float: """Keeps tokens at least this many times as likely as the best; 0 to 1; 0 turns it off."""
+    @property
+    def typical_p(self) -> float:
+        """Keeps tokens whose surprise is nearest to the entropy, up to this share; above 0, to 1; 1 turns it off."""
+    @property
+    def top_n_sigma(self) -> float: """Keeps logits within this many standard deviations of the best; 0 turns it off."""
+    @property
+    def epsilon_cutoff(self) -> float:
+        """Keeps tokens with at least this probability, and the best; 0 to 1; 0 turns it off."""
+    @property
+    def eta_cutoff(self) -> float:
+        """Keeps tokens with a probability of at least min(eta, sqrt(eta)·exp(-entropy)), and the best; 0 turns it
+        off."""
+    @property
+    def top_a(self) -> float:
+        """Keeps tokens with a probability of at least a times the best one's square; 0 to 1; 0 turns it off."""
+    @property
+    def xtc_probability(self) -> float:
+        """How often XTC removes all top choices but the least likely; 0 to 1; 0 turns it off."""
+    @property
+    def xtc_threshold(self) -> float: """The probability from which on XTC counts a token as a top choice; 0 to 1."""
+    @property
+    def xtc_protected_token_ids(self) -> list[int]: """Ids that XTC never removes, such as newline and EOS."""
+    @property
+    def mirostat(self) -> int: """Steers the surprise of the text: version 1 or 2; 0 turns it off."""
+    @property
+    def mirostat_tau(self) -> float: """The surprise that mirostat aims at, in bits."""
+    @property
+    def mirostat_eta(self) -> float:
+        """Mirostat's learning rate: after each token, mu falls by eta times (its surprise - tau)."""
+    @property
+    def mirostat_mu(self) -> float | None: """Mirostat's state mu, in bits; without it, twice tau."""
     @property
     def repetition_penalty(self) -> float:
-        """Divides a positive logit and multiplies another, once for each token seen in prompt or output;
-        above 0."""
+        """Divides a positive logit and multiplies a negative one, once for each token seen; above 0."""
     @property
-    def frequency_penalty(self) -> float: """Subtracted once for each time a token was seen in the output."""
+    def frequency_penalty(self) -> float:
+        """Subtracted from a logit once for each time the token was seen in the output."""
     @property
-    def presence_penalty(self) -> float: """Subtracted once if a token was seen in the output."""
+    def presence_penalty(self) -> float: """Subtracted from a logit once if the token was seen in the output."""
     @property
     def penalty_window(self) -> int:
-        """The penalties count the last so many tokens of prompt and output; 0: all tokens."""
+        """The three penalties look at this many of the last tokens of prompt and output; 0 means all."""
     @property
     def penalty_scope(self) -> PenaltyScope:
-        """Whether frequency and presence penalty count the output alone, or the prompt too."""
+        """What frequency and presence penalty count: `output`, or `all` for the prompt too."""
     @property
-    def logit_bias(self) -> dict[int, float]: """Added to single logits, by token."""
+    def dry_multiplier(self) -> float:
+        """The strength of DRY, which lowers a token that would continue a repetition; 0 turns it off."""
     @property
-    def allowed_token_ids(self) -> list[int] | None: """If set, only these may be drawn."""
+    def dry_base(self) -> float: """How fast DRY's penalty grows with the length of the repetition; at least 1."""
     @property
-    def bad_words_ids(self) -> list[list[int]]: """Token sequences that must not appear in the output."""
+    def dry_allowed_length(self) -> int: """Repetitions shorter than this cost nothing."""
     @property
-    def min_tokens(self) -> int: """EOS and stop ids are masked until so many tokens are written."""
+    def dry_penalty_last_n(self) -> int:
+        """DRY looks at this many of the last tokens of prompt and output; 0 means all."""
     @property
-    def max_tokens(self) -> int: """Generation ends after so many tokens."""
+    def dry_sequence_breakers(self) -> list[list[int]]:
+        """Id sequences, of 1 to 20 ids each, across which DRY sees no repetition."""
     @property
-    def stop(self) -> list[str]: """Generation ends when one of these appears in the text."""
+    def no_repeat_ngram_size(self) -> int:
+        """No sequence of this many tokens appears twice in prompt and output; 0 turns it off."""
     @property
-    def stop_token_ids(self) -> list[int]: """Generation ends when one of these is drawn."""
+    def smoothing_factor(self) -> float: """Bends the logits around the best one; 0 turns it off."""
     @property
-    def ignore_eos(self) -> bool: """Whether generation continues after EOS."""
+    def smoothing_curve(self) -> float: """The share of the cubic term in the smoothing, from 1 (none) to 3."""
     @property
-    def include_stop_str_in_output(self) -> bool: """Whether the stop string stays in the text."""
+    def logit_bias(self) -> dict[int, float]:
+        """An object {id: number}; the number is added to the logit of that token."""
     @property
-    def eos_token_id(self) -> list[int]: """The end-of-sequence ids."""
+    def allowed_token_ids(self) -> list[int] | None: """Only these ids may be drawn."""
     @property
-    def seed(self) -> int | None:
-        """The seed of the noise; None: drawn from the system and reported with the result."""
+    def bad_words_ids(self) -> list[list[int]]: """Id sequences that must not appear in the output."""
     @property
-    def n(self) -> int: """How many sequences to draw from one prompt."""
+    def bad_words(self) -> list[str]: """Words that must not appear in the output, as the tokenizer cuts them."""
+    @property
+    def min_tokens(self) -> int: """EOS and stop ids are banned until this many tokens are written."""
+    @property
+    def banned_strings(self) -> list[str]:
+        """Phrases that must not appear in the text; where one does, the text goes back to before it."""
+    @property
+    def max_tokens(self) -> int: """The most tokens of a text."""
+    @property
+    def stop(self) -> list[str]: """Strings that end the text; one string or a list."""
+    @property
+    def stop_token_ids(self) -> list[int]: """Ids that end the text."""
+    @property
+    def ignore_eos(self) -> bool: """Goes on after EOS."""
+    @property
+    def include_stop_str_in_output(self) -> bool: """Leaves the stop string in the text."""
+    @property
+    def eos_token_id(self) -> list[int]: """The ids that mean the end of a text; one id or a list."""
+    @property
+    def seed(self) -> int | None: """0 to 2^64 - 1; without it or with -1, one is taken from the system and reported."""
+    @property
+    def n(self) -> int:
+        """How many texts, or draws of a row; 1 to 65,536; they share the seed and have different noise."""
     @property
     def logprobs(self) -> int | None:
-        """Report the drawn token's logprob and the best so many; 0: the drawn token alone, -1: all."""
+        """Reports the drawn token and this many of the best; 0 reports the drawn token alone, -1 all."""
     @property
-    def logprobs_mode(self) -> LogprobsMode: """What reported numbers are taken from."""
+    def logprobs_mode(self) -> LogprobsMode:
+        """What reported numbers are: `raw_logprobs`, `raw_logits`, `processed_logprobs` or `processed_logits`."""
     @property
-    def prompt_logprobs(self) -> int | None: """Like `logprobs`, for each token of the prompt."""
+    def probability(self) -> bool:
+        """Reports the probability with which the token was drawn, also where `logprobs_mode` is raw."""
     @property
-    def banned_strings(self) -> list[str]: """Phrases that must not appear in the text."""
+    def prompt_logprobs(self) -> int | None: """Like `logprobs`, for the tokens of the prompt."""
     @property
-    def prompt_token_ids(self) -> list[int]: """The prompt, for penalties."""
+    def prompt_token_ids(self) -> list[int]: """The tokens of the prompt, which penalties, DRY and n-grams look at."""
     @property
     def output_token_ids(self) -> list[int]:
         """The tokens written so far; their number is the position of the next draw."""
     @property
-    def typical_p(self) -> float:
-        """Keeps the tokens whose surprise is nearest to the entropy, up to this share of the mass, in (0, 1];
-        1: off."""
-    @property
-    def top_n_sigma(self) -> float: """Keeps logits within so many standard deviations of the best; 0: off."""
-    @property
-    def epsilon_cutoff(self) -> float: """Keeps tokens at least this likely, in [0, 1]; 0: off."""
-    @property
-    def eta_cutoff(self) -> float:
-        """Like `epsilon_cutoff`, with a threshold that is lower if the entropy is high; 0: off."""
-    @property
-    def top_a(self) -> float:
-        """Keeps tokens at least `top_a` times the square of the best probability likely; 0: off."""
-    @property
-    def xtc_probability(self) -> float:
-        """How often XTC removes all but the least likely of the tokens above its threshold; 0: off."""
-    @property
-    def xtc_threshold(self) -> float: """The probability from which XTC counts a token as a top choice."""
-    @property
-    def xtc_protected_token_ids(self) -> list[int]: """Tokens that XTC never removes."""
-    @property
-    def mirostat(self) -> int: """Mirostat's version, 1 or 2; 0: off."""
-    @property
-    def mirostat_tau(self) -> float: """The surprise that mirostat aims at, in bits."""
-    @property
-    def mirostat_eta(self) -> float: """How fast mirostat learns."""
-    @property
-    def mirostat_mu(self) -> float | None: """Mirostat's state mu, in bits; None: twice `mirostat_tau`."""
-    @property
-    def dynatemp_range(self) -> float:
-        """How far the entropy may move the temperature away from `temperature`; 0: not at all."""
-    @property
-    def dynatemp_exponent(self) -> float: """The power of the entropy's share that sets the temperature."""
-    @property
-    def smoothing_factor(self) -> float: """The strength of quadratic smoothing; 0: off."""
-    @property
-    def smoothing_curve(self) -> float: """The share of a cubic term in the smoothing, 1 (none) to 3."""
-    @property
-    def dry_multiplier(self) -> float:
-        """The strength of DRY, which penalises a token that would continue a repetition; 0: off."""
-    @property
-    def dry_base(self) -> float: """DRY's penalty grows by this factor with each token of the repetition."""
-    @property
-    def dry_allowed_length(self) -> int: """Repetitions shorter than this are not penalised."""
-    @property
-    def dry_penalty_last_n(self) -> int: """DRY looks at the last so many tokens; 0: at all tokens."""
-    @property
-    def dry_sequence_breakers(self) -> list[list[int]]:
-        """Token sequences at which a repetition ends for DRY."""
-    @property
-    def no_repeat_ngram_size(self) -> int:
-        """No sequence of so many tokens appears twice in prompt and output; 0: off."""
-    @property
     def order(self) -> list[Stage] | None:
-        """The order of the stages: a list of names and of your own stages; None: vLLM's order."""
+        """The order of the stages: `vllm`, `huggingface`, `llama.cpp`, or a list of stages."""
 
 @final
 class TokenLogprob:
@@ -286,7 +297,9 @@ class Sampled:
     @property
     def sequence(self) -> int: """Which of the `n` sequences it belongs to."""
     @property
-    def probability(self) -> float | None: """Its probability, where `logprobs` is set; else None."""
+    def probability(self) -> float | None:
+        """The probability with which it was drawn, where `probability` or `logprobs` is set; else None. In the raw
+        modes a batch gives it only where `probability` is set."""
     @property
     def logprob(self) -> float | None:
         """Its logprob (in the logits modes its logit), where `logprobs` is set; else None."""
@@ -320,7 +333,7 @@ class Samples:
         """Their logprobs, where all rows ask for `logprobs`; else None."""
     @property
     def probabilities(self) -> NDArray[np.float64] | None:
-        """Their probabilities, where all rows ask for `logprobs`; else None."""
+        """The probabilities with which they were drawn, where all rows tell it; else None."""
     @property
     def ranks(self) -> NDArray[np.int64] | None:
         """Their ranks, where all rows ask for `logprobs`; else None."""

@@ -75,6 +75,7 @@ class Parameters(TypedDict, total=False):
     logit_bias: Mapping[int, float] | Mapping[str, float]
     allowed_token_ids: Iterable[Int] | None
     bad_words_ids: Iterable[Iterable[Int]]
+    bad_words: Strings
     min_tokens: Int
     max_tokens: Int
     stop: str | Iterable[str] | None
@@ -86,6 +87,7 @@ class Parameters(TypedDict, total=False):
     n: Int
     logprobs: Int | None
     logprobs_mode: LogprobsMode
+    probability: bool
     prompt_logprobs: Int | None
     banned_strings: Strings
     prompt_token_ids: Iterable[Int]
