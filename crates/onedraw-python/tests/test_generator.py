@@ -124,7 +124,7 @@ def test_beams(generator: onedraw.Generator) -> None:
 
 
 def test_logits_are_what_texts_are_drawn_from(generator: onedraw.Generator) -> None:
-    text = generator.generate("Once upon a time", seed=8, temperature=1.3, max_tokens=25, logprobs=0)
+    text = generator.generate("Once upon a time", seed=8, temperature=1.3, max_tokens=25, logprobs=0, probability=True)
     prompt = generator.tokenizer.encode("Once upon a time")
     rows = generator.logits([*prompt, *text.tokens])
     assert rows.shape == (len(prompt) + 25, 4096)

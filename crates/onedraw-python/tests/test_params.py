@@ -28,6 +28,7 @@ MANY = {
     "logit_bias": {3: 1.5, 7: -2.0},
     "allowed_token_ids": [1, 2, 3],
     "bad_words_ids": [[1], [2, 3]],
+    "bad_words": ["no"],
     "min_tokens": 2,
     "max_tokens": 99,
     "stop": ["a", "b"],
@@ -39,6 +40,7 @@ MANY = {
     "n": 3,
     "logprobs": 5,
     "logprobs_mode": "processed_logprobs",
+    "probability": True,
     "prompt_logprobs": 0,
     "banned_strings": ["x"],
     "prompt_token_ids": [1, 2],
@@ -123,7 +125,7 @@ def test_replace_leaves_the_other_values() -> None:
     assert (other.temperature, other.seed, other.top_k) == (0.5, 2, 3)
     assert (params.seed, params.top_k) == (1, 0)
     with pytest.raises(onedraw.ParamError, match="top_p: must be in"):
-        params.replace(top_p=0)
+        params.replace(top_p=1.5)
     # What cannot stand beside what is there is an error of both together.
     with pytest.raises(onedraw.ParamError, match="top_k: is set beside mirostat"):
         SamplingParams(top_k=5).replace(mirostat=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import doctest
 import io
 import subprocess
@@ -167,7 +168,7 @@ def test_bars_of_a_text_are_the_sampled_probabilities(generator: Any) -> None:
     assert len(panels(figure)) == 3
     sampled = generated.sampled
     heights = [bar.get_height() for axes in panels(figure) for bar in axes.patches]
-    assert heights == [step.probability for step in sampled]
+    assert heights == [math.exp(step.logprob) for step in sampled]
     assert [name for axes in panels(figure) for name in ticks(axes)] == [_label.visible(generator.tokenizer.piece(step.token)) for step in sampled]
     orange = [colour == plot.ORANGE for axes in panels(figure) for colour in colours(axes)]
     assert orange == [step.rank > 1 for step in sampled] and any(orange) and not all(orange)
@@ -186,15 +187,20 @@ def test_a_text_may_be_a_list_of_draws_or_have_them(generator: Any) -> None:
         assert ticks(axes) == [f"#{step.token}" for step in sampled]
 
 
-@pytest.mark.parametrize("mode", ["raw_logits", "processed_logits", "processed_logprobs"])
-def test_dots_are_probabilities_in_all_modes(generator: Any, mode: str) -> None:
+def test_dots_are_probabilities(generator: Any) -> None:
     """Of two tokens that are all there are, the dot is what the bar leaves."""
-    generated = generator.generate(PROMPT, seed=1, max_tokens=3, logprobs=2, allowed_token_ids=[264, 265], logprobs_mode=mode, temperature=1, top_k=0, top_p=1)
-    (axes,) = panels(plot.generation(generated))
+
+    def generated(mode: str) -> Any:
+        ids = {"allowed_token_ids": [264, 265], "temperature": 1, "top_k": 0, "top_p": 1}
+        return generator.generate(PROMPT, seed=1, max_tokens=3, logprobs=2, logprobs_mode=mode, **ids)
+
+    (axes,) = panels(plot.generation(generated("processed_logprobs")))
     dots = dict(zip(*axes.lines[0].get_data(), strict=True))
-    if mode.startswith("processed"):
-        assert [bar.get_height() + dots[place] for place, bar in enumerate(axes.patches)] == pytest.approx([1, 1, 1])
+    assert [bar.get_height() + dots[place] for place, bar in enumerate(axes.patches)] == pytest.approx([1, 1, 1])
     assert all(0 < p < 1 for p in dots.values())
+    for mode in ("raw_logits", "processed_logits"):
+        with pytest.raises(ValueError, match="these are logits"):
+            plot.generation(generated(mode))
 
 
 def test_without_alternatives_there_are_no_dots(generator: Any) -> None:

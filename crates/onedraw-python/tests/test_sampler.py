@@ -52,16 +52,16 @@ def test_what_is_reported() -> None:
     # The probability is that of the draw, in a batch where it is asked for.
     for temperature in (0.5, 2.0):
         drawn_from = onedraw.distribution(logits, temperature=temperature)
-        sampled = onedraw.sample(logits, temperature=temperature, seed=4, logprobs=0)
-        place = drawn_from.tokens.tolist().index(sampled.token)
-        assert sampled.probability == drawn_from.probabilities[place] != raw.probabilities[place]
+        alone = onedraw.sample(logits, temperature=temperature, seed=4, logprobs=0)
+        place = drawn_from.tokens.tolist().index(alone.token)
+        assert alone.probability == drawn_from.probabilities[place] != raw.probabilities[place]
         batch = onedraw.Batch()
         params = onedraw.SamplingParams(temperature=temperature, seed=4, logprobs=0)
         asked = [batch.sample(batch.add(params.replace(**asks)), logits) for asks in ({}, {"probability": True}, {"logprobs": None, "probability": True})]
         assert [(drawn.probability, drawn.logprob) for drawn in asked] == [
-            (None, sampled.logprob),
-            (sampled.probability, sampled.logprob),
-            (sampled.probability, None),
+            (None, alone.logprob),
+            (alone.probability, alone.logprob),
+            (alone.probability, None),
         ]
     quiet = onedraw.sample(logits, seed=4)
     assert (quiet.logprob, quiet.probability, quiet.rank, quiet.logprobs) == (None, None, None, [])
@@ -235,7 +235,8 @@ def test_results_read_well() -> None:
         samples[10]
     with_logprobs = onedraw.sample(np.eye(3, dtype="f4"), temperature=0, logprobs=0)
     assert np.array_equal(with_logprobs.ranks, [1, 1, 1])
-    assert np.allclose(with_logprobs.logprobs, np.log(with_logprobs.probabilities))
+    assert np.allclose(with_logprobs.logprobs, 1 - np.log(np.e + 2))
+    assert np.array_equal(with_logprobs.probabilities, [1, 1, 1]), "a greedy draw comes to one token for certain"
     distribution = onedraw.distribution([0.0, 1.0, 2.0])
     assert repr(distribution) == "Distribution(3 tokens, {2: 0.6652, 1: 0.2447, 0: 0.0900})"
     assert np.array_equal(distribution.dense(4), [*distribution.probabilities[::-1], 0])

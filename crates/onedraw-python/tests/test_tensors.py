@@ -125,9 +125,11 @@ def test_float64_is_rounded_to_float32() -> None:
     rows = np.array([[0.1, 2.3, -np.inf, 1.7], [1.0, 0.3, np.nan, 0.0]])
     rounded = rows.astype("f4")
     params = onedraw.SamplingParams(seed=3, logprobs=-1)
-    for doubles in (rows, Capsule(rows), np.asfortranarray(rows), rows[:, ::1]):
-        assert onedraw.sample(doubles, params)[0].to_json() == onedraw.sample(rounded, params)[0].to_json()
-        assert isinstance(onedraw.sample(doubles, params)[1], onedraw.RowError)
+    for doubles in (rows[:1], Capsule(rows[:1]), np.asfortranarray(rows)[:1]):
+        assert onedraw.sample(doubles, params)[0].to_json() == onedraw.sample(rounded[:1], params)[0].to_json()
+    with pytest.raises(onedraw.RowsError) as raised:
+        onedraw.sample(rows, params)
+    assert list(raised.value.errors) == [1]
     assert onedraw.sample(rows[0], params).to_json() == onedraw.sample(rows[0].tolist(), params).to_json()
 
 

@@ -233,8 +233,8 @@ def generation(generated: Any, tokenizer: Pieces | None = None, *, width: int = 
     another token was more likely, the bar is orange and the text of that token is above it.
 
     `generated` is an `onedraw.Generated` or one of `onedraw.transformers`, or a list of `Sampled`, drawn with
-    `logprobs=5` or so. By default they have the model's own probabilities; with
-    `logprobs_mode="processed_logprobs"` they have those that were drawn from. `width` is the number of tokens
+    `logprobs=5` or so. By default the bars are the model's own probabilities; with
+    `logprobs_mode="processed_logprobs"` they are those that were drawn from. `width` is the number of tokens
     in a line.
 
     >>> import onedraw
@@ -249,14 +249,14 @@ def generation(generated: Any, tokenizer: Pieces | None = None, *, width: int = 
     steps = _steps(generated)
     names = labels(tokenizer, (step.token for step in steps))
     across, down = min(width, len(steps)), -(-len(steps) // width)
-    mean = sum(step.probability or 0.0 for step in steps) / len(steps)
+    bars = [math.exp(step.logprobs[0].logprob) for step in steps]
+    mean = sum(bars) / len(steps)
     figure = Picture(max(7.0, 1.0 + 0.27 * across), 0.9 + 2.6 * down, f"{_tokens(len(steps))}, mean probability {_percent(mean)}")
     for line in range(down):
         axes = figure.add_subplot(down, 1, line + 1)
         places = range(line * width, min((line + 1) * width, len(steps)))
-        probabilities = [step.probability or 0.0 for step in steps[places.start : places.stop]]
         likelier = [place for place in places if (steps[place].rank or 1) > 1]
-        axes.bar(places, probabilities, 0.8, color=[ORANGE if place in likelier else BLUE for place in places])
+        axes.bar(places, bars[places.start : places.stop], 0.8, color=[ORANGE if place in likelier else BLUE for place in places])
         dots = [(place, p) for place in places for p in _alternatives(steps[place])]
         if dots:
             axes.plot(*zip(*dots, strict=True), **DOT)
@@ -316,20 +316,21 @@ def _entropy(probabilities: Iterable[float]) -> float:
 
 
 def _alternatives(step: Sampled) -> list[float]:
-    """The probabilities of the tokens that were not drawn. In the logits modes, which list logits, they
-    follow from the probability of the drawn token."""
-    shift = math.log(step.probability) - step.logprob if step.probability and step.logprob is not None else 0.0
-    return [math.exp(other.logprob + shift) for other in step.logprobs if other.token != step.token]
+    """The probabilities of the tokens that were not drawn."""
+    return [math.exp(other.logprob) for other in step.logprobs if other.token != step.token]
 
 
 def _steps(generated: Any) -> list[Sampled]:
-    """The draws of a text, all with their probabilities."""
+    """The draws of a text, all with their logprobs."""
     steps = list(getattr(generated, "sampled", generated))
     for step in steps:
         if not isinstance(step, Sampled):
             raise TypeError(f"a text is an onedraw.Generated or a list of onedraw.Sampled; this one has an object of the type {type(step).__name__}")
-        if step.probability is None:
-            raise ValueError("the tokens have no probabilities: ask for them where the text is generated, with logprobs=5")
+        if step.logprob is None:
+            raise ValueError("the tokens have no logprobs: ask for them where the text is generated, with logprobs=5")
+        # Probabilities add up to 1 at most.
+        if sum(math.exp(min(other.logprob, 1.0)) for other in step.logprobs) > 1.0 + 1e-6:
+            raise ValueError("these are logits: generate the text with a logprobs_mode of logprobs, raw or processed")
     if not steps:
         raise ValueError("the text has no tokens")
     return steps
