@@ -200,15 +200,10 @@ impl StochasticBeams {
                 _ if self.length + 1 >= self.longest => Some(Finish::Length),
                 _ => None,
             };
+            candidate.fate = Fate::of_used(finish);
             match finish {
-                Some(finish) => {
-                    candidate.fate = Fate::Ended;
-                    new.push(self.ended_text(candidate, finish));
-                }
-                None => {
-                    candidate.fate = Fate::Kept;
-                    kept.push(*candidate);
-                }
+                Some(finish) => new.push(self.ended_text(candidate, finish)),
+                None => kept.push(*candidate),
             }
         }
         for text in ended {
@@ -264,7 +259,7 @@ impl StochasticBeams {
             logprob: self.live[beam].logprob,
             perturbed: self.live[beam].perturbed,
             inclusion: 1.0,
-            finish: None,
+            finish: (self.length >= self.longest).then_some(Finish::Length),
         });
         let mut texts: Vec<Drawn> = self.ended.iter().cloned().chain(running).collect();
         texts.sort_by(|a, b| b.perturbed.total_cmp(&a.perturbed));
