@@ -96,8 +96,8 @@ Beams after “Tom saw a big”
 
 ├─*␣truck -2.98
 │  ├─*. -3.81
-│  │  ├─*␣It -4.23 ■
-│  │  ├─ ␣The -5.24 ■
+│  │  ├─*␣It -4.23 …
+│  │  ├─ ␣The -5.24 …
 │  │  └─·␣He -6.15
 │  └─·␣in -4.94
 ├─ ␣red -3.06
@@ -107,9 +107,25 @@ Beams after “Tom saw a big”
 ├─·␣aeroplane -3.52
 └─·␣boat -3.64
 
-* on the best text   · dropped   ■ ended
+* on the best text   · dropped   ■ ended   … cut by max_tokens
 ";
     assert_eq!(run.stdout, expected);
+}
+
+/// A text that a stop string ends has another mark than one that `max_tokens` cuts.
+#[test]
+fn a_tree_tells_an_end_from_a_cut() {
+    let tree = |max_tokens: &str| {
+        let prompt = ["plot", "--prompt", "Once upon a time, there was a little"];
+        let settings = ["--beams", "2", "--stop", ".", "--max-tokens", max_tokens];
+        let run = onedraw(&[&prompt[..], &settings[..]].concat());
+        let is_end = |line: &&str| line.ends_with(['■', '…']);
+        let ends =
+            run.stdout.lines().filter(is_end).map(|line| line.trim_start_matches(['│', '├', '└', ' ', '─']));
+        ends.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(tree("6"), ["*. -0.47 ■", ". -1.92 ■"]);
+    assert_eq!(tree("3"), ["*␣Lily -0.41 …", "␣Timmy -1.91 …"]);
 }
 
 /// The best way through the tree is what a search finds.

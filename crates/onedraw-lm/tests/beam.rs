@@ -1,8 +1,10 @@
 //! Beam search with the embedded model.
 
-use onedraw::beam::{BeamParams, BeamStyle, EarlyStopping, Fate};
+use onedraw::beam::{BeamParams, BeamStyle, Candidate, EarlyStopping, Fate};
 use onedraw::{FinishReason, Kernel, SamplingParams};
-use onedraw_lm::{Answer, Asks, Beams, Generator, LanguageModel, Llama, ModelError, Run, Wanted, stories};
+use onedraw_lm::{
+    Answer, Asks, Beams, Found, Generator, LanguageModel, Llama, ModelError, Run, Wanted, stories,
+};
 
 fn params(json: &str) -> SamplingParams {
     SamplingParams { eos_token_id: vec![0], ..SamplingParams::from_json(json).expect(json) }
@@ -128,6 +130,60 @@ fn draws_without_replacement_are_reproducible() {
         assert!(text.hypothesis.inclusion > 0.0 && text.hypothesis.inclusion < 1.0);
     }
     assert!(texts.windows(2).all(|pair| pair[0].hypothesis.perturbed > pair[1].hypothesis.perturbed));
+}
+
+/// The numbers of a search that computed the noise and the score of every token of the vocabulary.
+#[test]
+fn drawn_texts_keep_their_bits() {
+    let (model, tokenizer) = (stories::model().unwrap(), stories::tokenizer().unwrap());
+    let prompt = tokenizer.encode("The dog").unwrap();
+    let draw = |json: &str, width| {
+        let mut steps = Vec::new();
+        let mut watch = |expansion: &onedraw::beam::Expansion| steps.push(expansion.clone());
+        let beams = Beams::new(&model, &tokenizer).watched(&mut watch);
+        let (texts, _) = beams.draw(&prompt, params(json), width).unwrap();
+        let texts = texts
+            .into_iter()
+            .map(|Found { text, hypothesis: drawn }| (text, drawn.logprob, drawn.perturbed, drawn.inclusion));
+        (texts.collect::<Vec<_>>(), steps)
+    };
+    let text = |text: &str, logprob, perturbed, inclusion| (text.to_owned(), logprob, perturbed, inclusion);
+    let (texts, steps) = draw(r#"{"seed": 1, "max_tokens": 6}"#, 3);
+    assert_eq!(
+        texts,
+        [
+            text(" was walking in the park.", -3.9604623809782047, 2.999427355027659, 0.025996869114709442),
+            text(" was hungry. He looked at", -11.82764204953282, 1.5139700710324142, 1.0091446133952964e-5),
+            text(" was a white dog. He", -11.547784577624853, -0.31378426467897835, 1.3350368534004176e-5),
+        ]
+    );
+    let candidate = |token, logprob, score, fate| Candidate { beam: 0, token, logprob, score, fate };
+    assert_eq!(
+        steps[0].candidates,
+        [
+            candidate(275, -0.3238300027294307, 2.999427355027659, Fate::Kept),
+            candidate(352, -4.226539963666931, -1.8856469238198839, Fate::Kept),
+            candidate(543, -5.469683999006286, -2.19744434697644, Fate::Kept),
+            candidate(363, -2.6138805093212274, -2.7913964239688953, Fate::Dropped),
+            candidate(410, -4.915625447217956, -3.184875214543121, Fate::Dropped),
+            candidate(84, -10.426610940877929, -3.235842910198391, Fate::Dropped),
+        ]
+    );
+    // Banned texts are no part of the distribution: the highest allowed child gets the score of its parent.
+    let (texts, _) =
+        draw(r#"{"seed": 3, "max_tokens": 5, "temperature": 1.5, "banned_strings": [" was"]}"#, 2);
+    assert_eq!(
+        texts,
+        [
+            text(
+                " and the friend tiger were",
+                -23.102982021370114,
+                1.0002637565030343,
+                5.189086399004837e-10
+            ),
+            text(" smelled it! He wagged", -20.11742728683843, -1.4186645651121184, 1.0273084167944788e-8),
+        ]
+    );
 }
 
 /// A model that runs so many sequences in one pass.

@@ -103,12 +103,13 @@ impl Expansion {
     }
 
     /// The continuations that were considered, the best first: (beam, token, logprob, score, outcome), where
-    /// the outcome is `kept`, `ended` or `dropped`.
+    /// the outcome is `kept`, `ended`, `cut` (by max_tokens) or `dropped`.
     #[getter]
     fn candidates(&self) -> Vec<(usize, u32, f64, f64, &'static str)> {
         let fate = |fate| match fate {
             Fate::Kept => "kept",
             Fate::Ended => "ended",
+            Fate::Cut => "cut",
             Fate::Dropped => "dropped",
         };
         let candidates = self.0.candidates.iter();

@@ -138,6 +138,7 @@ def test_beams_find_the_best_text_of_all() -> None:
         assert len(expansion) == len(search)
         kept = [(beam, token) for beam, token, _, _, fate in expansion.candidates if fate == "kept"]
         assert kept == list(zip(expansion.beams.tolist(), expansion.tokens.tolist(), strict=True))
+    assert {outcome for *_, outcome in expansion.candidates} == {"cut", "dropped"}
     found = search.finish()
     assert tuple(found[0].tokens) == texts[0]
     assert found[0].logprob == pytest.approx(logprob(texts[0]), abs=1e-5)

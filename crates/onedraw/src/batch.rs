@@ -337,6 +337,15 @@ impl Batch {
         results
     }
 
+    /// The tokens that the chain keeps at each step with their logprobs, in no particular order.
+    pub(crate) fn supports(&mut self, steps: &[Step<'_>]) -> Vec<Result<Vec<(u32, f64)>, RowError>> {
+        let mut results = Vec::new();
+        self.for_each(steps, &mut results, |step, workspace| {
+            self.sequence(step.sequence)?.support(step.row, step.mask, workspace)
+        });
+        results
+    }
+
     /// What each sequence's chain does to its row, stage by stage; see
     /// [`Sampler::explain`](crate::Sampler::explain).
     pub fn explanations(&mut self, steps: &[Step<'_>], listed: usize) -> Vec<Result<Explanation, RowError>> {

@@ -90,15 +90,12 @@ pub(crate) async fn best<R: RowAccess>(
 
 /// Every kept token with its probability.
 pub(crate) async fn distribution<R: RowAccess>(draw: &mut Draw<'_, R>) -> Result<Distribution, RowError> {
-    let keys = report::support(draw).await?.to_vec();
-    let mut logprobs = Vec::with_capacity(keys.len());
-    for &key in &keys {
-        logprobs.push(report::logprob(draw, key).await?);
-    }
+    let mut kept = report::support(draw).await?;
+    kept.sort_unstable_by_key(|&(key, _)| key);
     Ok(Distribution {
-        tokens: keys.iter().map(|key| key.token()).collect(),
-        probabilities: logprobs.iter().map(|&logprob| exp(logprob)).collect(),
-        logprobs,
+        tokens: kept.iter().map(|(key, _)| key.token()).collect(),
+        probabilities: kept.iter().map(|&(_, logprob)| exp(logprob)).collect(),
+        logprobs: kept.iter().map(|&(_, logprob)| logprob).collect(),
     })
 }
 

@@ -384,6 +384,25 @@ impl Sequence {
         })
     }
 
+    /// Every token that the chain keeps with its logprob, in no particular order.
+    pub(crate) fn support(
+        &self,
+        row: Row<'_>,
+        mask: Option<&[u32]>,
+        workspace: &mut Workspace,
+    ) -> Result<Vec<(u32, f64)>, RowError> {
+        let position = self.position();
+        let segments = self.chain(row.len(), mask)?;
+        let moment = self.moment(row.len(), position);
+        self.with_row(row, mask, position, segments, workspace, |row, memory| {
+            answered(async {
+                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
+                let kept = report::support(&mut draw).await?;
+                Ok(kept.into_iter().map(|(key, logprob)| (key.token(), logprob)).collect())
+            })
+        })
+    }
+
     /// The `count` most likely tokens that the chain keeps.
     pub(crate) fn best(
         &self,

@@ -3,6 +3,7 @@
 //! A new file needs its line here. Two tests are programs of their own, and `Cargo.toml` says why.
 
 mod beam;
+mod beam_ends;
 mod conformance;
 mod contrast;
 mod custom;

@@ -7,7 +7,7 @@ use onedraw::beam::Fate;
 use crate::plot::generation::Generation;
 use crate::plot::label::LONGEST;
 use crate::plot::panels::{Bar, Panels, percent};
-use crate::plot::tree::Tree;
+use crate::plot::tree::{ENDS, Tree};
 
 /// The length of the longest bar, in characters.
 const LENGTH: usize = 16;
@@ -86,7 +86,7 @@ pub fn generation(out: &mut impl Write, generation: &Generation) -> io::Result<(
     Ok(())
 }
 
-/// A tree, one line per node: `*` on the best text, `·` for a node that was dropped, `■` for one that ended.
+/// A tree, one line per node: `*` on the best text, `·` for a node that was dropped, and its end, if any.
 pub fn tree(out: &mut impl Write, tree: &Tree, labels: &[String]) -> io::Result<()> {
     writeln!(out, "{}\n", tree.title)?;
     // For each ancestor, whether another child of it is still to come.
@@ -101,14 +101,12 @@ pub fn tree(out: &mut impl Write, tree: &Tree, labels: &[String]) -> io::Result<
         let branch = if is_last { "└─" } else { "├─" };
         let mark = match of.fate {
             _ if of.is_best => "*",
-            Fate::Kept => " ",
-            Fate::Ended => " ",
+            Fate::Kept | Fate::Ended | Fate::Cut => " ",
             Fate::Dropped => "·",
         };
-        let end = if of.fate == Fate::Ended { " ■" } else { "" };
-        writeln!(out, "{before}{branch}{mark}{} {:.2}{end}", labels[node], of.score)?;
+        writeln!(out, "{before}{branch}{mark}{} {:.2}{}", labels[node], of.score, of.end())?;
     }
-    writeln!(out, "\n* on the best text   · dropped   ■ ended")
+    writeln!(out, "\n* on the best text   · dropped   {ENDS}")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The tree of a beam search: what was kept, what was dropped, what ended.
+//! The tree of a beam search: what was kept, what was dropped, what ended, what was cut.
 
 use onedraw::beam::{Expansion, Fate};
 
@@ -14,6 +14,20 @@ pub struct Node {
     pub is_best: bool,
     /// Its continuations, the best first.
     pub children: Vec<usize>,
+}
+
+/// What the marks after the score of a node mean.
+pub const ENDS: &str = "■ ended   … cut by max_tokens";
+
+impl Node {
+    /// The mark after the score of a node: `■` if its text ended there, `…` if max_tokens cut it there.
+    pub fn end(&self) -> &'static str {
+        match self.fate {
+            Fate::Ended => " ■",
+            Fate::Cut => " …",
+            Fate::Kept | Fate::Dropped => "",
+        }
+    }
 }
 
 /// The tree, parents before their children.
@@ -111,13 +125,15 @@ mod tests {
             branches: vec![Branch { beam: 1, token: 7 }],
             candidates: vec![candidate(1, 7, -1.1, Fate::Kept), candidate(0, 2, -1.5, Fate::Ended)],
         });
-        tree.grow(&Expansion { branches: vec![], candidates: vec![candidate(0, 4, -1.2, Fate::Ended)] });
+        tree.grow(&Expansion { branches: vec![], candidates: vec![candidate(0, 4, -1.2, Fate::Cut)] });
         let parents: Vec<Option<usize>> = tree.nodes.iter().map(|node| node.parent).collect();
         assert_eq!(parents, [None, None, None, Some(1), Some(0), Some(3)]);
         assert_eq!(tree.walk(), [(0, 0), (4, 1), (1, 0), (3, 1), (5, 2), (2, 0)]);
         tree.mark(&[3, 7, 4]);
         let best: Vec<usize> = (0..6).filter(|&node| tree.nodes[node].is_best).collect();
         assert_eq!(best, [1, 3, 5]);
+        let ends: Vec<&str> = tree.nodes.iter().map(Node::end).collect();
+        assert_eq!(ends, ["", "", "", "", " ■", " …"]);
     }
 
     #[test]

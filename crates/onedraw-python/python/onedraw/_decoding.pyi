@@ -105,8 +105,9 @@ class Expansion:
     @property
     def tokens(self) -> NDArray[np.int64]: """The token that continues it, int64."""
     @property
-    def candidates(self) -> list[tuple[int, int, float, float, Literal["kept", "ended", "dropped"]]]:
-        """The continuations that were considered, the best first: (beam, token, logprob, score, outcome)."""
+    def candidates(self) -> list[tuple[int, int, float, float, Literal["kept", "ended", "cut", "dropped"]]]:
+        """The continuations that were considered, the best first: (beam, token, logprob, score, outcome). `ended` is an
+        end by an EOS id or a stop, `cut` one by `max_tokens`."""
     def __len__(self) -> int: ...
 
 @final

@@ -66,12 +66,21 @@ pub(crate) async fn runners<R: RowAccess>(
 
 /// The logarithm of the probability of a token; −inf if the chain removed it.
 pub(crate) async fn logprob<R: RowAccess>(draw: &mut Draw<'_, R>, key: Key) -> Result<f64, RowError> {
-    let (last, total) = draw.kept().await?;
-    if key > last {
-        return Ok(f64::NEG_INFINITY);
-    }
-    let scaled = if draw.is_greedy { 0.0 } else { draw.temperature.scaled(key.logit(), draw.x_max()) };
-    Ok(scaled - ln(relative(total)))
+    let (last, _) = draw.kept().await?;
+    Ok(if key > last { f64::NEG_INFINITY } else { kept_logprob(draw).await?(key) })
+}
+
+/// The function that gives the logarithm of the probability of a token that the chain keeps.
+async fn kept_logprob<R: RowAccess>(
+    draw: &mut Draw<'_, R>,
+) -> Result<impl Fn(Key) -> f64 + use<R>, RowError> {
+    let (_, total) = draw.kept().await?;
+    let (is_greedy, temperature, x_max, ln_total) =
+        (draw.is_greedy, draw.temperature, draw.x_max(), ln(relative(total)));
+    Ok(move |key: Key| {
+        let scaled = if is_greedy { 0.0 } else { temperature.scaled(key.logit(), x_max) };
+        scaled - ln_total
+    })
 }
 
 /// The logit of a token after all edits and the temperature; −inf if the chain removed it.
@@ -113,11 +122,10 @@ pub(crate) async fn best<'d, R: RowAccess>(
     Ok(keys)
 }
 
-/// Every token that the chain keeps, sorted.
-pub(crate) async fn support<'d, R: RowAccess>(draw: &'d mut Draw<'_, R>) -> Result<&'d [Key], RowError> {
+/// Every token that the chain keeps with the logarithm of its probability, in no particular order.
+pub(crate) async fn support<R: RowAccess>(draw: &mut Draw<'_, R>) -> Result<Vec<(Key, f64)>, RowError> {
+    let logprob = kept_logprob(draw).await?;
     let (last, _) = draw.kept().await?;
     draw.row.ask(&ListKept { last }).await?;
-    let keys = &mut draw.row.lists.keys;
-    keys.sort_unstable();
-    Ok(keys)
+    Ok(draw.row.lists.keys.iter().map(|&key| (key, logprob(key))).collect())
 }

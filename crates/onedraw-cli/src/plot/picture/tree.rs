@@ -2,8 +2,8 @@
 
 use onedraw::beam::Fate;
 
-use crate::plot::picture::{Anchor, Colour, LETTER, Picture, TEXT};
-use crate::plot::tree::Tree;
+use crate::plot::picture::{Anchor, Colour, LETTER, Picture, SMALL, TEXT};
+use crate::plot::tree::{ENDS, Tree};
 
 /// Space around the picture.
 const MARGIN: f64 = 16.0;
@@ -19,9 +19,7 @@ pub fn picture(tree: &Tree, labels: &[String]) -> Picture {
         .nodes
         .iter()
         .zip(labels)
-        .map(|(node, label)| {
-            format!("{label} {:.2}{}", node.score, if node.fate == Fate::Ended { " ■" } else { "" })
-        })
+        .map(|(node, label)| format!("{label} {:.2}{}", node.score, node.end()))
         .collect();
     // A column is as wide as its longest words.
     let mut columns: Vec<f64> = Vec::new();
@@ -44,6 +42,8 @@ pub fn picture(tree: &Tree, labels: &[String]) -> Picture {
     let title = tree.title.chars().count() as f64 * LETTER * TEXT + MARGIN;
     let mut picture = Picture::new(right.max(title).max(560.0) + MARGIN, top + leaves * ROW + MARGIN);
     picture.text((MARGIN, MARGIN + 8.0), tree.title.as_str(), Anchor::Start, Colour::Ink);
+    let legend = format!("orange: the best text   grey: dropped   {ENDS}");
+    picture.sized_text((MARGIN, MARGIN + 27.0), legend, Anchor::Start, Colour::Grey, SMALL);
     let at = |node: usize| top + (heights[node] + 0.5) * ROW;
     let origin = tree.roots.iter().map(|&root| at(root)).sum::<f64>() / tree.roots.len().max(1) as f64;
     // Lines come before words, and those of the best text come last, so that no other line lies over them.
@@ -66,7 +66,7 @@ pub fn picture(tree: &Tree, labels: &[String]) -> Picture {
         let ink = match tree.nodes[node].fate {
             _ if tree.nodes[node].is_best => Colour::Orange,
             Fate::Dropped => Colour::Grey,
-            Fate::Kept | Fate::Ended => Colour::Ink,
+            Fate::Kept | Fate::Ended | Fate::Cut => Colour::Ink,
         };
         picture.text((starts[depth], at(node)), words[node].as_str(), Anchor::Start, ink);
     }
@@ -97,7 +97,7 @@ fn heights(tree: &Tree, walk: &[(usize, usize)]) -> Vec<f64> {
 fn paint_order(tree: &Tree, node: usize) -> u8 {
     match tree.nodes[node].fate {
         _ if tree.nodes[node].is_best => 2,
-        Fate::Kept | Fate::Ended => 1,
+        Fate::Kept | Fate::Ended | Fate::Cut => 1,
         Fate::Dropped => 0,
     }
 }

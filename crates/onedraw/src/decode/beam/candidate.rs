@@ -37,10 +37,24 @@ pub struct Candidate {
 pub enum Fate {
     /// It is a beam of the next step.
     Kept,
-    /// It ended its text, and that text is among the ended ones.
+    /// It ended its text by an EOS id, a stop id or a stop string, and that text is among the ended ones.
     Ended,
+    /// It is the last token that `max_tokens` allows. Its text, which could have gone on, is among the ended
+    /// ones.
+    Cut,
     /// It was not used, because others were better.
     Dropped,
+}
+
+impl Fate {
+    /// The fate of a candidate that is used. `finish` says why its text ended; `None` if the text goes on.
+    pub(super) fn of_used(finish: Option<Finish>) -> Self {
+        match finish {
+            None => Self::Kept,
+            Some(Finish::Length) => Self::Cut,
+            Some(Finish::Eos { .. } | Finish::StopToken { .. } | Finish::StopString { .. }) => Self::Ended,
+        }
+    }
 }
 
 /// Where a beam of the next step comes from.

@@ -31,7 +31,8 @@ impl Group {
     }
 
     /// Adds the texts that candidates end. In Hugging Face's style only candidates among the `width` best of
-    /// the step count, and none once nothing can improve. A candidate whose text is added is marked as ended.
+    /// the step count, and none once nothing can improve. A candidate whose text is added is marked as ended
+    /// or cut.
     pub(super) fn take(&mut self, endings: Vec<Ending>, params: &BeamParams, candidates: &mut [Candidate]) {
         let is_full = self.ended.len() == self.width && params.early_stopping == EarlyStopping::Full;
         if is_full || !self.can_improve {
@@ -42,9 +43,9 @@ impl Group {
         {
             let place = self.ended.partition_point(|ended| ended.score >= hypothesis.score);
             if place < self.width {
+                candidates[candidate].fate = Fate::of_used(hypothesis.finish);
                 self.ended.insert(place, hypothesis);
                 self.ended.truncate(self.width);
-                candidates[candidate].fate = Fate::Ended;
             }
         }
     }

@@ -13,9 +13,10 @@
 //! the result does not depend on threads or instruction sets.
 //!
 //! The files: `params` (settings), `candidate` (what a step returns), `group` (the ended texts of one group),
-//! `search`, `stochastic`.
+//! `search`, `stochastic`, `children` (which tokens after a drawn text may matter).
 
 mod candidate;
+mod children;
 mod group;
 mod params;
 mod search;

@@ -296,10 +296,11 @@ impl BeamSearch {
         }
     }
 
-    /// Returns the `n` best texts, the best first. If the search was stopped early and too few texts have
-    /// ended, running texts fill the list.
+    /// Returns the `n` best texts, the best first. If too few texts have ended, because the search was
+    /// stopped early or had no token to write, running texts fill the list.
     pub fn finish(self) -> Vec<Hypothesis> {
         let _mode = Standard::enter();
+        let finish = (self.length >= self.longest).then_some(Finish::Length);
         let mut found: Vec<Hypothesis> = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {
             found.extend(group.ended.iter().cloned());
@@ -312,7 +313,7 @@ impl BeamSearch {
                     _ => tokens.len().max(1),
                 };
                 let score = self.params.score(beam.score, length);
-                Hypothesis { tokens, score, logprob: beam.logprob, finish: None }
+                Hypothesis { tokens, score, logprob: beam.logprob, finish }
             }));
         }
         // The sort is stable, so of equal scores the text of the earlier group comes first.

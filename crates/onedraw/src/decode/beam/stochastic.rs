@@ -8,8 +8,11 @@
 //! What is dropped has a G too. The highest of those, κ, is the (k + 1)-th highest G of all leaves. Given κ,
 //! a text is among the k with probability 1 − exp(−exp(φ − κ)). That makes sums over the texts unbiased:
 //! weigh f by p / inclusion.
+//!
+//! `children` finds the children of a node that can be among the k best; the rest is here.
 
 use super::candidate::{Candidate, Continuation, Expansion, Fate};
+use super::children::{Parent, gumbel};
 use super::params::BeamParams;
 use crate::batch::{Batch, SequenceId, Step};
 use crate::decode::stop::Finish;
@@ -17,8 +20,8 @@ use crate::error::{ParamError, RowError};
 use crate::kernels::Kernel;
 use crate::kernels::row::Row;
 use crate::numeric::float_mode::Standard;
-use crate::numeric::math::{exp, ln};
-use crate::numeric::noise::{Noise, Purpose, exponential};
+use crate::numeric::math::exp;
+use crate::numeric::noise::{Noise, Purpose};
 use crate::params::SamplingParams;
 
 /// A text that was drawn.
@@ -80,7 +83,8 @@ impl StochasticBeams {
         let mut batch = Batch::new();
         let id = batch.add(SamplingParams { n: 1, ..params })?;
         let seed = batch.seed(id).unwrap_or(0);
-        let root = Node { id, logprob: 0.0, perturbed: gumbel(seed, begun, 0, ROOT) };
+        let words = noise(seed, begun, 0).words(Purpose::Beam, ROOT / 4);
+        let root = Node { id, logprob: 0.0, perturbed: gumbel(words[ROOT as usize % 4]) };
         Ok(Self {
             width,
             batch,
@@ -132,7 +136,8 @@ impl StochasticBeams {
 
     /// Appends one token to every running text; see [`BeamSearch::step`](super::BeamSearch::step). If a beam
     /// is dropped because its mask or edits leave nothing, there will be fewer texts than asked for: texts
-    /// that begin like it do not exist.
+    /// that begin like it do not exist. `continuation` is called for few of the tokens: those that may be
+    /// among the best.
     pub fn step(
         &mut self,
         rows: &[Row<'_>],
@@ -151,18 +156,21 @@ impl StochasticBeams {
         let steps: Vec<Step<'_>> = steps.collect();
         let mut candidates = Vec::new();
         let mut failure = RowError::NothingLeft { stage: None };
-        for (beam, distribution) in self.batch.distributions(&steps).into_iter().enumerate() {
-            let distribution = match distribution {
-                Ok(distribution) => distribution,
+        for (beam, tokens) in self.batch.supports(&steps).into_iter().enumerate() {
+            let tokens = match tokens {
+                Ok(tokens) => tokens,
                 Err(error @ RowError::NothingLeft { .. }) => {
                     failure = error;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            let children = distribution.tokens.into_iter().zip(distribution.logprobs);
-            let allowed = children.filter(|(token, _)| continuation(beam, *token) != Continuation::Forbidden);
-            candidates.extend(self.perturbed(beam, allowed));
+            let Node { logprob, perturbed, .. } = self.live[beam];
+            let parent = Parent { beam, logprob, perturbed, noise: noise(self.seed, self.length, beam) };
+            // At most `width` candidates get a place, and the next `width` are returned with them.
+            let count = 2 * self.width;
+            let is_allowed = |token| continuation(beam, token) != Continuation::Forbidden;
+            candidates.extend(parent.leading(&tokens, count, is_allowed));
         }
         if candidates.is_empty() && self.ended.is_empty() {
             self.live.clear();
@@ -192,15 +200,10 @@ impl StochasticBeams {
                 _ if self.length + 1 >= self.longest => Some(Finish::Length),
                 _ => None,
             };
+            candidate.fate = Fate::of_used(finish);
             match finish {
-                Some(finish) => {
-                    candidate.fate = Fate::Ended;
-                    new.push(self.ended_text(candidate, finish));
-                }
-                None => {
-                    candidate.fate = Fate::Kept;
-                    kept.push(*candidate);
-                }
+                Some(finish) => new.push(self.ended_text(candidate, finish)),
+                None => kept.push(*candidate),
             }
         }
         for text in ended {
@@ -214,33 +217,13 @@ impl StochasticBeams {
         self.ended = still;
         self.ended.append(&mut new);
         self.ended.sort_by(|a, b| b.perturbed.total_cmp(&a.perturbed));
-        // Return only `width` of the dropped candidates: there may be a whole vocabulary of them.
+        // Only `width` of the dropped candidates are returned: they are all that `leading` is exact for.
         let looked_at = candidates.iter().rposition(|candidate| candidate.fate != Fate::Dropped);
         candidates.truncate(looked_at.map_or(0, |last| last + 1) + self.width);
         let branches = kept.iter().map(Candidate::branch).collect();
         self.length += 1;
         self.follow(&kept);
         Ok(Expansion { branches, candidates })
-    }
-
-    /// The children of a beam with their perturbed logprobs, the maximum of which is made to be that of the
-    /// beam.
-    fn perturbed(&self, beam: usize, children: impl Iterator<Item = (u32, f64)>) -> Vec<Candidate> {
-        let Node { logprob, perturbed: top, .. } = self.live[beam];
-        let noisy = children.map(|(token, child)| {
-            let logprob = logprob + child;
-            let score = logprob + gumbel(self.seed, self.length, beam, token);
-            Candidate { beam, token, logprob, score, fate: Fate::Dropped }
-        });
-        let mut noisy: Vec<Candidate> = noisy.collect();
-        let highest = noisy.iter().map(|child| child.score).fold(f64::NEG_INFINITY, f64::max);
-        for child in &mut noisy {
-            // The highest child gets exactly `top`. The others are mapped below it, as Gumbel variables that
-            // are truncated at `top`. This is the numerically stable form that the paper's appendix gives.
-            let below = top - child.score + ln(1.0 - exp(child.score - highest));
-            child.score = top - below.max(0.0) - ln(1.0 + exp(-below.abs()));
-        }
-        noisy
     }
 
     /// The ended text of a candidate.
@@ -276,7 +259,7 @@ impl StochasticBeams {
             logprob: self.live[beam].logprob,
             perturbed: self.live[beam].perturbed,
             inclusion: 1.0,
-            finish: None,
+            finish: (self.length >= self.longest).then_some(Finish::Length),
         });
         let mut texts: Vec<Drawn> = self.ended.iter().cloned().chain(running).collect();
         texts.sort_by(|a, b| b.perturbed.total_cmp(&a.perturbed));
@@ -298,8 +281,7 @@ fn inclusion(logprob: f64, kappa: f64) -> f64 {
 /// The index of the noise of the root. No token has this id.
 const ROOT: u32 = u32::MAX;
 
-/// The Gumbel noise of a token after a beam.
-fn gumbel(seed: u64, position: usize, beam: usize, token: u32) -> f64 {
-    let noise = Noise { seed, position: position as u32, sequence: beam as u32, round: 0 };
-    -ln(exponential(noise.words(Purpose::Beam, token / 4)[token as usize % 4]))
+/// The noise of the tokens after a beam.
+fn noise(seed: u64, position: usize, beam: usize) -> Noise {
+    Noise { seed, position: position as u32, sequence: beam as u32, round: 0 }
 }
