@@ -149,7 +149,7 @@ mod tests {
         let mut definition = super::definition();
         let text = definition.find_subcommand_mut(command).expect(command).render_help().to_string();
         let line = |line: &str| {
-            let line = line.trim_start().trim_start_matches("-n, ");
+            let line = line.strip_prefix("  ")?.trim_start().trim_start_matches("-n, ");
             let name = line.strip_prefix("--")?.split([' ', '[']).next()?;
             Some((name.to_owned(), line.to_owned()))
         };

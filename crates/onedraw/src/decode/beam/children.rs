@@ -228,7 +228,7 @@ mod tests {
             let above = [0.0, 25.0, -25.0, -60.0, 300.0, 1e-12, -5.0][round as usize % 7];
             let parent = Parent { beam: 2, logprob: -20.0, perturbed: -20.0 + above, noise };
             for every in [1, 2, 50] {
-                let is_allowed = |token: u32| token % every == 0;
+                let is_allowed = |token: u32| token.is_multiple_of(every);
                 let expected = every_child(&parent, &tokens, is_allowed);
                 for count in [2, 8, 32] {
                     let mut found = parent.leading(&tokens, count, is_allowed);
