@@ -70,6 +70,8 @@ impl<'a> Reader<'a> {
             "pub" => self.visibility(),
             // In a macro a `use` may be made of variables: what is left of its paths is read as such.
             "use" if self.has_variables() => self.at += 1,
+            // `impl Fn() + use<'a>`: what a type captures.
+            "use" if self.text(1) == "<" => self.at += 1,
             "use" => self.imports(false),
             "mod" if self.text(2) == ";" => {
                 assert!(self.is_outside(), "mod {}; inside of an inline module", self.text(1));
