@@ -184,8 +184,7 @@ impl ChatTemplate {
             };
             let tokens =
                 Value::from_pairs(self.tokens.iter().map(|(name, content)| (*name, content.as_str())));
-            let rendered = self.environment.get_template(NAME)?.render(context! { ..given, ..tokens });
-            Ok(rendered?)
+            self.environment.get_template(NAME)?.render(context! { ..given, ..tokens })
         };
         // The values of the template are dropped on the thread too; only the text or the error leaves it.
         let stack = BASE_STACK + STACK_PER_INSTRUCTION * MAX_INSTRUCTIONS as usize;
