@@ -70,5 +70,7 @@ pub use vocabulary::{Vocabulary, VocabularyBuilder};
 
 /// The example of the README, compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct CrateReadme;
+mod documents {
+    #[doc = include_str!("../README.md")]
+    struct CrateReadme;
+}
