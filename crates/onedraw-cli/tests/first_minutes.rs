@@ -145,6 +145,28 @@ fn nothing_is_ignored_in_silence() {
     let (lines, said) = json(&["--seed", "1", "--regex", "[a-z ]{400}"]);
     assert_eq!(lines[0]["finish_reason"], "length");
     assert_eq!(said, "note: the text ended after 12 tokens in the middle of what it must match\n");
+    // Beams, too.
+    let (_, said) = json(&["--regex", "[a-z ]{400}", "--beams", "2"]);
+    assert_eq!(said, "note: the text ended after 12 tokens in the middle of what it must match\n");
+    let plot =
+        onedraw(&["plot", "--prompt", "Tom saw a", "--beams", "2", "--temperature", "2", "--logprobs", "3"]);
+    assert_eq!(
+        plot.stderr,
+        "note: a picture has no place for --logprobs: onedraw generate --format json shows it\nnote: beams make no use of --temperature\n"
+    );
+    let compare = onedraw(&[
+        "compare",
+        "Once",
+        "--max-tokens",
+        "4",
+        "--strategy",
+        "beam 4",
+        "--strategy",
+        "plain",
+        "--temperature",
+        "2",
+    ]);
+    assert_eq!(compare.stderr, "note: beam 4: beams make no use of --temperature\n");
     let logits = repository().join("examples/logits.npy");
     let run = onedraw(&["sample", logits.to_str().expect("a path"), "--seed", "1", "--stop", "x"]);
     assert_eq!(run.stderr, "note: --stop has no effect: sample draws single tokens and writes no text\n");

@@ -16,7 +16,7 @@ pub fn to_tokens(params: &mut SamplingParams, vocabulary: &dyn Vocabulary) -> Re
         let cut = |text: &str| {
             vocabulary.cut(text).ok_or_else(|| error("needs a tokenizer; give its ids as bad_words_ids"))
         };
-        let word = word.trim_start();
+        let word = word.trim_start_matches(' ');
         let plain = cut(word)?;
         if plain.is_empty() {
             return Err(error("has no tokens"));

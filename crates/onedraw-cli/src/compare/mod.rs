@@ -24,6 +24,7 @@ use crate::compare::strategy::{Search, Strategy};
 use crate::destination::Destination;
 use crate::exit::DONE;
 use crate::flags::parameters::ParameterFlags;
+use crate::flags::unused;
 use crate::model::{Model, ModelFlags, bar};
 use crate::output::Format;
 
@@ -77,6 +78,12 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
             named.iter().map(read).collect::<Result<_>>()?
         }
     };
+    unused::reports(&arguments.parameters, "a comparison", "onedraw generate --format json shows it")?;
+    for Strategy { name, search, .. } in &strategies {
+        if let Search::Beams(_) = search {
+            unused::by_beams(&arguments.parameters, false, Some(name))?;
+        }
+    }
     let prompt = model.tokenizer.encode(&arguments.prompt)?;
     if prompt.is_empty() {
         bail!("the prompt is empty, and the model has no token that begins a text");

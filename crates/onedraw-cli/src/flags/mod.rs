@@ -6,3 +6,4 @@ pub mod contrast;
 pub mod escape;
 pub mod parameters;
 pub mod speculation;
+pub mod unused;

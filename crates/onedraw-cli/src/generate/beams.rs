@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use onedraw::beam::{Drawn, Hypothesis};
-use onedraw::{Finish, RowError, SamplingParams};
+use onedraw::{Finish, FinishReason, RowError, SamplingParams};
 use onedraw_grammar::Matcher;
 use onedraw_lm::{Beams, Found, GenerateError, LanguageModel};
 use serde_json::{Value, json};
 
-use super::notes;
+use super::notes::{self, Ended};
 use super::request::{Format, Request};
 use crate::exit::{DONE, ROW_FAILED};
 use crate::flags::beams::{BeamFlags, named};
@@ -72,8 +72,14 @@ pub fn write<M: LanguageModel>(
         }
     }
     out.flush()?;
+    let ended = texts.iter().enumerate().map(|(number, text)| Ended {
+        number,
+        tokens: &text.tokens,
+        finish: text.finish,
+    });
+    notes::after(request, &ended.collect::<Vec<_>>(), constraint)?;
     if request.stats {
-        let written: usize = texts.iter().map(|text| text.tokens).sum();
+        let written: usize = texts.iter().map(|text| text.tokens.len()).sum();
         let drawn = seed.filter(|_| request.params.seed.is_none());
         let drawn = drawn.map_or(String::new(), |seed| format!("; seed {seed}"));
         let count = texts.len();
@@ -88,26 +94,26 @@ pub fn write<M: LanguageModel>(
 struct Shown {
     text: String,
     worth: String,
-    /// How many it has.
-    tokens: usize,
+    tokens: Vec<u32>,
+    finish: Option<FinishReason>,
     line: Value,
 }
 
 fn searched(Found { text, hypothesis }: Found<Hypothesis>) -> Shown {
     let Hypothesis { tokens, score, logprob, finish } = hypothesis;
-    let count = tokens.len();
+    let finish = finish.map(Finish::reason);
     let line = json!({
-        "text": text, "tokens": tokens, "finish_reason": finish.map(Finish::reason), "score": score, "logprob": logprob,
+        "text": text, "tokens": tokens, "finish_reason": finish, "score": score, "logprob": logprob,
     });
-    Shown { text, worth: format!("score {score:.4}"), tokens: count, line }
+    Shown { text, worth: format!("score {score:.4}"), tokens, finish, line }
 }
 
 fn drawn_text(Found { text, hypothesis }: Found<Drawn>) -> Shown {
     let Drawn { tokens, logprob, perturbed, inclusion, finish } = hypothesis;
-    let count = tokens.len();
+    let finish = finish.map(Finish::reason);
     let line = json!({
-        "text": text, "tokens": tokens, "finish_reason": finish.map(Finish::reason), "logprob": logprob,
+        "text": text, "tokens": tokens, "finish_reason": finish, "logprob": logprob,
         "perturbed": perturbed, "inclusion": inclusion,
     });
-    Shown { text, worth: format!("logprob {logprob:.2}"), tokens: count, line }
+    Shown { text, worth: format!("logprob {logprob:.2}"), tokens, finish, line }
 }

@@ -24,6 +24,7 @@ use crate::flags::contrast::{Counterpart, with_counterpart};
 use crate::model::{Model, bar};
 
 pub use arguments::Arguments;
+use notes::Ended;
 pub use request::Format;
 use request::Request;
 
@@ -146,7 +147,14 @@ fn write_texts<M: LanguageModel>(
         Format::Json => show::lines(out, &texts, seed, &timings, generator.guessed())?,
     }
     out.flush()?;
-    notes::after(request, &texts, constraint)?;
+    let tokens: Vec<Vec<u32>> =
+        texts.iter().map(|text| text.tokens.iter().map(|sampled| sampled.token).collect()).collect();
+    let ended = texts.iter().zip(&tokens).map(|(text, tokens)| Ended {
+        number: text.sample,
+        tokens,
+        finish: text.finish,
+    });
+    notes::after(request, &ended.collect::<Vec<_>>(), constraint)?;
     if stats {
         let written = texts.iter().map(|text| text.tokens.len()).sum();
         let drawn = if params.seed.is_none() { format!("; seed {seed}") } else { String::new() };

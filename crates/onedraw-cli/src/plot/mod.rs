@@ -30,6 +30,7 @@ use crate::flags::beams::BeamFlags;
 use crate::flags::constraint::ConstraintFlags;
 use crate::flags::contrast::{ContrastFlags, with_counterpart};
 use crate::flags::parameters::ParameterFlags;
+use crate::flags::unused;
 use crate::kernel::check_kernel;
 use crate::logits;
 use crate::matrix::{Matrix, Values};
@@ -132,6 +133,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         }
         None => None,
     };
+    unused::reports(&arguments.parameters, "a picture", "onedraw generate --format json shows it")?;
+    if arguments.beams.is_asked() {
+        unused::by_beams(&arguments.parameters, arguments.beams.is_stochastic(), None)?;
+    }
     let figure = match (arguments.generation, arguments.beams.is_asked()) {
         (true, _) => Figure::Generation(arguments.generation()?),
         (_, true) => arguments.tree()?,

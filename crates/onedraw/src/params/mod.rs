@@ -129,7 +129,7 @@ impl SamplingParams {
     pub fn from_deserializer<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, ParamError> {
         serde_path_to_error::deserialize(deserializer).map_err(|error| {
             let path = error.path().to_string();
-            let field = if path == "." { "params".to_owned() } else { path };
+            let field = if path == "." { "params".to_owned() } else { words::shortened(&path) };
             ParamError::new(field, words::in_words(&error.inner().to_string()))
         })
     }

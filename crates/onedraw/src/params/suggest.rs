@@ -35,6 +35,9 @@ const NO_PARAMETER: [(&str, &str); 5] = [
     ("stream", "a text is always streamed"),
 ];
 
+/// The longest name, in letters, that is compared with ours.
+const LONGEST: usize = 64;
+
 /// What an unknown name may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suggestion {
@@ -58,6 +61,10 @@ pub fn suggestion(name: &str) -> Option<Suggestion> {
 /// is like it: more than a third of its letters would have to change.
 pub fn nearest<T>(name: &str, names: impl IntoIterator<Item = (impl AsRef<str>, T)>) -> Option<T> {
     let letters = name.chars().count();
+    // Comparing takes the product of the lengths, and a name of ours is much shorter.
+    if letters > LONGEST {
+        return None;
+    }
     let (mut best, mut begun) = (None, Vec::new());
     let mut shortest = letters / 3 + 1;
     for (other, meaning) in names {
@@ -108,7 +115,7 @@ mod tests {
         ] {
             assert_eq!(suggestion(name), Some(Parameter(meant)), "{name}");
         }
-        for name in ["", "wild", "colour", "x", "prompt"] {
+        for name in ["", "wild", "colour", "x", "prompt", &"temperature".repeat(1_000_000)] {
             assert_eq!(suggestion(name), None, "{name}");
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn in_words(message: &str) -> String {
             Some(Suggestion::Instead(words)) => words.to_owned(),
             None => "no parameter has a similar name".to_owned(),
         };
-        return format!("unknown field `{name}`; {meant}");
+        return format!("unknown field `{}`; {meant}", shortened(name));
     }
     if let Some((found, expected)) = message.split_once(", expected ")
         && let Some((_, words)) = WORDS.iter().find(|(serde, _)| *serde == expected)
@@ -32,6 +32,15 @@ pub(super) fn in_words(message: &str) -> String {
         return format!("{found}, expected {words}");
     }
     message.to_owned()
+}
+
+/// A name of which a message shows no more than its beginning if it is long.
+pub(super) fn shortened(name: &str) -> String {
+    const SHOWN: usize = 64;
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -62,5 +71,8 @@ mod tests {
         ] {
             assert_eq!(error(json), message);
         }
+        let long = error(&format!(r#"{{"{}": 1}}"#, "é".repeat(5_000_000)));
+        let shown = format!("{}…", "é".repeat(64));
+        assert_eq!(long, format!("{shown}: unknown field `{shown}`; no parameter has a similar name"));
     }
 }
