@@ -184,7 +184,7 @@ macro_rules! __parameters {
                 "What reported numbers are: `raw_logprobs`, `raw_logits`, `processed_logprobs` or `processed_logits`";
             probability: bool = false, Report,
                 "Reports the probability with which the token was drawn, also where `logprobs_mode` is raw",
-                "In raw modes this takes a second sum over the row, so it is given only where it is asked for.";
+                "In raw modes this takes a second sum over the row, so a batch or a device gives it only where it is asked for.";
             prompt_logprobs: Option<i64> = None, Report,
                 "Like `logprobs`, for the tokens of the prompt";
             prompt_token_ids: Vec<u32> = Vec::new(), Report,
