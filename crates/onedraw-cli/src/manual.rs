@@ -29,9 +29,9 @@ Examples:
   onedraw man generate | man -l -
   onedraw man > ~/.local/share/man/man1/onedraw.1")]
 pub struct Page {
-    /// The command, such as generate; without it, the program
+    /// The command, such as generate or params import; without it, the program
     #[arg(value_name = "COMMAND")]
-    command: Option<String>,
+    command: Vec<String>,
 }
 
 /// Prints the completions of a shell.
@@ -45,15 +45,15 @@ pub fn completions(arguments: &Completions, mut definition: Command, out: &mut i
 /// Prints a manual page.
 pub fn page(arguments: &Page, mut definition: Command, out: &mut impl Write) -> Result<u8> {
     definition.build();
-    let page = match &arguments.command {
-        None => Man::new(definition),
-        Some(name) => {
-            let command = definition.find_subcommand(name);
-            let command = command.ok_or_else(|| anyhow!("`{name}` is not a command; see onedraw --help"))?;
-            let name = format!("onedraw-{name}");
-            Man::new(command.clone().name(name.clone())).title(name.to_uppercase())
-        }
-    };
-    page.render(out)?;
+    let (mut command, mut name) = (&definition, "onedraw".to_owned());
+    for word in &arguments.command {
+        let next = command.find_subcommand(word);
+        let see = name.replace('-', " ");
+        command = next.ok_or_else(|| anyhow!("`{word}` is not a command; see {see} --help"))?;
+        name = format!("{name}-{word}");
+    }
+    let version = definition.get_version().unwrap_or_default().to_owned();
+    let command = command.clone().name(name.clone()).version(version);
+    Man::new(command).title(name.to_uppercase()).render(out)?;
     Ok(DONE)
 }

@@ -141,6 +141,15 @@ fn nothing_is_ignored_in_silence() {
         "note: text has no place for --logprobs: --format json shows it\n"
     );
     assert_eq!(json(&["--seed", "1", "--logprobs", "2"]).1, "");
+    let mode = ["--seed", "1", "--logprobs-mode", "raw_logits"];
+    assert_eq!(json(&mode).1, "note: --logprobs-mode has no effect without --logprobs\n");
+    assert_eq!(json(&[&mode[..], &["--logprobs", "1"]].concat()).1, "");
+    assert_eq!(
+        json(&["--beams", "2", "--logprobs-mode", "raw_logits"]).1,
+        "note: a text of beams has no place for --logprobs-mode: only the whole text has a logprob\n"
+    );
+    let params = ["--beams", "2", "--params", r#"{"logprobs": 1}"#];
+    assert_eq!(generate(&params).stderr, "error: logprobs: beams report the logprob of a whole text alone\n");
     // A text that ended by its length before it was what it must be.
     let (lines, said) = json(&["--seed", "1", "--regex", "[a-z ]{400}"]);
     assert_eq!(lines[0]["finish_reason"], "length");
@@ -259,6 +268,8 @@ fn words_become_tokens_where_there_is_a_tokenizer() {
     let eos = json(&["--seed", "7", "--max-tokens", "200"]).0.remove(0);
     assert_eq!((&eos["finish_reason"], &ended["finish_reason"]), (&Value::from("eos"), &Value::from("stop")));
     assert_eq!(ended["text"], eos["text"]);
+    let refused = generate(&["--bad-words", "dog", "--bad-words", " "]);
+    assert_eq!(refused.stderr, "error: --bad-words[1]: has no tokens\n");
     let logits = repository().join("examples/logits.npy");
     let refused = onedraw(&["sample", logits.to_str().expect("a path"), "--bad-words", "x"]);
     assert_eq!(
@@ -337,5 +348,13 @@ fn shells_and_man_are_told() {
     assert!(page.starts_with(".ie") && page.contains("onedraw\\-generate"), "{page}");
     let page = onedraw(&["man", "generate"]).stdout;
     assert!(page.contains("\\-\\-repetition\\-penalty") && page.contains("[default: 1.0]"), "{page}");
+    let page = onedraw(&["man", "params", "import"]).stdout;
+    let title =
+        format!(".TH ONEDRAW-PARAMS-IMPORT 1  \"onedraw-params-import {}\"", env!("CARGO_PKG_VERSION"));
+    assert!(page.contains(&title) && page.contains("\\-\\-from"), "{page}");
+    assert_eq!(
+        onedraw(&["man", "params", "draw"]).stderr,
+        "error: `draw` is not a command; see onedraw params --help\n"
+    );
     assert_eq!(onedraw(&["man", "draw"]).stderr, "error: `draw` is not a command; see onedraw --help\n");
 }

@@ -24,6 +24,13 @@ fn a_distribution_in_the_terminal() {
         "            #2  –                         –                         █▋ 10.0%",
     ];
     assert_eq!((run.code, run.stdout.lines().collect::<Vec<_>>()), (0, expected.to_vec()));
+    // Lists, too, one item alone or in brackets.
+    let banned = |values: &str| {
+        let run = onedraw(&["plot", "--logits", &file, "--vary", &format!("stop_token_ids={values}")]);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        run.stdout.replace("[1]", "1")
+    };
+    assert_eq!(banned("1"), banned("[1]"));
     let second = onedraw(&["plot", "--logits", &file, "--row", "1", "--vary", "temperature=1"]);
     assert_eq!(second.stdout.matches(" 33.3%").count(), 3, "{}", second.stdout);
 }
@@ -211,7 +218,8 @@ fn what_cannot_be_drawn_is_said() {
     let folder = Folder::new();
     let file = folder.npy("row.npy", &[&PLAIN]);
     assert_eq!(error(&["--vary", "heat=1"]), "error: --vary: `heat` is not a parameter\n");
-    assert_eq!(error(&["--vary", "top_p=2"]), "error: --vary top_p=2: --top-p: must be in [0, 1], not 2\n");
+    assert_eq!(error(&["--vary", "top_p=2"]), "error: --vary top_p=2: top_p: must be in [0, 1], not 2\n");
+    assert!(error(&["--vary", "top_p=1e400"]).starts_with("error: --vary top_p: 1e400 is too large"));
     assert_eq!(error(&["--vary", "beta=1"]), "error: --vary beta=1: needs --contrast\n");
     assert_eq!(error(&["--vary", "guidance=x"]), "error: --vary guidance=x: is not a number\n");
     assert_eq!(

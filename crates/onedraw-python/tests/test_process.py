@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -184,10 +185,11 @@ def test_memory_does_not_grow_in_a_hundred_thousand_calls() -> None:
 
 def program(root: Path, *arguments: str) -> list[dict[str, object]]:
     """What the program prints: the one that was built last, or a new one where there is none."""
-    built = [path for path in root.glob("target/*/onedraw") if path.is_file()]
+    target = root / os.environ.get("CARGO_TARGET_DIR", "target")
+    built = [path for path in target.glob("*/onedraw") if path.is_file()]
     if not built:
         subprocess.run(["cargo", "build", "-q", "--release", "-p", "onedraw-cli"], cwd=root, check=True)
-        built = [root / "target/release/onedraw"]
+        built = [target / "release/onedraw"]
     newest = max(built, key=lambda path: path.stat().st_mtime)
     run = subprocess.run([newest, *arguments], cwd=root, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in run.stdout.splitlines()]

@@ -16,7 +16,6 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use indicatif::ProgressBar;
 use onedraw::SamplingParams;
-use onedraw_lm::words::to_tokens;
 use onedraw_lm::{Llama, stories};
 
 use crate::compare::measure::{Measured, Scene};
@@ -126,7 +125,7 @@ const MOST_TEXTS: u32 = 64;
 /// A strategy's parameters for this model and these arguments.
 fn params(arguments: &Arguments, model: &Model, strategy: &Strategy) -> Result<SamplingParams> {
     let named = |error: anyhow::Error| anyhow!("--strategy: {}: {error:#}", strategy.name);
-    let mut params = arguments.parameters.of_strategy(&strategy.params).map_err(named)?;
+    let mut params = arguments.parameters.with(&strategy.params).map_err(named)?;
     params.seed = params.seed.or(Some(0));
     if params.n > MOST_TEXTS {
         bail!("--n: must be in [1, {MOST_TEXTS}], not {}", params.n);
@@ -138,7 +137,7 @@ fn params(arguments: &Arguments, model: &Model, strategy: &Strategy) -> Result<S
         Search::Stochastic(width) => params.n.min(u32::try_from(*width).unwrap_or(u32::MAX)).max(1),
     };
     model.generation.end_texts(&mut params);
-    to_tokens(&mut params, &*model.tokenizer)?;
+    arguments.parameters.cut(&mut params, &model.tokenizer)?;
     Ok(params)
 }
 

@@ -4,9 +4,12 @@ use std::str::FromStr;
 
 use anyhow::{Result, anyhow, bail};
 use onedraw::beam::{BeamParams, BeamStyle};
+use onedraw::suggest::nearest;
 use onedraw::{Contrast, SamplingParams};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::flags::parameters::ParameterFlags;
 
 /// A name, parameters, and how texts are found with them.
 #[derive(Clone, Debug)]
@@ -86,14 +89,22 @@ impl Strategy {
     }
 
     fn new(name: &str, json: &str) -> Result<Self> {
-        let fields: Map<String, Value> =
-            serde_json::from_str(json).map_err(|error| anyhow!("not a JSON object: {error}"))?;
+        let Value::Object(fields) =
+            onedraw::json::parse(json).map_err(|error| anyhow!("{}", error.message()))?
+        else {
+            bail!("must be a JSON object");
+        };
         let (extras, params): (Map<_, _>, Map<_, _>) =
             fields.into_iter().partition(|(name, _)| EXTRAS.contains(&name.as_str()));
         if let Some(name) = FOR_ALL.into_iter().find(|name| params.contains_key(*name)) {
             bail!("{name}: is one for all strategies: --{}", name.replace('_', "-"));
         }
         let extras: Extras = serde_json::from_value(Value::Object(extras))?;
+        if let Some(unknown) = params.keys().find(|name| !ParameterFlags::is_parameter(name))
+            && let Some(meant) = nearest(unknown, EXTRAS.map(|name| (name, name)))
+        {
+            bail!("`{unknown}` is not a setting of a strategy; did you mean `{meant}`?");
+        }
         // Alone, so that the error is about the strategy.
         SamplingParams::from_value(Value::Object(params.clone()))?;
         Ok(Self { name: name.to_owned(), params, search: extras.search()?, contrast: extras.contrast()? })
@@ -153,6 +164,9 @@ impl FromStr for Strategy {
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, json) = match text.split_once(':') {
+            Some((name, _)) if name.contains('{') => {
+                bail!("`{text}` is no strategy: write NAME:JSON, with a name and a colon before the JSON")
+            }
             Some((name, json)) => (name.trim(), json),
             // A name alone is one of the usual ones.
             None => {
@@ -191,7 +205,14 @@ mod tests {
         assert!(error("warm").starts_with("`warm` is no strategy: write NAME:JSON, or one of greedy, "));
         assert_eq!(error(r#"x: {"top_p": 2}"#), "x: top_p: must be in [0, 1], not 2");
         assert!(error(r#"x: {"top_q": 2}"#).contains("top_q"));
-        assert!(error("x: [").starts_with("x: not a JSON object: "));
+        assert!(error("x: [").starts_with("x: cannot be read as JSON: "));
+        assert_eq!(error("x: [1]"), "x: must be a JSON object");
+        assert!(error(r#"x: {"top_p": 1, "top_p": 0.5}"#).contains("top_p"));
+        assert!(error(r#"x{"top_p": 1}"#).ends_with("with a name and a colon before the JSON"));
+        assert_eq!(
+            error(r#"x: {"beam": 1}"#),
+            "x: `beam` is not a setting of a strategy; did you mean `beams`?"
+        );
         assert_eq!(error(r#"x: {"stochastic": true}"#), "x: beams: is not set");
         assert_eq!(error(r#"x: {"beam_style": "vllm"}"#), "x: beams: is not set");
         assert!(error(r#"x: {"beams": 2, "stochastic": true, "diverse": 2}"#).starts_with("x: stochastic: "));

@@ -7,3 +7,4 @@ pub mod escape;
 pub mod parameters;
 pub mod speculation;
 pub mod unused;
+pub mod value;

@@ -10,16 +10,15 @@ use anyhow::{Result, anyhow, bail};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use onedraw::{Group, LogprobsMode, PARAMETERS, ParamError, SamplingParams, presets};
+use onedraw_lm::Tokenizer;
 use onedraw_lm::settings::{Layer, Origin, Settings};
+use onedraw_lm::words::to_tokens;
 use serde_json::{Map, Value};
 
-use super::escape::unescaped;
+use super::value::{self, TEXTS, is_list, values};
 
 /// The parameters that a command with a prompt sets itself.
 const FROM_THE_PROMPT: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
-/// The parameters whose values are text even if they look like numbers: `--stop 7` stops at "7". Only a list
-/// is read as JSON.
-const TEXTS: [&str; 3] = ["stop", "banned_strings", "bad_words"];
 /// Other names of flags that mean the same. They are not shown, and no other place accepts them.
 const ALIASES: [(&str, &str); 2] = [("max_tokens", "max-new-tokens"), ("min_tokens", "min-new-tokens")];
 
@@ -29,14 +28,6 @@ pub struct ParameterFlags {
     flags: Map<String, Value>,
     params: Option<String>,
     preset: Option<String>,
-}
-
-/// The parameters with their values, by name.
-pub fn values(params: &SamplingParams) -> Map<String, Value> {
-    match serde_json::to_value(params) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    }
 }
 
 /// A command with the help of its sampling parameters completed by the defaults that hold there, but for those
@@ -75,12 +66,6 @@ fn value_name(name: &str, default: Option<&Value>) -> &'static str {
         (name, _) if is_list(name, default) => "ID",
         _ => "N",
     }
-}
-
-/// Whether a parameter is a list, whose flag may be given several times.
-fn is_list(name: &str, default: Option<&Value>) -> bool {
-    // Its default is null.
-    name == "allowed_token_ids" || default.is_some_and(Value::is_array)
 }
 
 impl Args for ParameterFlags {
@@ -136,25 +121,14 @@ impl Args for ParameterFlags {
 
 impl FromArgMatches for ParameterFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let defaults = values(&SamplingParams::default());
         let mut flags = Map::new();
-        for parameter in PARAMETERS {
-            let name = parameter.name;
+        for name in PARAMETERS.iter().map(|parameter| parameter.name) {
             let Some(given) = matches.get_many::<String>(name) else { continue };
-            let mut read = Vec::new();
-            for text in given {
-                let value = Self::read(text, name).map_err(|error| {
-                    let message = format!("--{}: {error}\n", name.replace('_', "-"));
-                    clap::Error::raw(clap::error::ErrorKind::InvalidValue, message)
-                })?;
-                read.push(value);
-            }
-            let value = match read.len() {
-                1 if read[0].is_array() => read.pop(),
-                _ if is_list(name, defaults.get(name)) => Some(Value::Array(read)),
-                _ => read.pop(),
-            };
-            flags.extend(value.map(|value| (name.to_owned(), value)));
+            let value = value::read(name, given.map(String::as_str)).map_err(|error| {
+                let message = format!("--{}: {error}\n", name.replace('_', "-"));
+                clap::Error::raw(clap::error::ErrorKind::InvalidValue, message)
+            })?;
+            flags.insert(name.to_owned(), value);
         }
         let text = |name: &str| matches.get_one::<String>(name).cloned();
         Ok(Self { flags, params: text("params"), preset: text("preset") })
@@ -167,26 +141,9 @@ impl FromArgMatches for ParameterFlags {
 }
 
 impl ParameterFlags {
-    /// Reads a value as JSON, or as plain text, with its escapes, if it is not JSON.
-    pub fn read(text: &str, name: &str) -> Result<Value> {
-        match serde_json::from_str(text) {
-            Ok(value @ Value::Array(_)) => Ok(value),
-            Ok(value) if !TEXTS.contains(&name) => Ok(value),
-            _ if TEXTS.contains(&name) => unescaped(text).map(Value::String),
-            _ => Ok(Value::String(text.to_owned())),
-        }
-    }
-
     /// Whether there is a parameter of that name that a user can set where there is a prompt.
     pub fn is_parameter(name: &str) -> bool {
         PARAMETERS.iter().any(|parameter| parameter.name == name) && !FROM_THE_PROMPT.contains(&name)
-    }
-
-    /// The same flags with another value for one parameter.
-    pub fn with(&self, name: &str, value: Value) -> Self {
-        let mut flags = self.clone();
-        flags.flags.insert(name.to_owned(), value);
-        flags
     }
 
     /// The value that a user gave to a parameter, as a flag or in `--params`.
@@ -233,11 +190,16 @@ impl ParameterFlags {
         Ok(settings.resolve().map_err(|error| self.named(&error))?.params)
     }
 
-    /// The parameters of a strategy, which goes before everything that was given for all of them.
-    pub fn of_strategy(&self, strategy: &Map<String, Value>) -> Result<SamplingParams> {
-        let own = Layer::read(Origin::Argument, strategy).map_err(|error| self.named(&error))?;
+    /// The parameters of one text among several: its own go before everything that was given for all of them.
+    pub fn with(&self, own: &Map<String, Value>) -> Result<SamplingParams> {
+        let own = Layer::read(Origin::Argument, own).map_err(|error| self.named(&error))?;
         let settings = self.settings(Settings::default().layer(own), self.text()?)?;
         Ok(settings.resolve().map_err(|error| self.named(&error))?.params)
+    }
+
+    /// Replaces words and special tokens by their ids, see [`to_tokens`].
+    pub fn cut(&self, params: &mut SamplingParams, tokenizer: &Tokenizer) -> Result<()> {
+        to_tokens(params, tokenizer).map_err(|error| self.named(&error))
     }
 
     /// What was given, as layers over others.

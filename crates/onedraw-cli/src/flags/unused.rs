@@ -47,5 +47,5 @@ fn unused_by_beams(is_stochastic: bool) -> Vec<&'static str> {
         )
     };
     let fields = STAGE_FIELDS.iter().filter(|field| draws(&field.stage)).map(|field| field.name);
-    fields.chain(["seed", "probability"]).collect()
+    fields.chain(["seed"]).collect()
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use onedraw::beam::{Drawn, Hypothesis};
 use onedraw::{Finish, FinishReason, RowError, SamplingParams};
 use onedraw_grammar::Matcher;
@@ -23,13 +23,6 @@ pub fn write<M: LanguageModel>(
     constraint: Option<&Matcher>,
     out: &mut impl Write,
 ) -> Result<u8> {
-    for (asked, flag) in
-        [(&request.params.logprobs, "logprobs"), (&request.params.prompt_logprobs, "prompt-logprobs")]
-    {
-        if asked.is_some() {
-            bail!("--{flag}: beams report the logprob of a whole text alone");
-        }
-    }
     let begun = Instant::now();
     let mut beams = Beams::new(model, request.tokenizer).kernel(request.kernel);
     if let Some(constraint) = constraint {

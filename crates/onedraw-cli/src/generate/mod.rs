@@ -16,7 +16,6 @@ use onedraw::SamplingParams;
 use onedraw_grammar::Matcher;
 use onedraw_lm::generate::Texts;
 use onedraw_lm::settings::Settings;
-use onedraw_lm::words::to_tokens;
 use onedraw_lm::{Generator, LanguageModel, stories};
 
 use crate::exit::{DONE, ROW_FAILED};
@@ -41,7 +40,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let Model { llama, tokenizer, generation, .. } = &model;
     let mut params = arguments.parameters.params(&generation.params)?;
     generation.end_texts(&mut params);
-    to_tokens(&mut params, &**tokenizer)?;
+    arguments.parameters.cut(&mut params, tokenizer)?;
     let text = prompt(arguments)?;
     let prompt = match arguments.chat {
         true => tokenizer.encode_plain(&model.chat(arguments.system.as_deref(), &text)?)?,

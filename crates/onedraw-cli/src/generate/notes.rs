@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use onedraw::{Constraint, FinishReason, SamplingParams};
 use onedraw_grammar::Matcher;
 use onedraw_lm::LanguageModel;
@@ -21,9 +21,16 @@ pub(super) fn before(arguments: &Arguments, model: &Model, params: &SamplingPara
     }
     let given = &arguments.parameters;
     if arguments.beams.is_asked() {
+        if let Some(name) = given.given_among(&["logprobs", "prompt_logprobs"])?.first() {
+            bail!("{name}: beams report the logprob of a whole text alone");
+        }
         unused::by_beams(given, arguments.beams.is_stochastic(), None)?;
+        unused::reports(given, "a text of beams", "only the whole text has a logprob")?;
     } else if arguments.format == Format::Text {
         unused::reports(given, "text", "--format json shows it")?;
+    } else if params.logprobs.is_none() && params.prompt_logprobs.is_none() {
+        let unused = given.given_among(&["logprobs_mode"])?;
+        unused.iter().for_each(|name| note(&format!("{name} has no effect without --logprobs")));
     }
     let tokens = u32::try_from(model.llama.vocabulary()).unwrap_or(u32::MAX);
     for text in unmatchable(params, &*model.tokenizer, tokens) {

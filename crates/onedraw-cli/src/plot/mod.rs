@@ -20,9 +20,8 @@ use clap::Args;
 use onedraw::beam::Expansion;
 use onedraw::{Constraint, SamplingParams};
 use onedraw_grammar::Matcher;
-use onedraw_lm::words::to_tokens;
 use onedraw_lm::{Beams, GenerationConfig, Generator, LanguageModel, Run, Tokenizer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::destination::Destination;
 use crate::exit::DONE;
@@ -179,7 +178,7 @@ impl Arguments {
         let prepared = |mut params: SamplingParams| -> Result<SamplingParams> {
             scene.generation.end_texts(&mut params);
             if let Some(tokenizer) = &scene.tokenizer {
-                to_tokens(&mut params, &**tokenizer)?;
+                self.parameters.cut(&mut params, tokenizer)?;
             }
             let seed = params.seed.or(Some(0));
             Ok(SamplingParams { prompt_token_ids: scene.prompt.clone(), seed, ..params })
@@ -195,11 +194,9 @@ impl Arguments {
             panels::pipeline(row(0), prepared(params)?, mask, count)?
         } else {
             let each = values.into_iter().enumerate().map(|(place, (written, value))| {
-                let flags = match ParameterFlags::is_parameter(&name) {
-                    true => self.parameters.with(&name, value),
-                    false => self.parameters.clone(),
-                };
-                let params = flags.params(&Map::new());
+                let is_parameter = ParameterFlags::is_parameter(&name);
+                let own = is_parameter.then(|| (name.clone(), value)).into_iter().collect();
+                let params = self.parameters.with(&own);
                 let params = params.map_err(|error| anyhow!("--vary {name}={written}: {error}"))?;
                 let heading = shorten(&plain(&format!("{name} {written}")), HEADING);
                 Ok(Setting { heading, row: row(place), params: prepared(params)? })
@@ -292,7 +289,7 @@ impl Arguments {
             params.min_tokens = params.min_tokens.min(max_tokens);
         }
         model.generation.end_texts(&mut params);
-        to_tokens(&mut params, &*model.tokenizer)?;
+        self.parameters.cut(&mut params, &model.tokenizer)?;
         Ok(params)
     }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::flags::contrast::ContrastFlags;
 use crate::flags::parameters::ParameterFlags;
+use crate::flags::value::read;
 
 /// Parameters that do not change what can be drawn next.
 const WITHOUT_EFFECT: [&str; 11] = [
@@ -41,8 +42,9 @@ pub(super) fn varied(text: &str) -> Result<(String, Vec<(String, Value)>)> {
     }
     let values: Vec<(String, Value)> = apart(values)
         .into_iter()
-        .map(|value| Ok((value.to_owned(), ParameterFlags::read(value, &name)?)))
-        .collect::<Result<_>>()?;
+        .map(|value| Ok((value.to_owned(), read(&name, [value])?)))
+        .collect::<Result<_>>()
+        .map_err(|error| anyhow!("--vary {name}: {error}"))?;
     if values.iter().any(|(written, _)| written.is_empty()) {
         bail!("--vary: a value of {name} is missing");
     }
