@@ -37,6 +37,7 @@ mod sequence;
 mod speculate;
 mod stage;
 mod stop;
+mod table;
 mod tensor;
 mod text;
 mod tokenizer;

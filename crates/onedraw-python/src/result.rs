@@ -1,6 +1,6 @@
 //! The results of draws: one token, several tokens, a whole distribution.
 
-use numpy::{IntoPyArray, PyArray1};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
 use onedraw::row::MAX_VOCABULARY;
 use onedraw::{ParamError, RowError};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
@@ -9,6 +9,8 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyIterator, PyList, PySlice, PyString
 
 use crate::display::{self, Bar};
 use crate::error::{Result, rows_error};
+use crate::guarded::released;
+use crate::table::Table;
 use crate::value::type_name;
 
 /// A token with its logprob (or its logit, in the logits modes) and its rank.
@@ -200,6 +202,9 @@ impl Sampled {
 #[pyclass(module = "onedraw", frozen, sequence)]
 pub struct Samples(pub Vec<onedraw::Sampled>);
 
+/// Tokens, logprobs and ranks of [`Samples::table`].
+type Arrays<'py> = (Bound<'py, PyArray2<i32>>, Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<i64>>);
+
 impl Samples {
     /// The results of rows, or an error if rows failed.
     pub fn of(
@@ -290,6 +295,21 @@ impl Samples {
     fn ranks<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<i64>>> {
         let ranks = self.0.iter().map(|sampled| sampled.rank.map(i64::from));
         Some(ranks.collect::<Option<Vec<i64>>>()?.into_pyarray(py))
+    }
+
+    /// The logprobs of all rows as arrays of one width: the tokens (int32), their logprobs (float32), both with
+    /// `best` + 1 columns, and the ranks of the drawn tokens (int64). The first column is the drawn token, the
+    /// others are the best tokens in order, the drawn one among them. Where a row lists fewer, ids that it does
+    /// not list follow with -inf.
+    fn table<'py>(&self, py: Python<'py>, best: usize, vocabulary: usize) -> Result<Arrays<'py>> {
+        if best > vocabulary || vocabulary > MAX_VOCABULARY {
+            let message = format!("must be at most the vocabulary of {vocabulary}, not {best}");
+            return Err(ParamError::new("best", message).into());
+        }
+        let (draws, shape) = (&self.0, [self.0.len(), best + 1]);
+        let Table { tokens, logprobs, ranks } = released(py, || Table::new(draws, best, vocabulary))?;
+        let (tokens, logprobs) = (tokens.into_pyarray(py), logprobs.into_pyarray(py));
+        Ok((tokens.reshape(shape)?, logprobs.reshape(shape)?, ranks.into_pyarray(py)))
     }
 
     fn __len__(&self) -> usize {

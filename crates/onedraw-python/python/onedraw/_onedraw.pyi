@@ -337,6 +337,9 @@ class Samples:
     @property
     def ranks(self) -> NDArray[np.int64] | None:
         """Their ranks, where all rows ask for `logprobs`; else None."""
+    def table(self, best: int, vocabulary: int) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
+        """The logprobs of all rows as arrays of one width: tokens and logprobs with `best` + 1 columns, the drawn
+        token and the best in order, and the ranks of the drawn tokens."""
     def __len__(self) -> int: ...
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> Sampled: ...

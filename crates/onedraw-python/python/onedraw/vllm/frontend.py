@@ -1,0 +1,60 @@
+"""The front end: what is wrong with a request is found here, where it is that request's error alone."""
+
+from __future__ import annotations
+
+import copy
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from vllm.exceptions import VLLMValidationError
+from vllm.sampling_params import SamplingParams
+
+from .._onedraw import OnedrawError
+from .hooks import extend
+from .params import REFUSED, derived_seed, translated, wrong
+from .versions import check
+
+if TYPE_CHECKING:
+    from vllm.v1.engine.input_processor import InputProcessor
+else:
+    InputProcessor = object
+
+
+def install(module: ModuleType) -> None:
+    """Extends the processor of requests."""
+    extend(module.InputProcessor, Checked)
+
+
+class Checked(InputProcessor):
+    """A processor of requests that checks what onedraw will be asked to do, and gives seeds to those without."""
+
+    def __init__(self, vllm_config: Any, *arguments: Any, **named: Any) -> None:
+        check(super()._validate_params, ("params", "supported_tasks"))
+        super().__init__(vllm_config, *arguments, **named)
+
+    def _validate_params(self, params: Any, supported_tasks: Any) -> Any:
+        if self.speculative_config is None or not isinstance(params, SamplingParams):
+            return super()._validate_params(params, supported_tasks)
+        # vLLM refuses these two together with guesses, because its own sampler cannot verify guesses under them.
+        plain = copy.copy(params)
+        plain.min_p, plain.logit_bias = 0.0, None
+        params._validate_logit_bias(self.model_config)
+        result = super()._validate_params(plain, supported_tasks)
+        params.prompt_logprob_token_ids = plain.prompt_logprob_token_ids
+        return result
+
+    def process_inputs(self, request_id: str, *arguments: Any, **named: Any) -> Any:
+        request = super().process_inputs(request_id, *arguments, **named)
+        params, model = request.sampling_params, self.model_config
+        if params is None:
+            return request
+        try:
+            for name in REFUSED:
+                if getattr(params, name):
+                    raise wrong(name, "asks for another sampler than onedraw's")
+            translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
+        except OnedrawError as error:
+            raise VLLMValidationError(str(error), parameter=getattr(error, "field", None)) from error
+        if params.seed is None:
+            params.seed = derived_seed(request_id, model.seed)
+        return request

@@ -1,0 +1,118 @@
+"""A request's parameters: vLLM's own, and those that only onedraw has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from .._onedraw import ParamError, SamplingParams
+
+SAME = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "min_tokens",
+    "max_tokens",
+)
+"""Parameters with the name and the meaning that they have here."""
+
+LEFT_TO_VLLM = (
+    "n",
+    "stop",
+    "include_stop_str_in_output",
+    "ignore_eos",
+    "detokenize",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+    "output_kind",
+    "stream_interval",
+    "structured_outputs",
+    "prompt_logprobs",
+    "prompt_logprob_token_ids",
+    "prompt_logprob_start",
+    "logprob_token_ids",
+    "flat_logprobs",
+    "thinking_token_budget",
+    "repetition_detection",
+    "skip_reading_prefix_cache",
+    "routed_experts_prompt_start",
+    "skip_clone",
+    "output_text_buffer_length",
+)
+"""Parameters that other parts of vLLM carry out, before or after the draw."""
+
+DRAWN_HERE = (*SAME, "seed", "logprobs", "logit_bias", "allowed_token_ids", "stop_token_ids", "bad_words", "extra_args")
+"""Parameters of vLLM that a draw uses."""
+
+REFUSED = ("watermarking", "trace_decode_token_ids")
+"""Parameters of vLLM that ask for another sampler."""
+
+NO_PLACE = ("banned_strings", "bad_words_ids", "eos_token_id", "logprobs_mode", "output_token_ids", "probability", "prompt_token_ids")
+"""Parameters of onedraw that vLLM has another way for, or no place in its results. All others that vLLM does not
+have are for `extra_args["onedraw"]`."""
+
+SEEDS = 2**64
+# Below this temperature vLLM is greedy.
+_GREEDY = 1e-5
+
+
+def ours(params: Any) -> Mapping[str, Any]:
+    """What `extra_args["onedraw"]` of a request holds."""
+    given = (params.extra_args or {}).get("onedraw", {})
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError as error:
+            raise wrong("extra_args", f"`onedraw` cannot be read as JSON: {error}") from None
+    if not isinstance(given, Mapping):
+        raise wrong("extra_args", f"`onedraw` holds parameters by name, or such an object as JSON in a string, not {given!r}")
+    for name in given:
+        if name in DRAWN_HERE or name in LEFT_TO_VLLM:
+            raise wrong(name, "is vLLM's own parameter; give it there, not in extra_args['onedraw']")
+        if name in NO_PLACE:
+            raise wrong(name, "cannot be set for a request of vLLM")
+    return given
+
+
+def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int] | None = None) -> SamplingParams:
+    """A request's parameters as onedraw's. An error names the parameter that cannot be used."""
+    given = {name: getattr(params, name) for name in SAME if getattr(params, name) is not None}
+    if params.temperature < _GREEDY:
+        given["temperature"] = 0.0
+    # vLLM keeps everything then, too.
+    given["top_k"] = min(params.top_k, vocabulary)
+    if params.seed is not None:
+        given["seed"] = params.seed % SEEDS
+    if params.logprobs is not None:
+        given.update(logprobs=params.logprobs, logprobs_mode=mode)
+    if params.logit_bias:
+        given["logit_bias"] = {int(token): bias for token, bias in params.logit_bias.items()}
+    if params.allowed_token_ids is not None:
+        given["allowed_token_ids"] = params.allowed_token_ids
+    if params.bad_words_token_ids:
+        given["bad_words_ids"] = params.bad_words_token_ids
+    # With what ends a text without being asked for: `min_tokens` keeps all of it away.
+    given["stop_token_ids"] = sorted(params.all_stop_token_ids)
+    # Tokens outside of the vocabulary, such as those that stand for a picture, have no logit.
+    given["prompt_token_ids"] = [token for token in prompt or () if 0 <= token < vocabulary]
+    return SamplingParams(**given, **ours(params))
+
+
+def derived_seed(request: str, engine_seed: int) -> int:
+    """The seed of a request that has none: the same in all processes, and in another run of the same requests. Small
+    enough for the seeds of its texts, which vLLM counts up from it."""
+    digest = blake2b(request.encode(), key=(engine_seed % SEEDS).to_bytes(8, "little"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 2
+
+
+def wrong(field: str, message: str) -> ParamError:
+    """The error of a parameter."""
+    error = ParamError(f"{field}: {message}")
+    error.field, error.message = field, message
+    return error

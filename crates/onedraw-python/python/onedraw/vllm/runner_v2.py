@@ -1,0 +1,34 @@
+"""vLLM's second runner (V2): gives it our sampler by the door that it has for that."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from .settings import settings_of
+from .versions import check
+
+
+def install(module: ModuleType) -> None:
+    """Lets the state of a model choose our sampler where the engine asks for it."""
+    state: Any = module.ModelState
+    original = state.custom_sampler
+
+    @functools.wraps(original)
+    def custom_sampler(self: Any, sampler: Any) -> Any:
+        custom = original(self, sampler)
+        settings = settings_of(self.vllm_config)
+        if not settings.sampler:
+            return custom
+        if custom is not None:
+            raise RuntimeError("this model brings its own sampler, which onedraw cannot replace; leave `sampler` off")
+        check(type(sampler).__call__, ("self", "logits", "input_batch"))
+        check(type(sampler).add_request, ("self", "req_idx", "sampling_params"))
+        # Only now, because it imports what imports this module of vLLM.
+        from .sampler_v2 import HostSampler
+
+        ours = HostSampler(sampler, self.vllm_config, settings.threads)
+        return ours, ours.verify
+
+    state.custom_sampler = custom_sampler

@@ -1,0 +1,53 @@
+"""The scheduler: a request whose row cannot be sampled ends, and the others go on."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
+from vllm.v1.request import RequestStatus
+
+from .hooks import extend
+from .versions import check
+
+if TYPE_CHECKING:
+    from vllm.v1.core.sched.scheduler import Scheduler
+else:
+    Scheduler = object
+
+REASON = "onedraw: a row of logits has a NaN or an infinity, or no token is left of it"
+"""What a request that was ended says as its stop reason."""
+
+
+def install(module: ModuleType) -> None:
+    """Extends the scheduler."""
+    extend(module.Scheduler, Ending)
+
+
+class Ending(Scheduler):
+    """A scheduler that ends the requests whose rows could not be sampled, which the runner reports."""
+
+    def __init__(self, vllm_config: Any, *arguments: Any, **named: Any) -> None:
+        check(super().update_from_output, ("scheduler_output", "model_runner_output"))
+        super().__init__(vllm_config, *arguments, **named)
+
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
+        reported = model_runner_output.num_nans_in_logits or {}
+        failed = [name for name, count in reported.items() if count > 0 and name in self.requests]
+        for name in failed:
+            row = model_runner_output.req_id_to_index[name]
+            if row < len(model_runner_output.sampled_token_ids):
+                model_runner_output.sampled_token_ids[row] = []
+        outputs = super().update_from_output(scheduler_output, model_runner_output)
+        for request in self.finish_requests(failed, RequestStatus.FINISHED_ERROR):
+            ended = EngineCoreOutput(
+                request_id=request.request_id,
+                new_token_ids=[],
+                finish_reason=request.get_finished_reason(),
+                stop_reason=REASON,
+                events=request.take_events(),
+                trace_headers=request.trace_headers,
+            )
+            outputs.setdefault(request.client_index, EngineCoreOutputs()).outputs.append(ended)
+        return outputs
