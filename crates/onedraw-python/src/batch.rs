@@ -246,20 +246,31 @@ impl Batch {
     }
 
     /// Appends a `Sampled` that `peek` or `verify` drew at the next position, or the id of a token chosen
-    /// elsewhere, which does not change mirostat's state.
+    /// elsewhere, which does not change mirostat's state. With a list of sequences it appends one of a list of
+    /// ids to each; if one of the sequences is not there, to none.
     fn accept(
         &self,
         py: Python<'_>,
-        sequence: &Bound<'_, SequenceId>,
+        sequence: &Bound<'_, PyAny>,
         token: &Bound<'_, PyAny>,
     ) -> Result<()> {
-        let id = self.own(sequence);
-        if let Ok(sampled) = token.cast::<Sampled>() {
+        let (ids, is_one) = SequenceId::all_of(sequence, self.number)?;
+        if is_one && let Ok(sampled) = token.cast::<Sampled>() {
             let sampled = &sampled.get().0;
-            return self.of(py, |batch| batch.accept_sampled(id, sampled).then_some(()));
+            return self.of(py, |batch| batch.accept_sampled(ids[0], sampled).then_some(()));
         }
-        let token = result::token(token)?;
-        self.of(py, |batch| batch.accept(id, token).then_some(()))
+        let tokens = match is_one {
+            true => vec![result::token(token)?],
+            false => token.try_iter()?.map(|token| result::token(&token?)).collect::<Result<_>>()?,
+        };
+        if tokens.len() != ids.len() {
+            let message = format!("are {} for {} sequences", tokens.len(), ids.len());
+            return Err(onedraw::ParamError::new("token", message).into());
+        }
+        self.of(py, |batch| {
+            let is_known = ids.iter().all(|&id| batch.seed(id).is_some());
+            is_known.then(|| ids.iter().zip(&tokens).for_each(|(&id, &token)| _ = batch.accept(id, token)))
+        })
     }
 
     /// Takes back the tokens of a sequence after the first `length` of its output. This is an undo.

@@ -571,9 +571,12 @@ class Batch:
     def best(
         self, sequences: Iterable[SequenceId], logits: Logits, count: int, *, masks: Masks | None = None
     ) -> list[list[TokenLogprob]]: ...
+    @overload
     def accept(self, sequence: SequenceId, token: Token) -> None:
         """Appends a token that was chosen elsewhere, or a `Sampled` that `peek` or `verify` drew at the next
-        position."""
+        position; or one of several ids to each of several sequences."""
+    @overload
+    def accept(self, sequence: Iterable[SequenceId], token: Iterable[int]) -> None: ...
     def rewind(self, sequence: SequenceId, length: int) -> None:
         """Takes back the tokens of a sequence after the first `length` of its output. This is an undo."""
     def take_back(self, sequence: SequenceId, rewind: Rewind) -> None:

@@ -36,15 +36,21 @@ def environment(processes: bool = False, preload: bool = True) -> dict[str, str]
 def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
     """Writes texts with an engine: the job's `engine`, `runs`, and what else `write.py` reads."""
 
-    def written(runs: list[list[dict[str, Any]]], *, ours: bool = True, processes: bool = False, runner: int = 1, trace: bool = False, **engine: Any) -> dict[str, Any]:
+    def written(runs: list[list[dict[str, Any]]], *, ours: bool = True, processes: bool = False, runner: int = 1, trace: bool = False, poison: list[int] | None = None, **engine: Any) -> dict[str, Any]:
         file = tmp_path_factory.mktemp("vllm") / "written.json"
         if not processes:
             engine["distributed_executor_backend"] = "uni"
         if ours:
             engine["additional_config"] = {"onedraw": {"sampler": True, **engine.pop("onedraw", {})}}
-        job = {"engine": engine, "runs": runs, "runner": runner, "trace": trace}
+        job = {"engine": engine, "runs": runs, "runner": runner, "trace": trace, "poison": poison}
         done = subprocess.run(
-            [sys.executable, HERE / "write.py", file], input=json.dumps(job), text=True, capture_output=True, timeout=LIMIT, env=environment(processes, preload=runner == 1)
+            [sys.executable, HERE / "write.py", file],
+            input=json.dumps(job),
+            text=True,
+            capture_output=True,
+            timeout=LIMIT,
+            cwd=HERE,
+            env=environment(processes, preload=runner == 1),
         )
         assert file.exists(), done.stderr[-3000:]
         read: dict[str, Any] = json.loads(file.read_text())

@@ -23,7 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "penalties": {"temperature": 0.8, "repetition_penalty": 1.2, "frequency_penalty": 0.3, "presence_penalty": 0.2},
     "bias": {"temperature": 0.8, "logit_bias": {"438": 3.0, "491": -100.0}},
     "bad words": {"temperature": 0.8, "bad_words": ["Lily", "a big", "happy"]},
-    "min tokens": {"temperature": 0.6, "min_tokens": 30},
+    "min tokens": {"temperature": 0.6, "min_tokens": 20},
     "allowed": {"temperature": 1.0, "allowed_token_ids": list(range(250, 1200))},
     "logprobs": {"temperature": 0.8, "top_p": 0.95, "logprobs": 4},
     "schema": {"temperature": 0.9, "structured_outputs": SCHEMA},

@@ -14,18 +14,23 @@ MODEL = str(Path(__file__).parents[4] / "models/stories")
 
 def main() -> None:
     job = json.load(sys.stdin)
-    if job.get("runner") == 2:
+    if job["runner"] == 2:
         offer_triton()
     from vllm import LLM
 
     trace: list[list[Any]] = []
-    if job.get("trace"):
+    if job["trace"]:
         record(trace)
+    if job["poison"]:
+        poison(*job["poison"])
     # Requests that stop early make room for others, which is what a server sees.
     llm = LLM(**{"model": MODEL, "dtype": "float32", "enforce_eager": True, "max_model_len": 256, "block_size": 32, "disable_log_stats": False, **job["engine"]})
     written: dict[str, Any] = {"runs": [run(llm, requests) for requests in job["runs"]]}
     written["metrics"] = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
     written["trace"] = trace
+    if "distributed_executor_backend" in job["engine"]:
+        runner = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
+        written["classes"] = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(runner).__mro__]
     Path(sys.argv[1]).write_text(json.dumps(written))
     # Nothing is left to do, and vLLM's threads take seconds to end.
     sys.stdout.flush()
@@ -62,19 +67,48 @@ def text(one: Any) -> dict[str, Any]:
 
 def record(trace: list[list[Any]]) -> None:
     """Notes of every row what it was and what was drawn from it."""
+    import torch
+
+    def note(drawn: Any, rows: list[int], logits: Any) -> None:
+        samples = iter(drawn.samples)
+        for row, count in zip(rows, drawn.counts, strict=True):
+            for place in range(count):
+                one, bits = next(samples), logits[row + place].contiguous().view(torch.uint8).numpy().tobytes()
+                trace.append([one.seed, one.position, hashlib.blake2b(bits, digest_size=8).hexdigest(), one.token])
+
+    watch(after=note)
+
+
+def poison(seed: int, position: int) -> None:
+    """Puts a NaN into one row: that of a seed, at a position."""
+
+    def spoil(requests: Any, asked: list[Any], rows: list[int], logits: Any) -> None:
+        for request, row in zip(asked, rows, strict=True):
+            if request.written == position and requests.batch.seed(request.sequence) == seed:
+                logits[row, 17] = float("nan")
+
+    watch(before=spoil)
+
+
+def watch(before: Any = None, after: Any = None) -> None:
+    """Looks at all draws."""
     from onedraw.vllm import draws
 
-    draw = draws.draw
+    def watched(function: Any) -> Any:
+        def call(requests: Any, asked: list[Any], logits: Any) -> Any:
+            is_turn = asked and isinstance(asked[0], draws.Turn)
+            each = [one.request for one in asked] if is_turn else asked
+            rows = [one.row for one in asked] if is_turn else list(range(len(asked)))
+            if before is not None:
+                before(requests, each, rows, logits)
+            drawn = function(requests, asked, logits)
+            if after is not None:
+                after(drawn, rows, logits)
+            return drawn
 
-    def noted(requests: Any, turns: Any, logits: Any) -> Any:
-        drawn = draw(requests, turns, logits)
-        for turn, (tokens, _) in zip(turns, drawn, strict=True):
-            for place, one in enumerate(tokens):
-                row = logits[turn.row + place].contiguous().view(dtype=__import__("torch").uint8).numpy().tobytes()
-                trace.append([one.seed, one.position, hashlib.blake2b(row, digest_size=8).hexdigest(), one.token])
-        return drawn
+        return call
 
-    draws.draw = noted
+    draws.draw, draws.draw_each = watched(draws.draw), watched(draws.draw_each)
 
 
 def offer_triton() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
 
 import torch
 
-from .._onedraw import Draft, RowError, RowsError, Sampled
+from .._onedraw import Draft, RowError, RowsError, Sampled, Samples
 from .requests import Request, Requests
 
 
@@ -21,32 +23,81 @@ class Turn:
     guesses: Sequence[int] = ()
 
 
-Drawn = tuple[Sequence[Sampled], RowError | None]
-"""The tokens of a request, and why there are no more, if a row cannot be sampled."""
+@dataclass(slots=True)
+class Drawn:
+    """The tokens of a step."""
+
+    samples: Samples
+    """All draws, those of a turn one after the other."""
+    counts: Sequence[int]
+    """How many of them each turn has."""
+    errors: dict[int, RowError] = field(default_factory=dict)
+    """By turn, why it has no more."""
+
+    def tokens(self, width: int, dtype: torch.dtype, fill: int) -> torch.Tensor:
+        """The tokens of each turn in a row of that width."""
+        drawn = torch.from_numpy(self.samples.tokens)
+        if width == 1 and len(drawn) == len(self.counts):
+            return drawn.to(dtype).unsqueeze(1)
+        tokens = torch.full((len(self.counts), width), fill, dtype=dtype)
+        for row, (part, count) in enumerate(zip(drawn.split(list(self.counts)), self.counts, strict=True)):
+            tokens[row, :count] = part
+        return tokens
+
+    def places(self, begins: Sequence[int]) -> list[int]:
+        """The row of each draw in a table in which a turn begins at that row."""
+        return [begin + place for begin, count in zip(begins, self.counts, strict=True) for place in range(count)]
 
 
-def draw(requests: Requests, turns: Sequence[Turn], logits: torch.Tensor) -> list[Drawn]:
+def draw_each(requests: Requests, asked: Sequence[Request], logits: torch.Tensor) -> Drawn:
+    """One token for each request, row by row."""
+    if not any(request.listed is not None or request.learns for request in asked):
+        try:
+            return Drawn(requests.batch.peek([request.sequence for request in asked], logits), [1] * len(asked))
+        except RowsError:
+            # Rarely: again, one by one, for the rows that can be sampled.
+            pass
+    return draw(requests, [Turn(request, row) for row, request in enumerate(asked)], logits)
+
+
+def draw(requests: Requests, turns: Sequence[Turn], logits: torch.Tensor) -> Drawn:
     """The tokens of each turn. A row that cannot be sampled is the error of its request alone."""
-    drawn: list[Drawn] = [((), None)] * len(turns)
-    plain = [place for place, turn in enumerate(turns) if not turn.guesses]
-    if plain:
-        own = [turns[place].row for place in plain]
-        rows = logits if own == list(range(len(logits))) else logits[own]
-        for place, one in zip(plain, _peek(requests, [turns[place].request for place in plain], rows), strict=True):
-            drawn[place] = ((), one) if isinstance(one, RowError) else ((one,), None)
+    drawn: list[list[Sampled]] = []
+    errors: dict[int, RowError] = {}
     for place, turn in enumerate(turns):
-        if turn.guesses:
-            rows = logits[turn.row : turn.row + len(turn.guesses) + 1]
-            verdict = requests.batch.verify(turn.request.sequence, Draft.chain(list(turn.guesses)), rows)
-            drawn[place] = (verdict.sampled, verdict.error)
-    for turn, (tokens, _) in zip(turns, drawn, strict=True):
-        turn.request.drawn = tokens
-    return drawn
+        tokens, error = _turn(requests, turn, logits[turn.row : turn.row + len(turn.guesses) + 1])
+        if error is not None:
+            errors[place] = error
+        if turn.request.learns:
+            turn.request.drawn = tokens
+        drawn.append(tokens)
+    return Drawn(Samples([one for tokens in drawn for one in tokens]), [len(tokens) for tokens in drawn], errors)
 
 
-def _peek(requests: Requests, asked: list[Request], rows: torch.Tensor) -> Sequence[Sampled | RowError]:
+def _turn(requests: Requests, turn: Turn, rows: torch.Tensor) -> tuple[list[Sampled], RowError | None]:
+    if turn.request.listed is not None:
+        return _best(requests, turn, rows, turn.request.listed)
+    verdict = requests.batch.verify(turn.request.sequence, Draft.chain(list(turn.guesses)), rows)
+    return verdict.sampled, verdict.error
+
+
+def _best(requests: Requests, turn: Turn, rows: torch.Tensor, listed: int) -> tuple[list[Sampled], RowError | None]:
+    """The best token of each row, as long as the guesses are right. vLLM reports processed logprobs of greedy requests
+    as if their temperature were 1."""
+    batch, request = requests.batch, turn.request
+    tokens: list[Sampled] = []
     try:
-        return requests.batch.peek([request.sequence for request in asked], rows)
-    except RowsError as error:
-        results: Sequence[Sampled | RowError] = error.results
-        return results
+        for place, row in enumerate(rows):
+            # Whatever is drawn, the best tokens are listed with it.
+            drawn = batch.peek(request.sequence, row)
+            best = sorted(({"token": one.token, "logprob": one.logprob, "rank": one.rank} for one in drawn.logprobs), key=itemgetter("rank"))
+            best = best if listed < 0 else best[: max(listed, 1)]
+            tokens.append(Sampled.from_json(json.dumps({**drawn.to_dict(), **best[0], "logprobs": best})))
+            if place == len(turn.guesses) or turn.guesses[place] != best[0]["token"]:
+                break
+            batch.accept(request.sequence, best[0]["token"])
+        return tokens, None
+    except RowError as error:
+        return tokens, error
+    finally:
+        batch.rewind(request.sequence, request.written)

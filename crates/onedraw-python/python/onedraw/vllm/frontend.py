@@ -11,7 +11,7 @@ from vllm.sampling_params import SamplingParams
 
 from .._onedraw import OnedrawError
 from .hooks import extend
-from .params import REFUSED, derived_seed, translated, wrong
+from .params import REFUSED, derived_seed, signed, translated, wrong
 from .versions import check
 
 if TYPE_CHECKING:
@@ -55,6 +55,6 @@ class Checked(InputProcessor):
             translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
         except OnedrawError as error:
             raise VLLMValidationError(str(error), parameter=getattr(error, "field", None)) from error
-        if params.seed is None:
-            params.seed = derived_seed(request_id, model.seed)
+        # Larger ones would end the worker that gives them to PyTorch.
+        params.seed = derived_seed(request_id, model.seed) if params.seed is None else signed(params.seed)
         return request

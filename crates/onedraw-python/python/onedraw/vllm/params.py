@@ -80,17 +80,26 @@ def ours(params: Any) -> Mapping[str, Any]:
     return given
 
 
+def listed(params: Any, mode: str) -> int | None:
+    """How many logprobs a request wants whose token is the best of a list: vLLM reports processed logprobs of greedy
+    requests as if their temperature were 1."""
+    is_greedy: bool = params.temperature < _GREEDY
+    return params.logprobs if is_greedy and mode.startswith("processed") else None
+
+
 def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int] | None = None) -> SamplingParams:
     """A request's parameters as onedraw's. An error names the parameter that cannot be used."""
     given = {name: getattr(params, name) for name in SAME if getattr(params, name) is not None}
     if params.temperature < _GREEDY:
-        given["temperature"] = 0.0
+        given["temperature"] = 0.0 if listed(params, mode) is None else 1.0
     # vLLM keeps everything then, too.
     given["top_k"] = min(params.top_k, vocabulary)
     if params.seed is not None:
         given["seed"] = params.seed % SEEDS
     if params.logprobs is not None:
-        given.update(logprobs=params.logprobs, logprobs_mode=mode)
+        # The best of a list must be on it.
+        given["logprobs"] = params.logprobs or (0 if listed(params, mode) is None else 1)
+        given["logprobs_mode"] = mode
     if params.logit_bias:
         given["logit_bias"] = {int(token): bias for token, bias in params.logit_bias.items()}
     if params.allowed_token_ids is not None:
@@ -109,6 +118,11 @@ def derived_seed(request: str, engine_seed: int) -> int:
     enough for the seeds of its texts, which vLLM counts up from it."""
     digest = blake2b(request.encode(), key=(engine_seed % SEEDS).to_bytes(8, "little"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2
+
+
+def signed(seed: int) -> int:
+    """The seed with the same 64 bits that has a sign."""
+    return (seed + SEEDS // 2) % SEEDS - SEEDS // 2
 
 
 def wrong(field: str, message: str) -> ParamError:

@@ -9,17 +9,18 @@ import numpy as np
 import torch
 from vllm.v1.outputs import LogprobsTensors
 
-from .._onedraw import Sampled, Samples
+from .draws import Drawn
 
 
-def tensors(draws: Sequence[Sampled | None], best: int, vocabulary: int) -> LogprobsTensors:
-    """The logprobs of draws: the drawn token and the `best` best in each row. Rows of None are for nobody."""
-    drawn = [draw for draw in draws if draw is not None]
-    tokens, logprobs, ranks = Samples(drawn).table(best, vocabulary)
-    if len(drawn) < len(draws):
-        places = [place for place, draw in enumerate(draws) if draw is not None]
-        tokens, logprobs, ranks = (_spread(array, places, len(draws)) for array in (tokens, logprobs, ranks))
-    return LogprobsTensors(torch.from_numpy(tokens), torch.from_numpy(logprobs), torch.from_numpy(ranks))
+def tensors(drawn: Drawn, best: int, vocabulary: int, begins: Sequence[int], rows: int) -> LogprobsTensors:
+    """The logprobs of draws, the drawn token and the `best` best in each row. Turns begin at rows `begins` of `rows`;
+    nobody reads rows without a draw."""
+    table = drawn.samples.table(best, vocabulary)
+    if len(drawn.samples) < rows:
+        places = drawn.places(begins)
+        table = tuple(_spread(array, places, rows) for array in table)
+    tokens, logprobs, ranks = (torch.from_numpy(array) for array in table)
+    return LogprobsTensors(tokens, logprobs, ranks)
 
 
 def _spread(array: Any, places: Sequence[int], rows: int) -> Any:
@@ -40,8 +41,8 @@ def with_scored(report: LogprobsTensors | None, values: torch.Tensor, asked: Map
         tokens[:, :known], logprobs[:, :known], ranks[:] = report.logprob_token_ids, report.logprobs, report.selected_token_ranks
     for row, ids in asked.items():
         own = values[row].to(torch.float32)
-        listed = torch.tensor([sampled[row], *ids])
-        tokens[row, : len(listed)] = listed.to(torch.int32)
-        logprobs[row, : len(listed)] = own[listed]
+        named = torch.tensor([sampled[row], *ids])
+        tokens[row, : len(named)] = named.to(torch.int32)
+        logprobs[row, : len(named)] = own[named]
         ranks[row] = int((own >= own[sampled[row]]).sum())
     return LogprobsTensors(tokens, logprobs, ranks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from .._onedraw import Batch, Sampled, SamplingParams, SequenceId
@@ -14,11 +14,15 @@ class Request:
 
     sequence: SequenceId
     owner: object
-    """The runner's own record; another one is another request."""
+    """What it was made from; another one is another request."""
+    learns: bool
+    """Whether a draw changes more than the text, as mirostat's does."""
+    listed: int | None = None
+    """If its token is the best of a list, not drawn: how many logprobs it wants."""
     written: int = 0
     """Tokens of the output that the sequence has."""
     drawn: Sequence[Sampled] = ()
-    """What was drawn at the last step, from the position `written` on. vLLM may use all of it, some or none."""
+    """If it learns, what was drawn at the last step. vLLM may use all of it, some or none."""
 
 
 class Requests:
@@ -27,54 +31,55 @@ class Requests:
 
     def __init__(self, threads: int) -> None:
         self.batch = Batch(threads=threads)
-        self._requests: dict[str, Request] = {}
+        self.known: dict[str, Request] = {}
 
-    def get(self, name: str, owner: object) -> Request | None:
-        """The request of that name, if it is the one that `owner` keeps."""
-        request = self._requests.get(name)
-        return request if request is not None and request.owner is owner else None
-
-    def add(self, name: str, owner: object, params: SamplingParams) -> Request:
+    def add(self, name: str, owner: object, params: SamplingParams, listed: int | None = None) -> Request:
         """Adds a request; it replaces an earlier one of the same name."""
         self.remove(name)
-        request = self._requests[name] = Request(self.batch.add(params), owner)
+        request = self.known[name] = Request(self.batch.add(params), owner, params.mirostat != 0, listed)
         return request
+
+    def find(self, name: str, owner: object) -> Request | None:
+        """The request of that name, if it was made from the same."""
+        request = self.known.get(name)
+        return request if request is not None and request.owner == owner else None
 
     def remove(self, name: str) -> None:
         """Forgets a request, if it is there."""
-        request = self._requests.pop(name, None)
+        request = self.known.pop(name, None)
         if request is not None:
             self.batch.remove(request.sequence)
 
-    def find(self, name: str, params: SamplingParams) -> Request | None:
-        """The request of that name, if it has these parameters."""
-        request = self._requests.get(name)
-        return request if request is not None and request.owner == params else None
-
     def keep(self, alive: Container[str], most: int) -> None:
         """Forgets all requests that are not among these, if there are more than `most`."""
-        if len(self._requests) > most:
-            for name in [name for name in self._requests if name not in alive]:
+        if len(self.known) > most:
+            for name in [name for name in self.known if name not in alive]:
                 self.remove(name)
 
-    def follow(self, request: Request, output: Sequence[int]) -> None:
-        """Brings a sequence to what vLLM has written."""
-        length, drawn = len(output), request.drawn
-        if length == request.written + 1 and drawn and drawn[0].token == output[-1]:
-            # What nearly always happens.
-            self.batch.accept(request.sequence, drawn[0])
-        elif length != request.written:
-            self._follow(request, output)
-        request.written, request.drawn = length, ()
+    def follow(self, written: Iterable[tuple[Request, Sequence[int]]]) -> None:
+        """Brings sequences to what vLLM has written."""
+        longer, tokens = [], []
+        for request, output in written:
+            length = len(output)
+            if length == request.written:
+                continue
+            if length == request.written + 1 and not request.learns:
+                # What nearly always happens; appended all at once.
+                longer.append(request.sequence)
+                tokens.append(int(output[-1]))
+            else:
+                self._follow(request, output)
+            request.written = length
+        if longer:
+            self.batch.accept(longer, tokens)
 
     def _follow(self, request: Request, output: Sequence[int]) -> None:
         own = self.batch.output(request.sequence)
-        same = next((place for place, (ours, theirs) in enumerate(zip(own, output, strict=False)) if ours != theirs), min(len(own), len(output)))
+        differs = (place for place, (ours, theirs) in enumerate(zip(own, output, strict=False)) if ours != theirs)
+        same = next(differs, min(len(own), len(output)))
         if same < len(own):
             self.batch.rewind(request.sequence, same)
-        begun = request.written
         for place in range(same, len(output)):
-            # A draw itself, where it was used: mirostat learns from it.
-            drawn = request.drawn[place - begun] if begun <= place < begun + len(request.drawn) else None
-            is_used = drawn is not None and same >= begun and drawn.token == output[place]
-            self.batch.accept(request.sequence, drawn if is_used and drawn is not None else int(output[place]))
+            # A draw itself where it was used, because it was learned from.
+            drawn = next((one for one in request.drawn if one.position == place and one.token == output[place]), None)
+            self.batch.accept(request.sequence, int(output[place]) if drawn is None else drawn)

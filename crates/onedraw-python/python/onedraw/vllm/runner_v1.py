@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +10,9 @@ from vllm.logger import init_logger
 from vllm.v1.outputs import LogprobsTensors, SamplerOutput
 from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor, MinPLogitsProcessor, MinTokensLogitsProcessor
 
-from . import reports
-from .draws import Drawn, Turn, draw
+from . import draws, reports
 from .hooks import extend
-from .params import translated
+from .params import listed, translated
 from .requests import Request, Requests
 from .settings import settings_of
 from .versions import check
@@ -49,21 +47,19 @@ class Drawing(GPUModelRunner):
         self._failed: dict[str, int] = {}
 
     def _sample(self, logits: torch.Tensor, spec_decode_metadata: Any) -> SamplerOutput:
-        batch = self.input_batch
         # vLLM would set these back for rows that are not used, which generators of the CPU cannot do.
-        batch.generators.clear()
-        self._onedraw.keep(self.requests, len(self.requests))
-        turns = self._turns(spec_decode_metadata)
+        self.input_batch.generators.clear()
+        requests = self._followed()
         processed = self._processed(logits)
-        drawn = draw(self._onedraw, turns, processed)
-        self._failed = self._failures(drawn)
-        width = 1 if spec_decode_metadata is None else spec_decode_metadata.max_spec_len + 1
-        tokens = torch.full((len(turns), width), _NONE, dtype=torch.int32)
-        for row, (sampled, error) in enumerate(drawn):
-            ids = [one.token for one in sampled] if error is None else [0]
-            tokens[row, : len(ids)] = torch.tensor(ids, dtype=torch.int32)
-        own = None if processed is logits else logits
-        return SamplerOutput(sampled_token_ids=tokens, logprobs_tensors=self._report(drawn, tokens, logits, own))
+        if spec_decode_metadata is None:
+            width, drawn = 1, draws.draw_each(self._onedraw, requests, processed)
+        else:
+            width, turns = spec_decode_metadata.max_spec_len + 1, self._turns(requests, spec_decode_metadata)
+            drawn = draws.draw(self._onedraw, turns, processed)
+        if drawn.errors:
+            self._note(drawn)
+        tokens = drawn.tokens(width, torch.int32, _NONE)
+        return SamplerOutput(sampled_token_ids=tokens, logprobs_tensors=self._report(drawn, tokens, logits, processed))
 
     def sample_tokens(self, grammar_output: Any) -> Any:
         self._failed = {}
@@ -73,30 +69,35 @@ class Drawing(GPUModelRunner):
             output.num_nans_in_logits = {**(output.num_nans_in_logits or {}), **self._failed}
         return output
 
-    def _turns(self, metadata: Any) -> list[Turn]:
-        """What each request of the batch wants."""
-        names = self.input_batch.req_ids
-        if metadata is None:
-            return [Turn(self._request(name), row) for row, name in enumerate(names)]
+    def _followed(self) -> list[Request]:
+        """The requests of the batch, brought to what they have written."""
+        known, states = self._onedraw.known, self.requests
+        self._onedraw.keep(states, len(states))
+        requests, written = [], []
+        for name in self.input_batch.req_ids:
+            state, request = states[name], known.get(name)
+            if request is None or request.owner is not state:
+                request = self._added(name, state)
+            requests.append(request)
+            written.append((request, state.output_token_ids))
+        self._onedraw.follow(written)
+        return requests
+
+    def _added(self, name: str, state: Any) -> Request:
+        own, mode = state.sampling_params, self.model_config.logprobs_mode
+        params = translated(own, mode=mode, vocabulary=self.input_batch.vocab_size, prompt=state.prompt_token_ids)
+        return self._onedraw.add(name, state, params, listed(own, mode))
+
+    def _turns(self, requests: list[Request], metadata: Any) -> list[draws.Turn]:
+        """What each request wants, if some have guesses."""
         turns, row, place = [], 0, 0
         guesses = metadata.draft_token_ids.tolist()
-        for name, count in zip(names, metadata.num_draft_tokens, strict=True):
+        for request, count in zip(requests, metadata.num_draft_tokens, strict=True):
             own = guesses[place : place + count]
-            # No guess is made after a place without one.
-            turns.append(Turn(self._request(name), row, own[: own.index(_NONE)] if _NONE in own else own))
+            # Nothing is guessed after a place without a guess.
+            turns.append(draws.Turn(request, row, own[: own.index(_NONE)] if _NONE in own else own))
             row, place = row + count + 1, place + count
         return turns
-
-    def _request(self, name: str) -> Request:
-        """The request of that name, brought to what it has written."""
-        state = self.requests[name]
-        request = self._onedraw.get(name, state)
-        if request is None:
-            model = self.model_config
-            params = translated(state.sampling_params, mode=model.logprobs_mode, vocabulary=self.input_batch.vocab_size, prompt=state.prompt_token_ids)
-            request = self._onedraw.add(name, state, params)
-        self._onedraw.follow(request, state.output_token_ids)
-        return request
 
     def _processed(self, logits: torch.Tensor) -> torch.Tensor:
         """The logits after processors of the user, and after a budget for thinking."""
@@ -114,26 +115,27 @@ class Drawing(GPUModelRunner):
             logits = holder.apply_to_logits(logits, False, metadata.spec_token_ids)
         return logits
 
-    def _failures(self, drawn: Sequence[Drawn]) -> dict[str, int]:
-        """The requests that cannot go on."""
-        failed = {}
-        for row, (_, error) in enumerate(drawn):
-            if error is not None and not self.discard_request_mask.np[row]:
-                failed[self.input_batch.req_ids[row]] = 1
-                logger.error("onedraw ends request %s: %s", self.input_batch.req_ids[row], error)
-        return failed
+    def _note(self, drawn: draws.Drawn) -> None:
+        """Notes the requests that cannot go on. Rows in the middle of a prompt are not used."""
+        for row, error in drawn.errors.items():
+            if not self.discard_request_mask.np[row]:
+                name = self.input_batch.req_ids[row]
+                self._failed[name] = 1
+                logger.error("onedraw ends request %s: %s", name, error)
 
-    def _report(self, drawn: Sequence[Drawn], tokens: torch.Tensor, logits: torch.Tensor, raw: torch.Tensor | None) -> LogprobsTensors | None:
-        """The logprobs of the tokens. `raw` are the model's logits, if the tokens were drawn from others."""
-        metadata, mode = self.input_batch.sampling_metadata, self.model_config.logprobs_mode
-        best, width = metadata.max_num_logprobs, tokens.shape[1]
-        report = None
-        if best is not None and raw is not None and mode.startswith("raw"):
-            values = raw.to(torch.float32) if mode == "raw_logits" else self.sampler.compute_logprobs(raw)
-            report = self.sampler.gather_logprobs(values, best, tokens[:, 0].long())
+    def _report(self, drawn: draws.Drawn, tokens: torch.Tensor, logits: torch.Tensor, processed: torch.Tensor) -> LogprobsTensors | None:
+        """The logprobs of the tokens. If these were drawn from other logits than the model's, raw ones are vLLM's."""
+        metadata = self.input_batch.sampling_metadata
+        best = metadata.max_num_logprobs
+        if best is None and not metadata.logprob_token_ids:
+            return None
+        mode, report = self.model_config.logprobs_mode, None
+        values = logits if mode.endswith("logits") else self.sampler.compute_logprobs(logits) if processed is not logits or metadata.logprob_token_ids else None
+        if best is not None and processed is not logits and mode.startswith("raw"):
+            report = self.sampler.gather_logprobs(values.to(torch.float32), best, tokens[:, 0].clamp(min=0).long())
         elif best is not None:
-            padded = [one for sampled, _ in drawn for one in [*sampled, *[None] * (width - len(sampled))]]
-            report = reports.tensors(padded, best, self.input_batch.vocab_size)
-        if metadata.logprob_token_ids and width == 1:
-            report = reports.with_scored(report, logits if mode == "raw_logits" else self.sampler.compute_logprobs(logits), metadata.logprob_token_ids, tokens[:, 0].tolist())
+            rows, width = tokens.shape
+            report = reports.tensors(drawn, best, self.input_batch.vocab_size, range(0, rows * width, width), rows * width)
+        if metadata.logprob_token_ids and tokens.shape[1] == 1:
+            report = reports.with_scored(report, values, metadata.logprob_token_ids, tokens[:, 0].clamp(min=0).tolist())
         return report

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from vllm.logger import init_logger
 from vllm.v1.outputs import LogprobsTensors
@@ -15,9 +13,8 @@ from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
-from . import reports
-from .draws import Drawn, Turn, draw
-from .params import translated
+from . import draws, reports
+from .params import listed, signed, translated
 from .requests import Request, Requests
 
 logger = init_logger(__name__)
@@ -44,7 +41,7 @@ class HostSampler(Sampler):
         if sampling_params.seed is not None:
             # vLLM keeps seeds in 64 bits with a sign, for drafters.
             sampling_params = copy.copy(sampling_params)
-            sampling_params.seed = int(np.uint64(sampling_params.seed % 2**64).view(np.int64))
+            sampling_params.seed = signed(sampling_params.seed)
         super().add_request(req_idx, sampling_params)
 
     def __call__(self, logits: torch.Tensor, input_batch: InputBatch) -> SamplerOutput:
@@ -58,27 +55,45 @@ class HostSampler(Sampler):
             return super().__call__(logits, input_batch)
         # Preempted requests come back: they are kept for a while.
         self._requests.keep(self.req_states.req_id_to_index, 2 * self.req_states.max_num_reqs)
-        turns = self._turns(input_batch, invalid_drafts)
+        requests = self._followed(input_batch.idx_mapping_np.tolist())
         processed = self._processed(logits, input_batch)
-        drawn = draw(self._requests, turns, processed)
-        width = self._width if input_batch.num_draft_tokens else 1
-        tokens = torch.zeros((len(turns), width), dtype=torch.int64)
-        for row, (sampled, _) in enumerate(drawn):
-            tokens[row, : len(sampled)] = torch.tensor([one.token for one in sampled], dtype=torch.int64)
-        counts = torch.tensor([max(len(sampled), 1) for sampled, _ in drawn], dtype=torch.int32)
+        if input_batch.num_draft_tokens:
+            width, drawn = self._width, draws.draw(self._requests, self._turns(requests, input_batch, invalid_drafts), processed)
+        else:
+            width, drawn = 1, draws.draw_each(self._requests, requests, processed)
+        counts = torch.tensor([max(count, 1) for count in drawn.counts], dtype=torch.int32)
         num_sampled, num_rejected = get_num_sampled_and_rejected(
             counts, input_batch.seq_lens, input_batch.cu_num_logits, input_batch.idx_mapping, self.req_states.prefill_len.gpu
         )
         return SamplerOutput(
-            sampled_token_ids=tokens,
-            logprobs_tensors=self._report(drawn, input_batch, logits, processed),
+            sampled_token_ids=drawn.tokens(width, torch.int64, 0),
+            logprobs_tensors=self._report(drawn, input_batch),
             num_nans=self._failures(drawn, input_batch),
             num_sampled=num_sampled,
             num_rejected=num_rejected,
         )
 
-    def _turns(self, batch: InputBatch, invalid: torch.Tensor | None) -> list[Turn]:
-        """What each request wants. The guess before row i + 1 is the input of that row."""
+    def _followed(self, slots: list[int]) -> list[Request]:
+        """The requests of slots, brought to what they have written."""
+        states, requests, written = self.req_states, [], []
+        for slot in slots:
+            begin = int(states.prompt_len.np[slot])
+            tokens = states.all_token_ids.gpu[slot, : int(states.total_len.gpu[slot])].numpy()
+            request = self._slots[slot]
+            if not isinstance(request, Request):
+                request = self._slots[slot] = self._added(states.index_to_req_id[slot], request, tokens[:begin].tolist())
+            requests.append(request)
+            written.append((request, tokens[begin:]))
+        self._requests.follow(written)
+        return requests
+
+    def _added(self, name: str, own: Any, prompt: list[int]) -> Request:
+        """A new request, or one that comes back after it was preempted."""
+        params = translated(own, mode=self.logprobs_mode, vocabulary=self._vocabulary, prompt=prompt)
+        return self._requests.find(name, params) or self._requests.add(name, params, params, listed(own, self.logprobs_mode))
+
+    def _turns(self, requests: list[Request], batch: InputBatch, invalid: torch.Tensor | None) -> list[draws.Turn]:
+        """What each request wants, if some have guesses. The guess before row i + 1 is the input of that row."""
         rows = batch.logits_indices
         inputs, positions = batch.input_ids[rows], batch.positions[rows]
         local = batch.expanded_local_pos
@@ -87,24 +102,11 @@ class HostSampler(Sampler):
         if invalid is not None:
             is_none = is_none | invalid
         guesses = torch.where(is_none, -1, inputs).tolist()
-        turns = []
-        for slot, begin, end in zip(batch.idx_mapping_np.tolist(), batch.cu_num_logits_np[:-1].tolist(), batch.cu_num_logits_np[1:].tolist(), strict=True):
+        bounds, turns = batch.cu_num_logits_np.tolist(), []
+        for request, begin, end in zip(requests, bounds, bounds[1:], strict=False):
             own = guesses[begin + 1 : end]
-            turns.append(Turn(self._request(slot), begin, own[: own.index(-1)] if -1 in own else own))
+            turns.append(draws.Turn(request, begin, own[: own.index(-1)] if -1 in own else own))
         return turns
-
-    def _request(self, slot: int) -> Request:
-        """The request of a slot, brought to what it has written."""
-        states = self.req_states
-        begin = int(states.prompt_len.np[slot])
-        tokens = states.all_token_ids.gpu[slot, : int(states.total_len.gpu[slot])].numpy()
-        request = self._slots[slot]
-        if not isinstance(request, Request):
-            name = states.index_to_req_id[slot]
-            params = translated(request, mode=self.logprobs_mode, vocabulary=self._vocabulary, prompt=tokens[:begin].tolist())
-            request = self._slots[slot] = self._requests.find(name, params) or self._requests.add(name, params, params)
-        self._requests.follow(request, tokens[begin:])
-        return request
 
     def _processed(self, logits: torch.Tensor, batch: InputBatch) -> torch.Tensor:
         """The logits after processors of the user, and after a budget for thinking."""
@@ -127,21 +129,20 @@ class HostSampler(Sampler):
         self.thinking_budget_state.apply(logits, context)
         return logits
 
-    def _failures(self, drawn: Sequence[Drawn], batch: InputBatch) -> torch.Tensor | None:
+    def _failures(self, drawn: draws.Drawn, batch: InputBatch) -> torch.Tensor | None:
         """Which requests cannot go on, as a count of NaNs each."""
-        failed = [int(error is not None) for _, error in drawn]
-        for name, (_, error) in zip(batch.req_ids, drawn, strict=True):
-            if error is not None:
-                logger.error("onedraw ends request %s: %s", name, error)
-        return torch.tensor(failed, dtype=torch.int32) if any(failed) else None
+        if not drawn.errors:
+            return None
+        failed = torch.zeros(batch.num_reqs, dtype=torch.int32)
+        for row, error in drawn.errors.items():
+            failed[row] = 1
+            logger.error("onedraw ends request %s: %s", batch.req_ids[row], error)
+        return failed
 
-    def _report(self, drawn: Sequence[Drawn], batch: InputBatch, logits: torch.Tensor, processed: torch.Tensor) -> LogprobsTensors | None:
+    def _report(self, drawn: draws.Drawn, batch: InputBatch) -> LogprobsTensors | None:
         dimensions = self.get_logprobs_dims(batch.idx_mapping_np)
         if dimensions is None:
             return None
-        best, _ = dimensions
         bounds = batch.cu_num_logits_np.tolist()
-        lengths = [end - begin for begin, end in zip(bounds, bounds[1:], strict=False)]
-        padded = [one for (sampled, _), length in zip(drawn, lengths, strict=True) for one in [*sampled, *[None] * (length - len(sampled))]]
-        report = reports.tensors(padded, best, self._vocabulary)
-        return report if len(padded) == len(drawn) else report._replace(cu_num_generated_tokens=bounds)
+        report = reports.tensors(drawn, dimensions[0], self._vocabulary, bounds[:-1], bounds[-1])
+        return report if bounds[-1] == batch.num_reqs else report._replace(cu_num_generated_tokens=bounds)

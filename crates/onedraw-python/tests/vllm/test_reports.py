@@ -1,0 +1,108 @@
+"""Logprobs beside vLLM's own, in all modes; what is refused, and what ends one request alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conftest import Write
+from kinds import PROMPTS
+
+pytestmark = pytest.mark.vllm
+
+MODES = ("raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits")
+
+
+def request(**params: Any) -> dict[str, Any]:
+    return {"prompt": PROMPTS[0], "params": {"temperature": 0, "max_tokens": 24, **params}}
+
+
+# Greedy, so that both samplers write the same text.
+REPORTED = [
+    request(logprobs=5),
+    request(logprobs=0),
+    request(logprobs=3, repetition_penalty=1.3, presence_penalty=0.4),
+    request(logprobs=2, logit_bias={"438": -2.5, "259": 1.5}),
+    request(logprobs=4, min_tokens=20),
+    request(logprobs=-1, max_tokens=4),
+    request(),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_logprobs_are_vllms(write: Write, mode: str) -> None:
+    """Alike within 1e-5, with the same ids and ranks, where a token is left at all."""
+    engine = {"logprobs_mode": mode, "max_logprobs": -1}
+    ours, theirs = (write([REPORTED], ours=is_ours, **engine)["runs"][0] for is_ours in (True, False))
+    compared = 0
+    for own, other in zip(ours, theirs, strict=True):
+        assert own["tokens"] == other["tokens"]
+        assert len(own["logprobs"]) == len(other["logprobs"])
+        for position, (mine, its) in enumerate(zip(own["logprobs"], other["logprobs"], strict=True)):
+            # vLLM lists removed tokens, of which none is before another, in any order.
+            kept = {token: entry for token, entry in its.items() if entry[0] > -1e30}
+            assert kept.keys() <= mine.keys(), position
+            values = [value for value, _ in kept.values()]
+            for token, (value, rank) in kept.items():
+                assert abs(mine[token][0] - value) < 1e-5, (position, token)
+                # The order of equal values is ours alone.
+                assert abs(mine[token][1] - rank) < values.count(value), (position, token)
+                compared += 1
+    assert compared > 500
+
+
+def test_scored_tokens_and_prompts(write: Write) -> None:
+    """What is left to vLLM: logprobs of the prompt, and of tokens that a request names."""
+    asked = [request(logprob_token_ids=[438, 491, 7]), request(logprobs=2, seed=3, temperature=0.5), request(prompt_logprobs=1)]
+    ours, theirs = (write([asked], ours=is_ours)["runs"][0] for is_ours in (True, False))
+    first = ours[0]["logprobs"]
+    assert all({"438", "491", "7"} <= entry.keys() for entry in first)
+    for mine, its in zip(first, theirs[0]["logprobs"], strict=True):
+        assert all(abs(mine[token][0] - its[token][0]) < 1e-5 for token in its)
+    # A neighbour's wish does not take away one's own.
+    assert all(len(entry) >= 2 for entry in ours[1]["logprobs"])
+
+
+def test_a_bad_request_is_an_error_of_its_own(write: Write) -> None:
+    good = request(seed=5, temperature=0.8)
+    bad = {
+        "mirostat: must be 1 or 2, or 0 for off, not 5": {"onedraw": {"mirostat": 5}},
+        "tempreature: unknown field `tempreature`; did you mean `temperature`?": {"onedraw": {"tempreature": 1}},
+        "top_p: is vLLM's own parameter": {"onedraw": {"top_p": 0.5}},
+        "seed: is vLLM's own parameter": {"onedraw": {"seed": 5}},
+        "probability: cannot be set for a request of vLLM": {"onedraw": {"probability": True}},
+        "extra_args: `onedraw` cannot be read as JSON": {"onedraw": "{"},
+        "extra_args: `onedraw` holds parameters by name": {"onedraw": [1]},
+    }
+    runs = [[good], *[[request(extra_args=extra)] for extra in bad.values()], [good], [request(temperature=1.0, seed=5, extra_args={"onedraw": '{"top_n_sigma": 1}'})]]
+    first, *refused, last, from_text = write(runs)["runs"]
+    assert first == last
+    for message, run in zip(bad, refused, strict=True):
+        assert message in run[0]["error"]
+    assert from_text[0]["tokens"] != first[0]["tokens"]
+
+
+@pytest.mark.parametrize("runner", [1, 2])
+def test_a_row_that_cannot_be_sampled_ends_its_request_alone(write: Write, runner: int) -> None:
+    asked = [request(seed=seed, temperature=0.8) for seed in (1, 2, 3)]
+    alone, poisoned = write([[asked[0], asked[2]], asked], runner=runner, poison=[2, 5])["runs"]
+    assert [one["finish_reason"] for one in poisoned] == ["length", "error", "length"]
+    assert len(poisoned[1]["tokens"]) == 5
+    assert poisoned[1]["stop_reason"].startswith("onedraw: a row of logits has a NaN")
+    assert [poisoned[0]["tokens"], poisoned[2]["tokens"]] == [one["tokens"] for one in alone]
+
+
+def test_processors_of_the_user(write: Write) -> None:
+    """They see the model's logits, and the draw sees what they leave."""
+    asked = [request(seed=9, temperature=1.0, logprobs=1)]
+    plain, forced = (write([asked], logits_processors=processors)["runs"][0][0] for processors in ([], ["processor:Only"]))
+    assert set(forced["tokens"]) == {300}
+    assert plain["tokens"] != forced["tokens"]
+    # Raw logprobs are the model's own.
+    assert forced["logprobs"][0]["300"][0] < -1
+
+
+def test_without_being_asked_nothing_changes(write: Write) -> None:
+    asked = [request(temperature=0.9, seed=3)]
+    assert not [name for name in write([asked], ours=False)["classes"] if name.startswith("onedraw.")]
+    assert "onedraw.vllm.runner_v1.Drawing" in write([asked])["classes"]
