@@ -76,6 +76,7 @@ def runner(kind: type, vocabulary: int, rows: int, params: dict[str, Any]) -> An
             "discard_request_mask": SimpleNamespace(np=np.zeros(rows, dtype=bool)),
             "use_async_scheduling": False,
             "_onedraw": Requests(1),
+            "_users": None,
         }
     )
     return own

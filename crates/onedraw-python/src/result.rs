@@ -5,7 +5,7 @@ use onedraw::row::MAX_VOCABULARY;
 use onedraw::{ParamError, RowError};
 use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyIterator, PyList, PySlice, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyIterator, PyList, PySlice, PyString};
 
 use crate::display::{self, Bar};
 use crate::error::{Result, rows_error};
@@ -481,6 +481,12 @@ pub fn ids(tokens: &Bound<'_, PyAny>) -> Result<Vec<u32>> {
 
 /// Reads one token from Python as its id.
 pub fn token(object: &Bound<'_, PyAny>) -> Result<u32> {
+    // What it nearly always is.
+    if let Ok(id) = object.cast_exact::<PyInt>()
+        && let Ok(id) = id.extract()
+    {
+        return Ok(id);
+    }
     if object.is_instance_of::<PyBool>() || !object.hasattr("__index__")? {
         let message = format!("a token is an id, not an object of the type {}", type_name(object));
         return Err(PyTypeError::new_err(message).into());

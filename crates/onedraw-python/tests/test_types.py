@@ -123,7 +123,7 @@ def test_types_that_are_not_are_found_in_every_file(cache: Path, tmp_path: Path)
 
 
 def test_the_package_is_typed(cache: Path) -> None:
-    ran = run("-m", "mypy", "--strict", *sorted(PACKAGE.glob("*.py")), cache=cache)
+    ran = run("-m", "mypy", "--strict", *sorted(PACKAGE.rglob("*.py")), cache=cache)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -29,6 +29,7 @@ REPORTED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_logprobs_are_vllms(write: Write, mode: str) -> None:
     """Alike within 1e-5, with the same ids and ranks, where a token is left at all."""
@@ -51,6 +52,7 @@ def test_logprobs_are_vllms(write: Write, mode: str) -> None:
     assert compared > 500
 
 
+@pytest.mark.long
 def test_scored_tokens_and_prompts(write: Write) -> None:
     """What is left to vLLM: logprobs of the prompt, and of tokens that a request names."""
     asked = [request(logprob_token_ids=[438, 491, 7]), request(logprobs=2, seed=3, temperature=0.5), request(prompt_logprobs=1)]
@@ -82,7 +84,7 @@ def test_a_bad_request_is_an_error_of_its_own(write: Write) -> None:
     assert from_text[0]["tokens"] != first[0]["tokens"]
 
 
-@pytest.mark.parametrize("runner", [1, 2])
+@pytest.mark.parametrize("runner", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_row_that_cannot_be_sampled_ends_its_request_alone(write: Write, runner: int) -> None:
     asked = [request(seed=seed, temperature=0.8) for seed in (1, 2, 3)]
     alone, poisoned = write([[asked[0], asked[2]], asked], runner=runner, poison=[2, 5])["runs"]
@@ -92,6 +94,7 @@ def test_a_row_that_cannot_be_sampled_ends_its_request_alone(write: Write, runne
     assert [poisoned[0]["tokens"], poisoned[2]["tokens"]] == [one["tokens"] for one in alone]
 
 
+@pytest.mark.long
 def test_processors_of_the_user(write: Write) -> None:
     """They see the model's logits, and the draw sees what they leave."""
     asked = [request(seed=9, temperature=1.0, logprobs=1)]
@@ -102,6 +105,7 @@ def test_processors_of_the_user(write: Write) -> None:
     assert forced["logprobs"][0]["300"][0] < -1
 
 
+@pytest.mark.long
 def test_without_being_asked_nothing_changes(write: Write) -> None:
     asked = [request(temperature=0.9, seed=3)]
     assert not [name for name in write([asked], ours=False)["classes"] if name.startswith("onedraw.")]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Write
+from conftest import Write, environment
 from kinds import KINDS, PROMPTS, requests
 
 pytestmark = pytest.mark.vllm
 
 MODELS = Path(__file__).parents[4] / "models"
 N_GRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+DRAFTER = {"method": "draft_model", "model": str(MODELS / "stories-drafters/drafter"), "num_speculative_tokens": 3}
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
 
 
@@ -50,6 +55,7 @@ def test_alone_and_in_a_crowd(expected: dict[str, Any]) -> None:
     assert len({tuple(one["tokens"]) for one in together}) == len(KINDS)
 
 
+@pytest.mark.long
 def test_equal_rows_give_equal_tokens(expected: dict[str, Any], write: Write) -> None:
     """A model in bf16 gives other bits in another batch; where the bits are equal, the token is."""
     asked = requests(24)
@@ -68,6 +74,7 @@ def test_equal_rows_give_equal_tokens(expected: dict[str, Any], write: Write) ->
     assert any(len(each) > 1 for each in rows.values())
 
 
+@pytest.mark.long
 def test_preemption_chunks_and_the_cache_of_prefixes(together: list[dict[str, Any]], write: Write) -> None:
     asked = requests()
     written = write([asked, asked], num_gpu_blocks_override=12, max_num_batched_tokens=32, max_num_seqs=16)
@@ -86,7 +93,7 @@ def test_preemption_chunks_and_the_cache_of_prefixes(together: list[dict[str, An
 
 @pytest.mark.parametrize(
     "guesses",
-    [N_GRAM, {"method": "draft_model", "model": str(MODELS / "stories-drafters/drafter"), "num_speculative_tokens": 3}],
+    [N_GRAM, pytest.param(DRAFTER, marks=pytest.mark.long)],
     ids=["n-grams", "a draft model"],
 )
 def test_guesses(together: list[dict[str, Any]], write: Write, guesses: dict[str, Any]) -> None:
@@ -101,7 +108,7 @@ def test_guesses(together: list[dict[str, Any]], write: Write, guesses: dict[str
         assert all(abs(ours[token][0] - theirs[token][0]) < 1e-5 for token in ours)
 
 
-@pytest.mark.parametrize("guesses", [None, N_GRAM], ids=["plain", "n-grams"])
+@pytest.mark.parametrize("guesses", [None, pytest.param(N_GRAM, marks=pytest.mark.long)], ids=["plain", "n-grams"])
 def test_runner_2(together: list[dict[str, Any]], write: Write, guesses: dict[str, Any] | None) -> None:
     written = write([requests()], runner=2, speculative_config=guesses)
     assert tokens(written["runs"][0]) == tokens(together)
@@ -109,6 +116,7 @@ def test_runner_2(together: list[dict[str, Any]], write: Write, guesses: dict[st
         assert written["metrics"][ACCEPTED] > 0
 
 
+@pytest.mark.long
 def test_runner_2_with_preemption(together: list[dict[str, Any]], write: Write) -> None:
     written = write([requests()], runner=2, num_gpu_blocks_override=12, max_num_batched_tokens=32, max_num_seqs=16)
     assert tokens(written["runs"][0]) == tokens(together)
@@ -120,6 +128,7 @@ def test_two_ranks(together: list[dict[str, Any]], write: Write) -> None:
     assert tokens(written["runs"][0]) == tokens(together)
 
 
+@pytest.mark.long
 def test_several_texts_of_a_request(write: Write) -> None:
     params = {"temperature": 0.9, "max_tokens": 12, "n": 3}
     seeded = [{"prompt": PROMPTS[0], "params": {**params, "seed": 40}}]
@@ -134,3 +143,23 @@ def test_several_texts_of_a_request(write: Write) -> None:
     again = write([seeded, single, large, unseeded])["runs"][3]
     assert [one["tokens"] for one in drawn] == [one["tokens"] for one in again]
     assert len({tuple(one["tokens"]) for one in drawn}) == 3
+
+
+@pytest.mark.parametrize("settings", [{}, {"tensor_parallel_size": 2}, {"speculative_config": N_GRAM}], ids=["one process", "two ranks", "n-grams"])
+def test_the_story_of_the_book(settings: dict[str, Any]) -> None:
+    """The script of the page "Past one machine" writes what `onedraw generate` writes."""
+    root = MODELS.parent
+    script = root / "examples/python/vllm_story.py"
+    page = (root / "docs/src/past-one-machine.md").read_text(encoding="utf-8")
+    assert page.split("```python\n")[1].split("```")[0] in script.read_text(encoding="utf-8")
+    said = subprocess.run(
+        [sys.executable, script, json.dumps(settings)], cwd=root, env=environment(processes=True), capture_output=True, text=True, timeout=400, check=True
+    ).stdout
+    generated = subprocess.run([program(root), "generate", "Once upon a time", "--seed", "7"], capture_output=True, text=True, check=True).stdout
+    assert generated.strip() in said
+
+
+def program(root: Path) -> Path:
+    """The program that was built last."""
+    built = root / os.environ.get("CARGO_TARGET_DIR", "target")
+    return max((path for path in built.glob("*/onedraw") if path.is_file()), key=lambda path: path.stat().st_mtime)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
+from operator import attrgetter
 
 import torch
 
@@ -34,14 +34,14 @@ class Drawn:
     errors: dict[int, RowError] = field(default_factory=dict)
     """By turn, why it has no more."""
 
-    def tokens(self, width: int, dtype: torch.dtype, fill: int) -> torch.Tensor:
-        """The tokens of each turn in a row of that width."""
-        drawn = torch.from_numpy(self.samples.tokens)
+    def tokens(self, width: int, fill: int) -> torch.Tensor:
+        """The tokens of each turn in a row of that width, int32."""
+        drawn = torch.from_numpy(self.samples.table(0, 1)[0])
         if width == 1 and len(drawn) == len(self.counts):
-            return drawn.to(dtype).unsqueeze(1)
-        tokens = torch.full((len(self.counts), width), fill, dtype=dtype)
-        for row, (part, count) in enumerate(zip(drawn.split(list(self.counts)), self.counts, strict=True)):
-            tokens[row, :count] = part
+            return drawn
+        tokens = torch.full((len(self.counts), width), fill, dtype=torch.int32)
+        for row, part in enumerate(drawn[:, 0].split(list(self.counts))):
+            tokens[row, : len(part)] = part
         return tokens
 
     def places(self, begins: Sequence[int]) -> list[int]:
@@ -90,12 +90,12 @@ def _best(requests: Requests, turn: Turn, rows: torch.Tensor, listed: int) -> tu
         for place, row in enumerate(rows):
             # Whatever is drawn, the best tokens are listed with it.
             drawn = batch.peek(request.sequence, row)
-            best = sorted(({"token": one.token, "logprob": one.logprob, "rank": one.rank} for one in drawn.logprobs), key=itemgetter("rank"))
-            best = best if listed < 0 else best[: max(listed, 1)]
-            tokens.append(Sampled.from_json(json.dumps({**drawn.to_dict(), **best[0], "logprobs": best})))
-            if place == len(turn.guesses) or turn.guesses[place] != best[0]["token"]:
+            best = sorted(drawn.logprobs, key=attrgetter("rank"))
+            entries = [{"token": one.token, "logprob": one.logprob, "rank": one.rank} for one in best[: None if listed < 0 else max(listed, 1)]]
+            tokens.append(Sampled.from_json(json.dumps({**drawn.to_dict(), **entries[0], "logprobs": entries})))
+            if place == len(turn.guesses) or turn.guesses[place] != best[0].token:
                 break
-            batch.accept(request.sequence, best[0]["token"])
+            batch.accept(request.sequence, best[0].token)
         return tokens, None
     except RowError as error:
         return tokens, error

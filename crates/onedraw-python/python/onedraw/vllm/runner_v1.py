@@ -45,6 +45,7 @@ class Drawing(GPUModelRunner):
             raise RuntimeError("onedraw draws on a GPU with vLLM's runner V2; set VLLM_USE_V2_MODEL_RUNNER=1, or leave `sampler` off")
         self._onedraw = Requests(settings_of(vllm_config).threads)
         self._failed: dict[str, int] = {}
+        self._users: list[Any] | None = None
 
     def _sample(self, logits: torch.Tensor, spec_decode_metadata: Any) -> SamplerOutput:
         # vLLM would set these back for rows that are not used, which generators of the CPU cannot do.
@@ -58,7 +59,7 @@ class Drawing(GPUModelRunner):
             drawn = draws.draw(self._onedraw, turns, processed)
         if drawn.errors:
             self._note(drawn)
-        tokens = drawn.tokens(width, torch.int32, _NONE)
+        tokens = drawn.tokens(width, _NONE)
         return SamplerOutput(sampled_token_ids=tokens, logprobs_tensors=self._report(drawn, tokens, logits, processed))
 
     def sample_tokens(self, grammar_output: Any) -> Any:
@@ -102,13 +103,14 @@ class Drawing(GPUModelRunner):
     def _processed(self, logits: torch.Tensor) -> torch.Tensor:
         """The logits after processors of the user, and after a budget for thinking."""
         metadata = self.input_batch.sampling_metadata
-        own = [processor for processor in metadata.logitsprocs.all if not isinstance(processor, _DRAWN_HERE)]
+        if self._users is None:
+            self._users = [processor for processor in metadata.logitsprocs.all if not isinstance(processor, _DRAWN_HERE)]
         holder = metadata.thinking_budget_state_holder
         is_budgeted = holder is not None and holder.has_tracked_requests()
-        if not own and not is_budgeted:
+        if not self._users and not is_budgeted:
             return logits
         logits = logits.to(torch.float32, copy=True)
-        for processor in own:
+        for processor in self._users:
             logits = processor.apply(logits)
         if is_budgeted:
             holder.update_state(metadata.output_token_ids, metadata.spec_token_ids, repeat_indices=None)
@@ -129,13 +131,15 @@ class Drawing(GPUModelRunner):
         best = metadata.max_num_logprobs
         if best is None and not metadata.logprob_token_ids:
             return None
-        mode, report = self.model_config.logprobs_mode, None
-        values = logits if mode.endswith("logits") else self.sampler.compute_logprobs(logits) if processed is not logits or metadata.logprob_token_ids else None
+        mode, (rows, width), report = self.model_config.logprobs_mode, tokens.shape, None
         if best is not None and processed is not logits and mode.startswith("raw"):
-            report = self.sampler.gather_logprobs(values.to(torch.float32), best, tokens[:, 0].clamp(min=0).long())
+            report = self.sampler.gather_logprobs(self._values(logits), best, tokens[:, 0].clamp(min=0).long())
         elif best is not None:
-            rows, width = tokens.shape
             report = reports.tensors(drawn, best, self.input_batch.vocab_size, range(0, rows * width, width), rows * width)
-        if metadata.logprob_token_ids and tokens.shape[1] == 1:
-            report = reports.with_scored(report, values, metadata.logprob_token_ids, tokens[:, 0].clamp(min=0).tolist())
+        if metadata.logprob_token_ids and width == 1:
+            report = reports.with_scored(report, self._values(logits), metadata.logprob_token_ids, tokens[:, 0].clamp(min=0).tolist())
         return report
+
+    def _values(self, logits: torch.Tensor) -> Any:
+        """What is reported of each token of the model's logits."""
+        return logits.to(torch.float32) if self.model_config.logprobs_mode.endswith("logits") else self.sampler.compute_logprobs(logits)

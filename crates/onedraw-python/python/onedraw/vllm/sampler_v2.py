@@ -66,7 +66,7 @@ class HostSampler(Sampler):
             counts, input_batch.seq_lens, input_batch.cu_num_logits, input_batch.idx_mapping, self.req_states.prefill_len.gpu
         )
         return SamplerOutput(
-            sampled_token_ids=drawn.tokens(width, torch.int64, 0),
+            sampled_token_ids=drawn.tokens(width, 0).long(),
             logprobs_tensors=self._report(drawn, input_batch),
             num_nans=self._failures(drawn, input_batch),
             num_sampled=num_sampled,

@@ -1,0 +1,136 @@
+"""vLLM's OpenAI server with many clients: texts stay the same, bad requests are refused, nothing hangs or grows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import environment
+from kinds import PROMPTS
+
+pytestmark = [pytest.mark.vllm, pytest.mark.long]
+
+MODEL = str(Path(__file__).parents[4] / "models/stories")
+REQUESTS = 1000
+AT_ONCE = 24
+# Of all of the server's processes, once it has seen every kind of request.
+GROWTH = 60_000_000
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--served-model-name", "stories", "--dtype", "float32"]
+    command += ["--enforce-eager", "--max-model-len", "256", "--block-size", "32", "--max-num-seqs", "32", "--port", str(port)]
+    command += ["--additional-config", json.dumps({"onedraw": {"sampler": True}})]
+    server = subprocess.Popen(command, env=environment(processes=True) | {"VLLM_CPU_OMP_THREADS_BIND": "auto"}, start_new_session=True)
+    try:
+        for _ in range(300):
+            time.sleep(1)
+            assert server.poll() is None, "the server ended"
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
+                break
+            except OSError:
+                continue
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        subprocess.run(["pkill", "-TERM", "-g", str(server.pid)], check=False)
+        server.wait(60)
+
+
+def asked(generator: random.Random) -> dict[str, Any]:
+    """A request of any kind; some cannot be carried out."""
+    body: dict[str, Any] = {"max_tokens": generator.randint(1, 24), "temperature": generator.choice([0, 0.5, 1.0, 1.5])}
+    extra: dict[str, Any] = {}
+    for name, value in {"top_p": 0.9, "presence_penalty": 0.5, "frequency_penalty": 0.3, "seed": generator.getrandbits(40), "logprobs": 3, "stop": ["."]}.items():
+        if generator.random() < 0.3:
+            body[name] = value
+    for name, value in {"top_k": 20, "min_p": 0.05, "repetition_penalty": 1.2, "min_tokens": 1, "bad_words": ["dog"]}.items():
+        if generator.random() < 0.2:
+            extra[name] = value
+    ours: dict[str, float] = generator.choice([{}, {}, {"typical_p": 0.9}, {"top_n_sigma": 1.5}, {"xtc_probability": 0.5}, {"mirostat": 2}, {"dry_multiplier": 0.8}])
+    if generator.random() < 0.1:
+        ours = generator.choice([{"typical_p": 7}, {"no_such": 1}, {"mirostat": 9}, {"top_p": 0.5}])
+    if "mirostat" in ours:
+        body.pop("top_p", None)
+        extra = {name: value for name, value in extra.items() if name not in ("top_k", "min_p")}
+    if ours:
+        extra["vllm_xargs"] = {"onedraw": json.dumps(ours)}
+    return {"prompt": generator.choice(PROMPTS), **body, "extra_body": extra}
+
+
+async def send(address: str, count: int, seed: int) -> Counter[str]:
+    """How many requests ended in which way. A tenth of the clients go away before their text is complete."""
+    from openai import APIStatusError, AsyncOpenAI
+
+    generator, gate, ended = random.Random(seed), asyncio.Semaphore(AT_ONCE), Counter[str]()
+    async with AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=300) as client:
+
+        async def one(request: dict[str, Any], leaves: bool) -> None:
+            async with gate:
+                try:
+                    if leaves:
+                        stream = await client.completions.create(model="stories", stream=True, **{**request, "max_tokens": 100})
+                        async for _ in stream:
+                            break
+                        await stream.close()
+                        ended["left"] += 1
+                    else:
+                        answer = await client.completions.create(model="stories", **request)
+                        ended[answer.choices[0].finish_reason] += 1
+                except APIStatusError as error:
+                    ended[str(error.status_code)] += 1
+
+        await asyncio.gather(*(one(asked(generator), generator.random() < 0.1) for _ in range(count)))
+    return ended
+
+
+async def story(address: str) -> str:
+    from openai import AsyncOpenAI
+
+    async with AsyncOpenAI(base_url=f"{address}/v1", api_key="none") as client:
+        answer = await client.completions.create(model="stories", prompt=PROMPTS[0], temperature=0.9, seed=11, max_tokens=40)
+        return str(answer.choices[0].text)
+
+
+def memory() -> int:
+    """Bytes that the server's processes hold."""
+    lines = subprocess.run(["ps", "-eo", "rss,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return sum(1024 * int(line.split()[0]) for line in lines if "VLLM::" in line or "api_server" in line)
+
+
+def test_a_thousand_requests(address: str) -> None:
+    first = asyncio.run(story(address))
+    ended = asyncio.run(send(address, REQUESTS // 2, seed=1))
+    before = memory()
+    ended += asyncio.run(send(address, REQUESTS // 2, seed=2))
+    assert sum(ended.values()) == REQUESTS
+    assert set(ended) <= {"length", "stop", "left", "400"}, ended
+    assert ended["400"] > REQUESTS // 50 and ended["left"] > REQUESTS // 50
+    assert memory() - before < GROWTH
+    # The engine is alive, and in the crowd nobody's text has changed.
+    assert asyncio.run(story(address)) == first
+
+
+def test_in_a_crowd_of_clients_a_text_is_what_it_is_alone(address: str) -> None:
+    alone = asyncio.run(story(address))
+
+    async def crowded() -> str:
+        _, text = await asyncio.gather(send(address, 40, seed=3), story(address))
+        return text
+
+    assert asyncio.run(crowded()) == alone
