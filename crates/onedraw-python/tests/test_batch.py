@@ -146,3 +146,38 @@ def test_guesses() -> None:
         batch.verify(one, draft, logits)
     with pytest.raises(onedraw.ParamError, match="verify: must be one of exact, rejection, block, typical"):
         batch.verify(one, draft, [logits, logits], verify="hope")
+
+
+def test_logprobs_as_a_table() -> None:
+    batch = onedraw.Batch()
+    rows = np.array([[0.0, 3.0, 1.0, 2.0], [5.0, 0.0, -np.inf, -np.inf], [1.0, 2.0, 3.0, 4.0]], "f4")
+    ids = [batch.add(temperature=0, logprobs=2), batch.add(temperature=0, logprobs=3, seed=1), batch.add(temperature=0)]
+    samples = batch.sample(ids, rows)
+    tokens, logprobs, ranks = samples.table(3, 4)
+    assert (tokens.dtype, logprobs.dtype, ranks.dtype) == (np.int32, np.float32, np.int64)
+    # The drawn token, the best in order with the drawn one among them, then ids that are not listed.
+    assert tokens.tolist() == [[1, 1, 3, 0], [0, 0, 1, 2], [3, 0, 1, 2]]
+    assert np.isneginf(logprobs).tolist() == [[False, False, False, True], [False, False, False, True], [True] * 4]
+    assert ranks.tolist() == [1, 1, 0]
+    assert logprobs[0, 2] == np.float32(samples[0].logprobs[1].logprob)
+    # A token that is not among the best, and one that is in their middle.
+    warm = [onedraw.sample(rows[0], temperature=5.0, logprobs=2, seed=seed) for seed in range(40)]
+    tokens, _, ranks = onedraw.Samples(warm).table(2, 4)
+    assert {tuple(line) for line in tokens.tolist()} == {(token, 1, 3) for token in range(4)}
+    assert [sorted([1, 3, 2, 0].index(line[0]) + 1 for line in tokens.tolist())] == [sorted(ranks.tolist())]
+    with pytest.raises(onedraw.ParamError, match="best: must be at most the vocabulary of 4, not 5"):
+        samples.table(5, 4)
+
+
+def test_tokens_are_appended_to_several_sequences_at_once() -> None:
+    batch = onedraw.Batch()
+    first, second = batch.add(seed=1), batch.add(seed=2)
+    batch.accept([first, second], [7, 8])
+    batch.accept((first,), np.array([9]))
+    assert [batch.output(one) for one in (first, second)] == [[7, 9], [8]]
+    with pytest.raises(onedraw.ParamError, match="token: are 1 for 2 sequences"):
+        batch.accept([first, second], [1])
+    batch.remove(second)
+    with pytest.raises(onedraw.RowError):
+        batch.accept([first, second], [1, 2])
+    assert batch.output(first) == [7, 9]

@@ -40,6 +40,7 @@ def main() -> None:
 def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The texts of requests that arrive together."""
     from vllm import SamplingParams
+    from vllm.exceptions import VLLMClientError
     from vllm.sampling_params import StructuredOutputsParams
 
     params = []
@@ -54,7 +55,7 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     try:
         for output in llm.generate([request["prompt"] for request in requests], params, use_tqdm=False):
             texts += [text(one) for one in output.outputs]
-    except ValueError as error:
+    except VLLMClientError as error:
         return [{"error": str(error)}]
     return texts
 
