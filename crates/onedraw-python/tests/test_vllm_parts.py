@@ -35,6 +35,7 @@ def asked(**given: Any) -> SimpleNamespace:
         "allowed_token_ids": None,
         "bad_words_token_ids": None,
         "all_stop_token_ids": set(),
+        "structured_outputs": None,
         "extra_args": None,
     }
     return SimpleNamespace(**{**defaults, **given})

@@ -96,6 +96,16 @@ def test_a_row_that_cannot_be_sampled_ends_its_request_alone(write: Write, runne
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("runner", [1, 2])
+def test_a_grammar_goes_before_min_tokens(write: Write, runner: int) -> None:
+    """The object is complete long before twenty tokens, and nothing but the end may follow."""
+    asked = [request(seed=4, temperature=0.8, min_tokens=20, structured_outputs={"enum": ["dog", "cat"]}), request(seed=5, min_tokens=20)]
+    chosen, other = write([asked], runner=runner)["runs"][0]
+    assert (chosen["text"] in ('"dog"', '"cat"'), chosen["finish_reason"]) == (True, "stop")
+    assert len(other["tokens"]) >= 20
+
+
+@pytest.mark.long
 def test_processors_of_the_user(write: Write) -> None:
     """They see the model's logits, and the draw sees what they leave."""
     asked = [request(seed=9, temperature=1.0, logprobs=1)]

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import eagle
 import pytest
 from conftest import Write, environment
 from kinds import KINDS, PROMPTS, requests
@@ -97,7 +98,17 @@ def test_preemption_chunks_and_the_cache_of_prefixes(together: list[dict[str, An
     ids=["n-grams", "a draft model"],
 )
 def test_guesses(together: list[dict[str, Any]], write: Write, guesses: dict[str, Any]) -> None:
-    written = write([requests()], speculative_config=guesses)
+    check_guesses(together, write([requests()], speculative_config=guesses))
+
+
+@pytest.mark.long
+def test_guesses_of_a_head(together: list[dict[str, Any]], write: Write, tmp_path: Path) -> None:
+    head = {"method": "eagle", "model": str(eagle.convert(MODELS, tmp_path)), "num_speculative_tokens": 3}
+    check_guesses(together, write([requests()], speculative_config=head))
+
+
+def check_guesses(together: list[dict[str, Any]], written: dict[str, Any]) -> None:
+    """Some guesses were right, and nothing else changed."""
     assert tokens(written["runs"][0]) == tokens(together)
     assert written["metrics"][ACCEPTED] > 0
     # Logprobs are those of plain decoding, too: the same positions, tokens, ranks and values.
@@ -130,7 +141,7 @@ def test_two_ranks(together: list[dict[str, Any]], write: Write) -> None:
 
 @pytest.mark.long
 def test_several_texts_of_a_request(write: Write) -> None:
-    params = {"temperature": 0.9, "max_tokens": 12, "n": 3}
+    params = {"temperature": 1.3, "max_tokens": 32, "n": 3}
     seeded = [{"prompt": PROMPTS[0], "params": {**params, "seed": 40}}]
     single = [{"prompt": PROMPTS[0], "params": {**params, "seed": 40 + place, "n": 1}} for place in range(3)]
     large = [{"prompt": PROMPTS[0], "params": {**params, "seed": 2**64 - 1}}, {"prompt": PROMPTS[0], "params": {**params, "seed": 2**63 - 1, "n": 2}}]

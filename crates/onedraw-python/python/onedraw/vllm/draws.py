@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import torch
 
-from .._onedraw import Draft, RowError, RowsError, Sampled, Samples
+from .._onedraw import Draft, RowError, RowsError, Sampled, Samples, SamplingParams, SequenceId
 from .requests import Request, Requests
 
 
@@ -78,7 +78,22 @@ def _turn(requests: Requests, turn: Turn, rows: torch.Tensor) -> tuple[list[Samp
     if turn.request.listed is not None:
         return _best(requests, turn, rows, turn.request.listed)
     verdict = requests.batch.verify(turn.request.sequence, Draft.chain(list(turn.guesses)), rows)
+    if verdict.error is not None and verdict.error.kind == "nothing_left" and turn.request.relaxed is not None:
+        return _relaxed(requests, turn.request.sequence, turn.request.relaxed, verdict.sampled, rows)
     return verdict.sampled, verdict.error
+
+
+def _relaxed(requests: Requests, sequence: SequenceId, params: SamplingParams, drawn: list[Sampled], rows: torch.Tensor) -> tuple[list[Sampled], RowError | None]:
+    """The tokens that were drawn, and one more with other parameters."""
+    batch = requests.batch
+    written = batch.output(sequence) + [one.token for one in drawn]
+    other = batch.add(params.replace(output_token_ids=written, seed=batch.seed(sequence)))
+    try:
+        return [*drawn, batch.peek(other, rows[len(drawn)])], None
+    except RowError as error:
+        return drawn, error
+    finally:
+        batch.remove(other)
 
 
 def _best(requests: Requests, turn: Turn, rows: torch.Tensor, listed: int) -> tuple[list[Sampled], RowError | None]:

@@ -52,6 +52,10 @@ class Checked(InputProcessor):
             for name in REFUSED:
                 if getattr(params, name):
                     raise wrong(name, "asks for another sampler than onedraw's")
+            if params.logprob_token_ids and model.logprobs_mode.startswith("processed"):
+                raise wrong("logprob_token_ids", "needs a raw logprobs_mode with onedraw's sampler")
+            if params.thinking_token_budget is not None and self.speculative_config is not None:
+                raise wrong("thinking_token_budget", "does not work together with guesses and onedraw's sampler")
             translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
         except OnedrawError as error:
             raise VLLMValidationError(str(error), parameter=getattr(error, "field", None)) from error

@@ -113,6 +113,11 @@ def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int]
     return SamplingParams(**given, **ours(params))
 
 
+def relaxed(params: Any, translated: SamplingParams) -> SamplingParams | None:
+    """Parameters for a row of which a grammar leaves only what `min_tokens` keeps away: the grammar decides there."""
+    return translated.replace(min_tokens=0) if params.structured_outputs is not None and params.min_tokens else None
+
+
 def derived_seed(request: str, engine_seed: int) -> int:
     """The seed of a request that has none: the same in all processes, and in another run of the same requests. Small
     enough for the seeds of its texts, which vLLM counts up from it."""

@@ -19,6 +19,8 @@ class Request:
     """Whether a draw changes more than the text, as mirostat's does."""
     listed: int | None = None
     """If its token is the best of a list, not drawn: how many logprobs it wants."""
+    relaxed: SamplingParams | None = None
+    """Parameters for a row of which the usual ones leave nothing."""
     written: int = 0
     """Tokens of the output that the sequence has."""
     drawn: Sequence[Sampled] = ()
@@ -33,10 +35,10 @@ class Requests:
         self.batch = Batch(threads=threads)
         self.known: dict[str, Request] = {}
 
-    def add(self, name: str, owner: object, params: SamplingParams, listed: int | None = None) -> Request:
+    def add(self, name: str, owner: object, params: SamplingParams, *, listed: int | None = None, relaxed: SamplingParams | None = None) -> Request:
         """Adds a request; it replaces an earlier one of the same name."""
         self.remove(name)
-        request = self.known[name] = Request(self.batch.add(params), owner, params.mirostat != 0, listed)
+        request = self.known[name] = Request(self.batch.add(params), owner, params.mirostat != 0, listed, relaxed)
         return request
 
     def find(self, name: str, owner: object) -> Request | None:

@@ -12,7 +12,7 @@ from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor, MinPLogits
 
 from . import draws, reports
 from .hooks import extend
-from .params import listed, translated
+from .params import listed, relaxed, translated
 from .requests import Request, Requests
 from .settings import settings_of
 from .versions import check
@@ -87,7 +87,7 @@ class Drawing(GPUModelRunner):
     def _added(self, name: str, state: Any) -> Request:
         own, mode = state.sampling_params, self.model_config.logprobs_mode
         params = translated(own, mode=mode, vocabulary=self.input_batch.vocab_size, prompt=state.prompt_token_ids)
-        return self._onedraw.add(name, state, params, listed(own, mode))
+        return self._onedraw.add(name, state, params, listed=listed(own, mode), relaxed=relaxed(own, params))
 
     def _turns(self, requests: list[Request], metadata: Any) -> list[draws.Turn]:
         """What each request wants, if some have guesses."""

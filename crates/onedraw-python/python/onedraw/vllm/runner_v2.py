@@ -25,6 +25,11 @@ def install(module: ModuleType) -> None:
             raise RuntimeError("this model brings its own sampler, which onedraw cannot replace; leave `sampler` off")
         check(type(sampler).__call__, ("self", "logits", "input_batch"))
         check(type(sampler).add_request, ("self", "req_idx", "sampling_params"))
+        speculation, parallel = self.vllm_config.speculative_config, self.vllm_config.parallel_config
+        if speculation is not None and speculation.enable_adaptive_verification:
+            raise RuntimeError("onedraw verifies every guess; leave `enable_adaptive_verification` or `sampler` off")
+        if parallel.enable_batch_sharded_sampling:
+            raise RuntimeError("onedraw draws all rows on every rank; leave `enable_batch_sharded_sampling` or `sampler` off")
         # Only now, because it imports what imports this module of vLLM.
         from .sampler_v2 import HostSampler
 

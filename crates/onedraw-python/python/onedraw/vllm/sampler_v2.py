@@ -10,11 +10,12 @@ from vllm.logger import init_logger
 from vllm.v1.outputs import LogprobsTensors
 from vllm.v1.worker.gpu.input_batch import InputBatch, get_num_sampled_and_rejected
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext
+from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from . import draws, reports
-from .params import listed, signed, translated
+from .params import listed, relaxed, signed, translated
 from .requests import Request, Requests
 
 logger = init_logger(__name__)
@@ -67,8 +68,8 @@ class HostSampler(Sampler):
         )
         return SamplerOutput(
             sampled_token_ids=drawn.tokens(width, 0).long(),
-            logprobs_tensors=self._report(drawn, input_batch),
-            num_nans=self._failures(drawn, input_batch),
+            logprobs_tensors=self._report(drawn, input_batch, logits, processed),
+            num_nans=self._failures(drawn, input_batch, num_sampled),
             num_sampled=num_sampled,
             num_rejected=num_rejected,
         )
@@ -90,7 +91,8 @@ class HostSampler(Sampler):
     def _added(self, name: str, own: Any, prompt: list[int]) -> Request:
         """A new request, or one that comes back after it was preempted."""
         params = translated(own, mode=self.logprobs_mode, vocabulary=self._vocabulary, prompt=prompt)
-        return self._requests.find(name, params) or self._requests.add(name, params, params, listed(own, self.logprobs_mode))
+        known = self._requests.find(name, params)
+        return known or self._requests.add(name, params, params, listed=listed(own, self.logprobs_mode), relaxed=relaxed(own, params))
 
     def _turns(self, requests: list[Request], batch: InputBatch, invalid: torch.Tensor | None) -> list[draws.Turn]:
         """What each request wants, if some have guesses. The guess before row i + 1 is the input of that row."""
@@ -129,20 +131,38 @@ class HostSampler(Sampler):
         self.thinking_budget_state.apply(logits, context)
         return logits
 
-    def _failures(self, drawn: draws.Drawn, batch: InputBatch) -> torch.Tensor | None:
-        """Which requests cannot go on, as a count of NaNs each."""
+    def _failures(self, drawn: draws.Drawn, batch: InputBatch, num_sampled: torch.Tensor) -> torch.Tensor | None:
+        """Which requests cannot go on, as a count of NaNs each. Rows in the middle of a prompt are not used."""
         if not drawn.errors:
             return None
         failed = torch.zeros(batch.num_reqs, dtype=torch.int32)
         for row, error in drawn.errors.items():
-            failed[row] = 1
-            logger.error("onedraw ends request %s: %s", batch.req_ids[row], error)
+            if num_sampled[row] > 0:
+                failed[row] = 1
+                logger.error("onedraw ends request %s: %s", batch.req_ids[row], error)
         return failed
 
-    def _report(self, drawn: draws.Drawn, batch: InputBatch) -> LogprobsTensors | None:
+    def _report(self, drawn: draws.Drawn, batch: InputBatch, logits: torch.Tensor, processed: torch.Tensor) -> LogprobsTensors | None:
+        """The logprobs of the tokens. Those of tokens that a request names are vLLM's, and raw ones if the tokens were
+        drawn from other logits than the model's."""
         dimensions = self.get_logprobs_dims(batch.idx_mapping_np)
         if dimensions is None:
             return None
+        best, named = dimensions
         bounds = batch.cu_num_logits_np.tolist()
-        report = reports.tensors(drawn, dimensions[0], self._vocabulary, bounds[:-1], bounds[-1])
-        return report if bounds[-1] == batch.num_reqs else report._replace(cu_num_generated_tokens=bounds)
+        generated = None if bounds[-1] == batch.num_reqs else bounds
+        if self.logprobs_mode.startswith("processed") or (processed is logits and named == 0):
+            report = reports.tensors(drawn, best, self._vocabulary, bounds[:-1], bounds[-1])
+            return report._replace(cu_num_generated_tokens=generated)
+        tokens = torch.zeros(bounds[-1], dtype=torch.int64)
+        tokens[drawn.places(bounds[:-1])] = torch.from_numpy(drawn.samples.tokens)
+        return compute_topk_scores(
+            logits,
+            best,
+            tokens,
+            generated,
+            logprob_token_ids_state=self.logprob_token_ids_state,
+            expanded_idx_mapping=batch.expanded_idx_mapping,
+            max_per_req_token_ids=named,
+            logits_mode=self.logprobs_mode == "raw_logits",
+        )
