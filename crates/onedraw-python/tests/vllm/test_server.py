@@ -35,7 +35,8 @@ def address() -> Iterator[str]:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--served-model-name", "stories", "--dtype", "float32"]
     command += ["--enforce-eager", "--max-model-len", "256", "--block-size", "32", "--max-num-seqs", "32", "--port", str(port)]
-    command += ["--additional-config", json.dumps({"onedraw": {"sampler": True}})]
+    # Not the model's own settings, which mirostat would refuse.
+    command += ["--generation-config", "vllm", "--additional-config", json.dumps({"onedraw": {"sampler": True}})]
     server = subprocess.Popen(command, env=environment(processes=True) | {"VLLM_CPU_OMP_THREADS_BIND": "auto"}, start_new_session=True)
     try:
         for _ in range(300):
@@ -75,7 +76,7 @@ def asked(generator: random.Random) -> dict[str, Any]:
 
 async def send(address: str, count: int, seed: int) -> Counter[str]:
     """How many requests ended in which way. A tenth of the clients go away before their text is complete."""
-    from openai import APIStatusError, AsyncOpenAI
+    from openai import APIError, APIStatusError, AsyncOpenAI
 
     generator, gate, ended = random.Random(seed), asyncio.Semaphore(AT_ONCE), Counter[str]()
     async with AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=300) as client:
@@ -92,8 +93,9 @@ async def send(address: str, count: int, seed: int) -> Counter[str]:
                     else:
                         answer = await client.completions.create(model="stories", **request)
                         ended[answer.choices[0].finish_reason] += 1
-                except APIStatusError as error:
-                    ended[str(error.status_code)] += 1
+                except APIError as error:
+                    # In a stream the error comes as a part of it.
+                    ended[str(error.status_code) if isinstance(error, APIStatusError) else "400"] += 1
 
         await asyncio.gather(*(one(asked(generator), generator.random() < 0.1) for _ in range(count)))
     return ended
