@@ -60,6 +60,8 @@
 //! - `local`: a row of this process, whole or split.  `split`: where a vocabulary is split.
 //! - `shard`: one shard, where it is held.  `remote`: a draw over shards elsewhere, suspended between
 //!   questions. `wire`: the messages between them.
+//! - `exchange`: the draws of a batch over ranks, each of which holds a shard and runs the draws.  `opening`: what
+//!   the ranks say at once.
 //! - `workspace`: memory, kept from step to step.
 //!
 //! # Following `top_p = 0.9`
@@ -73,7 +75,9 @@
 
 pub(crate) mod draw;
 mod edits;
+pub mod exchange;
 pub(crate) mod local;
+pub(crate) mod opening;
 pub mod remote;
 pub(crate) mod report;
 pub mod shard;
