@@ -50,7 +50,7 @@ pub(crate) struct Sequence {
     tells_probability: bool,
     /// The largest id of the output.
     largest_output: Option<u32>,
-    /// A number that stands for the plan and what is reported, once it is asked for.
+    /// A number that stands for the parameters, once it is asked for.
     settings: OnceLock<Digest>,
     /// Tokens to make room for when the first is appended, so that the next ones allocate nothing:
     /// `max_tokens`, of which no more than a thousand are paid for in advance.
@@ -558,10 +558,13 @@ impl Sequence {
     /// What the ranks of a draw must have in common.
     fn agreement(&self, rank: &Rank, mask: Option<&[u32]>, name: Noise) -> Agreement {
         let settings = self.settings.get_or_init(|| {
-            let SamplingParams { logprobs, logprobs_mode, .. } = &*self.params;
+            // The tokens and the seed are history; tokens may have been written since.
+            let (seed, prompt_token_ids, output_token_ids) = (None, Vec::new(), Vec::new());
+            let settings =
+                SamplingParams { seed, prompt_token_ids, output_token_ids, ..(*self.params).clone() };
             let mut digest = Digest::default();
             // A digest takes any text.
-            let _ = write!(digest, "{:?} {logprobs:?} {logprobs_mode:?}", self.plan);
+            let _ = write!(digest, "{settings:?}");
             digest.and(self.tells_probability.into())
         });
         let settings = settings.and(rank.vocabulary as u64).and(rank.count as u64).and(mask.is_some().into());

@@ -277,7 +277,7 @@ fn bad_messages_name_the_rank() {
     let all = |rank, problem: Problem| vec![fault(rank, problem.clone()), fault(rank, problem)];
     let pop = |messages: &mut Vec<Vec<u8>>| drop(messages.pop());
     assert_eq!(fails(0, &pop), all(2, Problem::Missing));
-    assert_eq!(fails(0, &|messages| drop(messages[1].pop())), all(1, Problem::Cut));
+    assert_eq!(fails(0, &|messages| messages[1].truncate(Exchange::SLOT * 2 - 1)), all(1, Problem::Cut));
     assert_eq!(fails(0, &|messages| messages[1].push(0)), all(1, Problem::TooLong));
     assert_eq!(fails(0, &|messages| messages[1].clear()), all(1, Problem::Cut));
     assert_eq!(fails(0, &|messages| messages.push(Vec::new())), all(3, Problem::Unknown));
@@ -346,8 +346,8 @@ fn ranks_that_disagree_are_named() {
         (SamplingParams { logprobs: Some(2), ..base.clone() }, "parameters"),
         (SamplingParams { logit_bias: [(3, 1.0)].into(), ..base.clone() }, "parameters"),
         (SamplingParams { seed: Some(4), ..base.clone() }, "history"),
-        (SamplingParams { prompt_token_ids: vec![1], ..base.clone() }, "parameters"),
-        (SamplingParams { output_token_ids: vec![1], ..base.clone() }, "parameters"),
+        (SamplingParams { prompt_token_ids: vec![1], ..base.clone() }, "history"),
+        (SamplingParams { output_token_ids: vec![1], ..base.clone() }, "history"),
         (SamplingParams { top_k: 40, ..base.clone() }, "parameters"),
     ];
     let row = rows::gaussian(5, 900, 2.0);

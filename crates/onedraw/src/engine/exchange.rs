@@ -91,6 +91,16 @@ impl<'a> Exchange<'a> {
         exchange
     }
 
+    /// The first message of a rank that cannot take part in a step of so many rows, and why. Without one the other
+    /// ranks would wait for it.
+    pub fn refusal(rows: usize, reason: &str) -> Vec<u8> {
+        let mut message = Vec::with_capacity(rows * Self::SLOT);
+        for _ in 0..rows {
+            write_slot(Agreement { settings: 0, history: 0 }, &wire::failure(reason), &mut message);
+        }
+        message
+    }
+
     /// What to send to all ranks, this one included; `None` once every row has its result.
     pub fn message(&self) -> Option<&[u8]> {
         (!self.message.is_empty()).then_some(&self.message[..])
@@ -121,21 +131,15 @@ impl<'a> Exchange<'a> {
     /// The first message: a slot for every row, also for those that this rank cannot answer.
     fn open(&mut self) {
         for turn in &mut self.turns {
-            let start = self.message.len();
-            let (agreement, reply) = match turn {
+            match turn {
                 Turn::Drawing(shard, draw, agreement) => {
-                    (*agreement, draw.question().map(|question| shard.reply(question)).unwrap_or_default())
+                    let reply = draw.question().map(|question| shard.reply(question)).unwrap_or_default();
+                    write_slot(*agreement, &reply, &mut self.message);
                 }
                 Turn::Failed(error) => {
-                    (Agreement { settings: 0, history: 0 }, wire::failure(&error.to_string()))
+                    self.message.extend(Self::refusal(1, &error.to_string()));
                 }
-            };
-            let reply = &reply[..reply.len().min(wire::LONGEST_OPENING)];
-            self.message.extend_from_slice(&agreement.settings.to_le_bytes());
-            self.message.extend_from_slice(&agreement.history.to_le_bytes());
-            self.message.extend_from_slice(&(reply.len() as u32).to_le_bytes());
-            self.message.extend_from_slice(reply);
-            self.message.resize(start + Self::SLOT, 0);
+            }
         }
     }
 
@@ -227,6 +231,17 @@ impl<'m> Slot<'m> {
             Agreement { settings: u64::from_le_bytes(*settings), history: u64::from_le_bytes(*history) };
         Some(Self { agreement, reply: take_reply(&mut rest)? })
     }
+}
+
+/// Writes a slot of a first message. A text that is too long is cut.
+fn write_slot(agreement: Agreement, reply: &[u8], message: &mut Vec<u8>) {
+    let end = message.len() + Exchange::SLOT;
+    let reply = &reply[..reply.len().min(wire::LONGEST_OPENING)];
+    message.extend_from_slice(&agreement.settings.to_le_bytes());
+    message.extend_from_slice(&agreement.history.to_le_bytes());
+    message.extend_from_slice(&(reply.len() as u32).to_le_bytes());
+    message.extend_from_slice(reply);
+    message.resize(end, 0);
 }
 
 /// The next reply of a message, after its length. A message that is cut is empty afterwards.

@@ -25,6 +25,8 @@ use crate::logits::answer::{Held, Lists, merged};
 use crate::logits::known::{Known, Opening};
 use crate::logits::query::{Open, Query};
 use crate::numeric::float_mode::Standard;
+use crate::numeric::key::Key;
+use crate::numeric::mass::{Interval, Softmax};
 use crate::numeric::noise::Noise;
 use crate::sampled::Sampled;
 
@@ -161,6 +163,10 @@ impl RowAccess for RemoteRow {
             answer.map_err(|problem| RowError::reply(shard, problem))
         });
         merged(answers)
+    }
+
+    fn bounds(&self, last: Key, softmax: Softmax) -> Option<Interval> {
+        self.known.as_ref()?.bounds(last, softmax)
     }
 }
 

@@ -152,17 +152,17 @@ pub(crate) fn read_body<Q: Query>(
     let masses = from.take_last(4 * query.masses()).ok_or(Problem::Cut)?;
     lists.masses.extend(masses.as_chunks().0.iter().map(|&mass| f32::from_le_bytes(mass)));
     if Q::LISTS_KEYS {
-        read_keys(held, &mut from, &mut lists.keys)?;
+        read_keys(held, query.most_keys(held.length), &mut from, &mut lists.keys)?;
     } else {
         read_sums(query.sums(), query.largest_sum(held.length), from.0, lists)?;
     }
     Ok(answer)
 }
 
-/// Keys, of which there are at most as many as the shard holds tokens.
-fn read_keys(held: &Held, from: &mut Reader<'_>, keys: &mut Vec<Key>) -> Result<(), Problem> {
+/// Keys of the shard's tokens, at most so many.
+fn read_keys(held: &Held, most: u32, from: &mut Reader<'_>, keys: &mut Vec<Key>) -> Result<(), Problem> {
     let count = u32::read(from).ok_or(Problem::Cut)?;
-    if count > held.length {
+    if count > most {
         return Err(Problem::Impossible("a number of tokens"));
     }
     let entries = read_entries(from.0, count as usize)?;

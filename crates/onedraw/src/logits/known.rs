@@ -234,3 +234,214 @@ fn latest(score: f64) -> f64 {
     const ROUNDING: f64 = 1.0 / (1u64 << 45) as f64;
     score + (score.abs() + 64.0) * ROUNDING
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onedraw_testkit::rows;
+
+    const NOISE: Noise = Noise { seed: 5, position: 3, sequence: 0, round: 0 };
+
+    /// A row as its definition has it, and what parts of it would say.
+    struct Whole {
+        order: Vec<Key>,
+        temperature: Temperature,
+        known: Known,
+    }
+
+    fn finalist(key: Key, x_max: f32, temperature: Temperature) -> Finalist {
+        Finalist::new(key, NOISE.token(key.token()), x_max, temperature)
+    }
+
+    fn sorted(row: &[f32], first: usize) -> Vec<Key> {
+        let mut order: Vec<Key> = (first as u32..).zip(row).map(|(token, &x)| Key::new(x, token)).collect();
+        order.retain(|&key| key < Key::END);
+        order.sort_unstable();
+        order
+    }
+
+    /// The opening of one part, computed naively.
+    fn opening(open: &Open, row: &[f32], first: usize) -> Opening {
+        let order = sorted(row, first);
+        let mut lists = Lists::default();
+        let best = order.len().min(open.best as usize);
+        lists.keys.extend_from_slice(&order[..best]);
+        if let Some(temperature) = open.race {
+            let x_max = order.first().map_or(0.0, |top| top.logit());
+            let mut runners: Vec<_> = order.iter().map(|&key| finalist(key, x_max, temperature)).collect();
+            runners.sort_by(
+                |a, b| if a.beats(b) { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater },
+            );
+            lists.keys.extend(runners.iter().take(Open::FINISHERS).map(|runner| runner.key));
+        }
+        if let Some(temperature) = open.masses {
+            lists.masses = vec![0.0; STEPS];
+            let mut sums = [0u64; STEPS];
+            if let Some(last) = best.checked_sub(1).map(|last| order[last]) {
+                let softmax = temperature.softmax(last.logit());
+                for key in &order[best..] {
+                    sums[step_of(key.logit(), softmax)] += softmax.weight(key.logit());
+                }
+            }
+            lists.masses = sums.iter().map(|&sum| sum as f32).collect();
+        }
+        let summit = Summit { top: order.first().copied(), bad: None };
+        let opened = Opened { summit, is_raw: true, best: best as u32 };
+        let held = Held { start: first as u32, length: row.len() as u32 };
+        Opening::new(open, held, opened, &lists).expect("a possible opening")
+    }
+
+    fn whole(row: &[f32], parts: usize, best: u32, temperature: f64) -> Whole {
+        let temperature = Temperature::ONE.then(temperature);
+        let open = Open { best, race: Some(temperature), masses: (best > 0).then_some(temperature) };
+        let edge = |part: usize| part * row.len() / parts;
+        let openings = (0..parts).map(|part| opening(&open, &row[edge(part)..edge(part + 1)], edge(part)));
+        let known = Known::new(open, NOISE, openings.collect());
+        Whole { order: sorted(row, 0), temperature, known }
+    }
+
+    impl Whole {
+        /// Asks everything about the token at a place; returns how many questions were answered, and how many
+        /// there were. Every answer is right.
+        fn ask(&self, place: usize) -> (usize, usize) {
+            let Self { order, temperature, known } = self;
+            let (key, x_max) = (order[place], order[0].logit());
+            let softmax = temperature.softmax(x_max);
+            let mass = |keys: &[Key]| keys.iter().map(|key| softmax.weight(key.logit())).sum::<u64>();
+            let up_to = mass(&order[..=place]);
+            let mut answered = [false; 6];
+            if let Some(bounds) = known.bounds(key, softmax) {
+                assert!(bounds.least <= up_to && up_to <= bounds.most, "{up_to} {bounds:?} at {place}");
+                answered[0] = true;
+            }
+            if let Some(exact) = known.mass(key, softmax) {
+                assert_eq!(exact, up_to);
+                answered[1] = true;
+            }
+            if let Some(count) = known.count_before(key, u32::MAX) {
+                assert_eq!(count as usize, place);
+                answered[2] = true;
+            }
+            let mut keys = Vec::new();
+            if known.best(place + 1, &mut keys) {
+                keys.sort_unstable();
+                assert_eq!(keys, order[..=place]);
+                answered[3] = true;
+            }
+            for (i, before, runners) in [(4, None, &order[..]), (5, Some(key.next()), &order[..=place])] {
+                if let Some(Winner { finalist: winner }) = known.race(x_max, *temperature, before) {
+                    let scores = runners.iter().map(|&key| finalist(key, x_max, *temperature));
+                    assert_eq!(winner, scores.reduce(|a, b| if b.beats(&a) { b } else { a }), "at {place}");
+                    answered[i] = true;
+                }
+            }
+            assert!(known.count_before(key, 1).is_none_or(|count| count == 1 || place == 0));
+            (answered.iter().filter(|answered| **answered).count(), answered.len())
+        }
+    }
+
+    /// Whatever is answered is right, on every kind of row; most of it is.
+    #[test]
+    fn answers_are_those_of_the_whole_row() {
+        let (mut answered, mut asked) = (0, 0);
+        for seed in 0..12 {
+            let kinds = [
+                rows::peaked(seed, 3000),
+                rows::gaussian(seed, 2000, 2.0),
+                rows::ties(seed, 1500, 4),
+                rows::flat(700, 1.0),
+                rows::masked(seed, 900, 0.9),
+                rows::extreme(seed, 800),
+                rows::denormal(seed, 600),
+                vec![1.0],
+            ];
+            for row in kinds {
+                for (parts, best, temperature) in
+                    [(1, 50, 1.0), (3, 50, 0.01), (8, 20, 0.8), (5, 0, 30.0), (16, 50, 1e6)]
+                {
+                    let whole = whole(&row, parts, best, temperature);
+                    let count = whole.order.len();
+                    for place in [0, 1, 7, 30, 49, 50, 51, 200, count / 2, count - 1] {
+                        if place < count {
+                            let (some, all) = whole.ask(place);
+                            (answered, asked) = (answered + some, asked + all);
+                        }
+                    }
+                }
+            }
+        }
+        assert!(answered > asked / 3, "{answered} of {asked}");
+    }
+
+    /// A winner that is no better than the last finisher which its part sent is not certain: a token that was not
+    /// sent may be as good.
+    #[test]
+    fn the_last_finisher_does_not_win() {
+        let row = rows::gaussian(9, 500, 1.0);
+        let whole = whole(&row, 1, 0, 1.0);
+        let finishers = whole.known.parts[0].finishers.clone();
+        let mut met = 0;
+        for (place, &key) in finishers.iter().enumerate() {
+            // Only tokens from this one on, in the order of the race, come before the place.
+            let is_first = finishers[..place].iter().all(|earlier| *earlier > key);
+            if !is_first {
+                continue;
+            }
+            let race = whole.known.race(whole.order[0].logit(), whole.temperature, Some(key.next()));
+            let expected = (place + 1 < finishers.len()).then_some(key);
+            assert_eq!(race.and_then(|winner| winner.finalist).map(|winner| winner.key), expected);
+            met += 1;
+        }
+        assert!(met > 1);
+        let cold = Temperature::ONE.then(0.5);
+        assert_eq!(whole.known.race(whole.order[0].logit(), cold, None), None, "another race");
+    }
+
+    /// What no part can say is refused.
+    #[test]
+    fn impossible_openings() {
+        let temperature = Temperature::ONE;
+        let open = Open { best: 3, race: Some(temperature), masses: Some(temperature) };
+        let held = Held { start: 10, length: 20 };
+        let key = |x: f32, token| Key::new(x, token);
+        let best = [key(5.0, 12), key(4.0, 11), key(4.0, 15)];
+        let finishers: Vec<Key> = (10..18).map(|token| key(3.0, token)).collect();
+        let summit = Summit { top: Some(best[0]), bad: None };
+        let good = Opened { summit, is_raw: true, best: 3 };
+        let lists = |best: &[Key], finishers: &[Key], mass: f32| {
+            let mut masses = vec![0.0; STEPS];
+            masses[5] = mass;
+            Lists { keys: [best, finishers].concat(), sums: Vec::new(), masses }
+        };
+        let is_possible = |opened, lists| Opening::new(&open, held, opened, &lists).is_some();
+        assert!(is_possible(good, lists(&best, &finishers, 100.0)));
+        let swapped = [best[0], best[2], best[1]];
+        let twice = [best[0], best[1], best[1]];
+        let mut repeated = finishers.clone();
+        repeated[7] = repeated[0];
+        for (opened, lists) in [
+            (good, lists(&swapped, &finishers, 1.0)),
+            (good, lists(&twice, &finishers, 1.0)),
+            (good, lists(&best, &finishers[..2], 1.0)),
+            (good, lists(&best, &[&finishers[..], &best[..1]].concat(), 1.0)),
+            (good, lists(&best, &repeated, 1.0)),
+            (good, lists(&best, &finishers, -1.0)),
+            (good, lists(&best, &finishers, f32::NAN)),
+            (good, lists(&best, &finishers, f32::INFINITY)),
+            (good, lists(&best, &finishers, 18.0 * UNIT as f32)),
+            (Opened { best: 12, ..good }, lists(&best, &finishers, 1.0)),
+            // Fewer than were asked for are all there are.
+            (Opened { best: 2, ..good }, lists(&best[..2], &finishers, 0.0)),
+            (Opened { best: 2, ..good }, lists(&best[..2], &best[..2], 1.0)),
+            (
+                Opened { summit: Summit { top: Some(best[1]), bad: None }, ..good },
+                lists(&best, &finishers, 1.0),
+            ),
+            (Opened { summit: Summit { top: None, bad: None }, ..good }, lists(&best, &finishers, 1.0)),
+        ] {
+            assert!(!is_possible(opened, lists.clone()), "{opened:?} {:?}", lists.keys);
+        }
+        let few = Opened { best: 2, ..good };
+        assert!(is_possible(few, lists(&best[..2], &best[..2], 0.0)));
+    }
+}

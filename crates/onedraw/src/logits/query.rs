@@ -64,6 +64,11 @@ pub(crate) trait Query: Field + Sync {
         0
     }
 
+    /// The most keys that a part of `length` tokens can list.
+    fn most_keys(&self, length: u32) -> u32 {
+        length
+    }
+
     /// The most entries of 8 bytes that come with the answer of a part of so many tokens.
     fn most_entries(&self, vocabulary: usize) -> usize {
         if Self::LISTS_KEYS { vocabulary } else { self.sums() }
@@ -397,6 +402,11 @@ questions! {
     };
     22 Open -> Opened: |q, slice, lists| slice.open(q, lists), {
         const LISTS_KEYS: bool = true;
+
+        /// A token may be one of the best and a finisher.
+        fn most_keys(&self, length: u32) -> u32 {
+            length + length.min(Open::FINISHERS as u32)
+        }
 
         fn masses(&self) -> usize {
             if self.masses.is_some() { STEPS } else { 0 }
