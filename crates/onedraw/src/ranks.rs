@@ -67,13 +67,13 @@ impl Batch {
     /// Draws a token for each step, at `ahead` positions after each sequence's next, and leaves the histories as
     /// they are. `gather` gets this rank's message and the longest that any rank's message can be, and returns
     /// the messages of all ranks, in their order; its error ends the call.
-    pub fn peek_over<E>(
+    pub fn peek_over<M: AsRef<[u8]>, E>(
         &self,
         steps: &[Step<'_>],
         rank: &Rank,
         ahead: u32,
         memory: &mut RankMemory,
-        mut gather: impl FnMut(&[u8], usize) -> Result<Vec<Vec<u8>>, E>,
+        mut gather: impl FnMut(&[u8], usize) -> Result<Vec<M>, E>,
     ) -> Result<Vec<Result<Sampled, RowError>>, E> {
         let mut exchange = self.exchange(steps, rank, ahead, memory);
         while let Some(message) = exchange.message() {
@@ -86,12 +86,12 @@ impl Batch {
     /// As [`Batch::peek_over`] at the next position, and appends each token to its sequence. Where `gather` fails,
     /// nothing is appended. A sequence that has a second step in one call gets [`RowError::RepeatedSequence`] for
     /// it, as in [`Batch::sample_into`].
-    pub fn sample_over<E>(
+    pub fn sample_over<M: AsRef<[u8]>, E>(
         &mut self,
         steps: &[Step<'_>],
         rank: &Rank,
         memory: &mut RankMemory,
-        gather: impl FnMut(&[u8], usize) -> Result<Vec<Vec<u8>>, E>,
+        gather: impl FnMut(&[u8], usize) -> Result<Vec<M>, E>,
     ) -> Result<Vec<Result<Sampled, RowError>>, E> {
         let mut results = self.peek_over(steps, rank, 0, memory, gather)?;
         self.accept_results(steps, &mut results);

@@ -398,7 +398,8 @@ fn masks_and_transports() {
     let id = batch.add(params).expect("valid");
     let (rank, mut memory) = (Rank { count: 1, vocabulary: 300, start: 0 }, RankMemory::default());
     let steps = [Step { sequence: id, row: (&row).into(), mask: Some(&mask) }];
-    let broken = batch.sample_over(&steps, &rank, &mut memory, |_, _| Err("the rank is gone"));
+    let broken =
+        batch.sample_over(&steps, &rank, &mut memory, |_, _| Err::<Vec<Vec<u8>>, _>("the rank is gone"));
     assert_eq!(broken, Err("the rank is gone"));
     assert_eq!(batch.output(id), Some(&[][..]));
     let echo = |message: &[u8], _| Ok::<_, ()>(vec![message.to_vec()]);
