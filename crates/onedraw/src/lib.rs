@@ -137,6 +137,8 @@ mod documents {
     struct GettingStarted;
     #[doc = include_str!("../../../docs/src/rust.md")]
     struct Rust;
+    #[doc = include_str!("../../../docs/src/past-one-machine.md")]
+    struct PastOneMachine;
     #[doc = include_str!("../../../docs/src/adding-a-stage.md")]
     struct AddingAStage;
 }
