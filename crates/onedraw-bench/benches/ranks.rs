@@ -83,7 +83,7 @@ fn main() -> Result<()> {
         ("8 flat rows, V = 128,256", &flat),
     ];
     let machine = Machine::here(Kernel::Auto);
-    let mut report = head(&machine, steps);
+    let mut report = head(&machine, steps, &arguments.rows);
     let mut wrong = 0;
     for (name, rows) in sets {
         let (mut closed, mut done) = (String::new(), String::new());
@@ -128,13 +128,14 @@ fn main() -> Result<()> {
     if wrong > 0 { Err(format!("{wrong} wrong tokens").into()) } else { Ok(()) }
 }
 
-fn head(machine: &Machine, steps: usize) -> String {
+fn head(machine: &Machine, steps: usize, rows: &Path) -> String {
+    let rows = rows.file_name().unwrap_or_default().to_string_lossy();
     let cpu = machine.cpu.as_deref().unwrap_or("an unknown processor");
     format!(
         "# Vocabularies over ranks, {}\n\nWritten by `bench/ranks`. {cpu}, {} cores; all ranks in one process, so \
          this shows exchanges and bytes, not times. Temperature 0.8. Each number is of {steps} steps of {BATCH} rows, {} \
          draws, each with its own seed; ranks hold equal runs of ids. Every token was compared with that of \
-         the whole row. A row takes {} bytes of each rank's first message.\n",
+         the whole row. A row takes {} bytes of each rank's first message. Real rows: `{rows}`.\n",
         machine.date,
         machine.cores,
         steps * BATCH,

@@ -293,6 +293,10 @@ impl Batch {
         self.sequence(id)?.draw_over(vocabulary, shards, has_mask, self.passes())
     }
 
+    pub(crate) fn pool(&self) -> Option<&rayon::ThreadPool> {
+        self.pool.as_ref()
+    }
+
     pub(crate) fn passes(&self) -> Passes {
         Passes::of(self.kernel).unwrap_or_default()
     }

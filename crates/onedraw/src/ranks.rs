@@ -3,6 +3,8 @@
 //! Every rank has a [`Batch`] with the same sequences, added in the same order, and calls the same methods in the
 //! same order. `engine/exchange.rs` says what passes between them.
 
+use rayon::prelude::*;
+
 use crate::batch::{Batch, Step};
 use crate::engine::exchange::{Exchange, Rank, Turn};
 use crate::engine::local::ShardMemory;
@@ -18,8 +20,8 @@ pub struct RankMemory {
 
 impl Batch {
     /// Begins to draw a token for each step, at `ahead` positions after each sequence's next. A step's row is
-    /// this rank's part of the logits; its mask is that of the whole vocabulary. Nothing is appended:
-    /// [`Batch::accept_sampled`] does that.
+    /// this rank's part of the logits; its mask is that of the whole vocabulary. The first message is made on the
+    /// batch's threads. Nothing is appended: [`Batch::accept_sampled`] does that.
     ///
     /// ```
     /// use onedraw::{Batch, Rank, RankMemory, SamplingParams, Step};
@@ -57,11 +59,18 @@ impl Batch {
         *number += 1;
         rows.resize_with(steps.len().max(rows.len()), ShardMemory::default);
         let turn = |(step, memory): (&Step<'a>, &'a mut ShardMemory)| {
-            let sequence = self.sequence(step.sequence)?;
-            sequence.turn((step.row, step.mask), rank, (*number, ahead), self.passes(), memory)
+            let turn = self.sequence(step.sequence).and_then(|sequence| {
+                sequence.turn((step.row, step.mask), rank, (*number, ahead), self.passes(), memory)
+            });
+            let mut turn = turn.unwrap_or_else(Turn::Failed);
+            let slot = turn.slot();
+            (turn, slot)
         };
-        let turns = steps.iter().zip(rows).map(turn).map(|turn| turn.unwrap_or_else(Turn::Failed));
-        Exchange::new(rank, turns.collect())
+        let turns = match self.pool() {
+            Some(pool) => pool.install(|| steps.par_iter().zip(rows).map(turn).collect()),
+            None => steps.iter().zip(rows).map(turn).collect(),
+        };
+        Exchange::new(rank, turns)
     }
 
     /// Draws a token for each step, at `ahead` positions after each sequence's next, and leaves the histories as

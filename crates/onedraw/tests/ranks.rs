@@ -44,7 +44,7 @@ impl World {
         let kernels = [Kernel::Auto, Kernel::Scalar];
         let mut rank = |number: usize| {
             // Ranks may be different machines.
-            let mut batch = Batch::new().kernel(kernels[number % 2]);
+            let mut batch = Batch::new().kernel(kernels[number % 2]).threads(1 + number % 3 / 2);
             sequences = params.iter().map(|params| batch.add(params.clone()).expect("valid")).collect();
             (batch, RankMemory::default())
         };
@@ -183,6 +183,30 @@ fn usual_chains_on_every_kind_of_row() {
             }
         }
     }
+}
+
+/// Rows that a model gave. They are in the repository, not in the package.
+#[test]
+fn real_rows() {
+    const VOCABULARY: usize = 49_152;
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/rows/smollm2-135m-8x49152.npy");
+    let Ok(bytes) = std::fs::read(path) else { return };
+    let logits = &bytes[bytes.len() - 8 * 4 * VOCABULARY..];
+    let logits: Vec<f32> = logits.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    let mut open = 0;
+    for (seed, row) in logits.chunks(VOCABULARY).enumerate() {
+        let params = usual(seed as u64);
+        let rows = vec![row.to_vec(); params.len()];
+        let expected = whole(&params, &rows);
+        for count in [2, 8, 16] {
+            let outcome = World::new(&params, &even(count, VOCABULARY)).step(&rows, |_, _| ());
+            for results in outcome.results {
+                assert_eq!(results, expected);
+            }
+            open += usize::from(outcome.exchanges > 1);
+        }
+    }
+    assert!(open <= 2, "{open} of 24 steps took more than one exchange");
 }
 
 /// Peaked rows as a language model gives them: nearly every draw is decided by the first message.
@@ -393,6 +417,22 @@ fn masks_and_transports() {
     let mut alone = Batch::new();
     let id = alone.add(params.clone()).expect("valid");
     let expected = alone.sample(&[Step { sequence: id, row: (&row).into(), mask: Some(&mask) }]);
+
+    let parts = even(3, 300);
+    let mut world = World::new(std::slice::from_ref(&params), &parts);
+    let mut exchanges = Vec::new();
+    for ((batch, memory), part) in world.ranks.iter_mut().zip(&parts) {
+        let row = row[part.clone()].into();
+        let step = Step { sequence: world.sequences[0], row, mask: Some(&mask) };
+        let rank = Rank { count: 3, vocabulary: 300, start: part.start };
+        exchanges.push(batch.exchange(&[step], &rank, 0, memory));
+    }
+    let messages: Vec<_> =
+        exchanges.iter().map(|exchange| exchange.message().expect("opens").to_vec()).collect();
+    for mut exchange in exchanges {
+        exchange.receive(&messages);
+        assert_eq!(exchange.results(), expected);
+    }
 
     let mut batch = Batch::new();
     let id = batch.add(params).expect("valid");

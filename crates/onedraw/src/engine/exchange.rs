@@ -70,6 +70,19 @@ pub(crate) enum Turn<'a> {
     Failed(RowError),
 }
 
+impl Turn<'_> {
+    /// This rank's slot of the first message, also for a row that it cannot answer.
+    pub(crate) fn slot(&mut self) -> Vec<u8> {
+        match self {
+            Self::Drawing(shard, draw, agreement) => {
+                let reply = draw.question().map(|question| shard.reply(question)).unwrap_or_default();
+                slot(*agreement, &reply)
+            }
+            Self::Failed(error) => Exchange::refusal(1, &error.to_string()),
+        }
+    }
+}
+
 /// One step of a batch over ranks. Made by [`Batch::exchange`](crate::Batch::exchange).
 pub struct Exchange<'a> {
     ranks: usize,
@@ -84,21 +97,17 @@ impl<'a> Exchange<'a> {
     /// The bytes of a row in the first message.
     pub const SLOT: usize = AGREEMENT + LENGTH + wire::LONGEST_OPENING;
 
-    pub(crate) fn new(rank: &Rank, turns: Vec<Turn<'a>>) -> Self {
+    /// The turn of every row, each with its slot of the first message.
+    pub(crate) fn new(rank: &Rank, turns: Vec<(Turn<'a>, Vec<u8>)>) -> Self {
         let Rank { count: ranks, vocabulary, .. } = *rank;
-        let mut exchange = Self { ranks, turns, vocabulary, has_begun: false, message: Vec::new() };
-        exchange.open();
-        exchange
+        let (turns, slots): (Vec<_>, Vec<_>) = turns.into_iter().unzip();
+        Self { ranks, turns, vocabulary, has_begun: false, message: slots.concat() }
     }
 
     /// The first message of a rank that cannot take part in a step of so many rows, and why. Without one the other
     /// ranks would wait for it.
     pub fn refusal(rows: usize, reason: &str) -> Vec<u8> {
-        let mut message = Vec::with_capacity(rows * Self::SLOT);
-        for _ in 0..rows {
-            write_slot(Agreement { settings: 0, history: 0 }, &wire::failure(reason), &mut message);
-        }
-        message
+        slot(Agreement { settings: 0, history: 0 }, &wire::failure(reason)).repeat(rows)
     }
 
     /// What to send to all ranks, this one included; `None` once every row has its result.
@@ -126,21 +135,6 @@ impl<'a> Exchange<'a> {
     /// How many rows have no result yet.
     pub fn open_rows(&self) -> usize {
         if self.has_begun { self.questions().count() } else { self.turns.len() }
-    }
-
-    /// The first message: a slot for every row, also for those that this rank cannot answer.
-    fn open(&mut self) {
-        for turn in &mut self.turns {
-            match turn {
-                Turn::Drawing(shard, draw, agreement) => {
-                    let reply = draw.question().map(|question| shard.reply(question)).unwrap_or_default();
-                    write_slot(*agreement, &reply, &mut self.message);
-                }
-                Turn::Failed(error) => {
-                    self.message.extend(Self::refusal(1, &error.to_string()));
-                }
-            }
-        }
     }
 
     /// The messages of all ranks, in their order. Rows whose results follow from them are done; the others have
@@ -233,15 +227,16 @@ impl<'m> Slot<'m> {
     }
 }
 
-/// Writes a slot of a first message. A text that is too long is cut.
-fn write_slot(agreement: Agreement, reply: &[u8], message: &mut Vec<u8>) {
-    let end = message.len() + Exchange::SLOT;
+/// A slot of a first message. A reason that is too long is cut.
+fn slot(agreement: Agreement, reply: &[u8]) -> Vec<u8> {
     let reply = &reply[..reply.len().min(wire::LONGEST_OPENING)];
-    message.extend_from_slice(&agreement.settings.to_le_bytes());
-    message.extend_from_slice(&agreement.history.to_le_bytes());
-    message.extend_from_slice(&(reply.len() as u32).to_le_bytes());
-    message.extend_from_slice(reply);
-    message.resize(end, 0);
+    let mut slot = Vec::with_capacity(Exchange::SLOT);
+    slot.extend_from_slice(&agreement.settings.to_le_bytes());
+    slot.extend_from_slice(&agreement.history.to_le_bytes());
+    slot.extend_from_slice(&(reply.len() as u32).to_le_bytes());
+    slot.extend_from_slice(reply);
+    slot.resize(Exchange::SLOT, 0);
+    slot
 }
 
 /// The next reply of a message, after its length. A message that is cut is empty afterwards.
