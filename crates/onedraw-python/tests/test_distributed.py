@@ -21,7 +21,7 @@ dist = pytest.importorskip("torch.distributed")
 
 VOCABULARY = 3001
 PARAMS: list[dict[str, Any]] = [
-    {"temperature": 0},
+    {"temperature": 0, "seed": 0},
     {"temperature": 0.8, "seed": 1},
     {"temperature": 0.8, "top_k": 50, "top_p": 0.9, "seed": 2},
     {"temperature": 0.8, "top_p": 0.9, "repetition_penalty": 1.2, "prompt_token_ids": [1, 5, 900], "seed": 3},

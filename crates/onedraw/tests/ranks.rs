@@ -398,6 +398,11 @@ fn ranks_that_disagree_are_named() {
     for results in world.step(std::slice::from_ref(&row), |_, _| ()).results {
         assert_eq!(results, [fault(1, Problem::Tokens { start: 299, length: 301 })]);
     }
+    let mut world = World::new(std::slice::from_ref(&base), &even(3, 900));
+    world.parts[2] = 600..899;
+    for results in world.step(std::slice::from_ref(&row), |_, _| ()).results {
+        assert_eq!(results, [fault(2, Problem::Tokens { start: 600, length: 299 })]);
+    }
     // One rank does not know the sequence.
     let mut world = World::new(std::slice::from_ref(&base), &even(3, 900));
     world.ranks[1].0.remove(world.sequences[0]);

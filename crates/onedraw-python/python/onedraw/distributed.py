@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RankError", "Ranks"]
 
+# The name that PyTorch 2.13 gave it, and the one before.
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
 PADDED: int = 1 << 18
 """Messages that may be longer than this are not filled up to one length: their lengths are gathered first."""
 
@@ -227,7 +230,7 @@ class Ranks:
         gathered = own.new_empty((self.count, *own.shape))
         self.collectives += 1
         try:
-            dist.all_gather_into_tensor(gathered, own.unsqueeze(0), group=self.group)
+            _all_gather(gathered, own.unsqueeze(0), group=self.group)
             return list(gathered.cpu().unbind())
         except (RuntimeError, ValueError) as error:
             missing = self._missing()

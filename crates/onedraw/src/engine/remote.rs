@@ -243,7 +243,9 @@ impl RemoteRow {
                 next = end.filter(|_| own.start == next).ok_or_else(|| fault(shard, own))?;
             }
             if next < self.vocabulary {
-                return Err(RowError::contradiction("no shard holds the last tokens of the vocabulary"));
+                let last =
+                    shards.iter().rfind(|(_, held)| held.length > 0).map(|&(shard, own)| fault(shard, own));
+                return Err(last.unwrap_or(RowError::contradiction("no shard holds a token")));
             }
             self.held = held;
         } else if let Some(shard) = (0..held.len()).find(|&shard| held[shard] != self.held[shard]) {
