@@ -1,8 +1,8 @@
-//! Vocabularies split over ranks: how many draws one exchange decides, and how much is sent. `bench/ranks` runs
-//! it.
+//! Vocabularies split over ranks: how many draws one exchange decides, and how much is sent. `bench/ranks`
+//! runs it.
 //!
-//! All ranks are in this process, and their messages pass from hand to hand, so rounds and bytes are those of any
-//! transport; times are not measured. Every token is compared with that of the whole row.
+//! All ranks are in this process, and their messages pass from hand to hand, so rounds and bytes are those
+//! of any transport; times are not measured. Every token is compared with that of the whole row.
 
 use std::fmt::Write;
 use std::ops::Range;

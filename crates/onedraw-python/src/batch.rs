@@ -223,9 +223,9 @@ impl Batch {
         self.drawn(sequences, logits, masks, |batch, steps| batch.peek(steps, ahead))
     }
 
-    /// For `onedraw.distributed`: `sample`, or with `ahead` `peek`, over `ranks` ranks, of which this one holds
-    /// `length` logits of each row from `start` on. `gather(message, room)` returns the messages of all ranks, each
-    /// of which is at most `room` bytes long.
+    /// For `onedraw.distributed`: `sample`, or with `ahead` `peek`, over `ranks` ranks, of which this one
+    /// holds `length` logits of each row from `start` on. `gather(message, room)` returns the messages of
+    /// all ranks, each of which is at most `room` bytes long.
     #[pyo3(signature = (sequences, logits, ahead, *, ranks, vocabulary, start, length, gather, masks=None))]
     #[allow(clippy::too_many_arguments)] // They are named where it is called.
     fn _draw_over<'py>(

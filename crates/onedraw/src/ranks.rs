@@ -1,7 +1,7 @@
 //! A batch whose vocabulary is split over ranks: every rank holds a part of each row and gets all tokens.
 //!
-//! Every rank has a [`Batch`] with the same sequences, added in the same order, and calls the same methods in the
-//! same order. `engine/exchange.rs` says what passes between them.
+//! Every rank has a [`Batch`] with the same sequences, added in the same order, and calls the same methods
+//! in the same order. `engine/exchange.rs` says what passes between them.
 
 use rayon::prelude::*;
 
@@ -19,9 +19,9 @@ pub struct RankMemory {
 }
 
 impl Batch {
-    /// Begins to draw a token for each step, at `ahead` positions after each sequence's next. A step's row is
-    /// this rank's part of the logits; its mask is that of the whole vocabulary. The first message is made on the
-    /// batch's threads. Nothing is appended: [`Batch::accept_sampled`] does that.
+    /// Begins to draw a token for each step, at `ahead` positions after each sequence's next. A step's row
+    /// is this rank's part of the logits; its mask is that of the whole vocabulary. The first message is
+    /// made on the batch's threads. Nothing is appended: [`Batch::accept_sampled`] does that.
     ///
     /// ```
     /// use onedraw::{Batch, Rank, RankMemory, SamplingParams, Step};
@@ -39,7 +39,8 @@ impl Batch {
     ///     exchanges.push(batch.exchange(&[Step::new(sequence, part)], &rank, 0, memory));
     /// }
     /// while exchanges[0].message().is_some() {
-    ///     let messages: Vec<Vec<u8>> = exchanges.iter().flat_map(|exchange| exchange.message()).map(Vec::from).collect();
+    ///     let messages: Vec<Vec<u8>> =
+    ///         exchanges.iter().flat_map(|exchange| exchange.message()).map(Vec::from).collect();
     ///     exchanges.iter_mut().for_each(|exchange| exchange.receive(&messages));
     /// }
     /// let expected = onedraw::Sampler::new(params)?.sample(&row)?;
@@ -73,9 +74,9 @@ impl Batch {
         Exchange::new(rank, turns)
     }
 
-    /// Draws a token for each step, at `ahead` positions after each sequence's next, and leaves the histories as
-    /// they are. `gather` gets this rank's message and the longest that any rank's message can be, and returns
-    /// the messages of all ranks, in their order; its error ends the call.
+    /// Draws a token for each step, at `ahead` positions after each sequence's next, and leaves the
+    /// histories as they are. `gather` gets this rank's message and the longest that any rank's message can
+    /// be, and returns the messages of all ranks, in their order; its error ends the call.
     pub fn peek_over<M: AsRef<[u8]>, E>(
         &self,
         steps: &[Step<'_>],
@@ -92,9 +93,9 @@ impl Batch {
         Ok(exchange.results())
     }
 
-    /// As [`Batch::peek_over`] at the next position, and appends each token to its sequence. Where `gather` fails,
-    /// nothing is appended. A sequence that has a second step in one call gets [`RowError::RepeatedSequence`] for
-    /// it, as in [`Batch::sample_into`].
+    /// As [`Batch::peek_over`] at the next position, and appends each token to its sequence. Where `gather`
+    /// fails, nothing is appended. A sequence that has a second step in one call gets
+    /// [`RowError::RepeatedSequence`] for it, as in [`Batch::sample_into`].
     pub fn sample_over<M: AsRef<[u8]>, E>(
         &mut self,
         steps: &[Step<'_>],

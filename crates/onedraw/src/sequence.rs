@@ -109,8 +109,8 @@ impl Sequence {
         })
     }
 
-    /// The same sequence, where a draw tells its probability wherever it tells a logprob. In raw modes that is
-    /// a second sum over the row, which a batch makes only if it is asked for.
+    /// The same sequence, where a draw tells its probability wherever it tells a logprob. In raw modes that
+    /// is a second sum over the row, which a batch makes only if it is asked for.
     pub(crate) fn alone(self) -> Self {
         Self { tells_probability: self.tells_probability || self.params.logprobs.is_some(), ..self }
     }
@@ -531,8 +531,8 @@ impl Sequence {
         }))
     }
 
-    /// This rank's part in the draw of a row, `ahead` positions after the next. `draw` numbers the draws of all
-    /// ranks.
+    /// This rank's part in the draw of a row, `ahead` positions after the next. `draw` numbers the draws of
+    /// all ranks.
     pub(crate) fn turn<'a>(
         &'a self,
         (part, mask): (Row<'a>, Option<&'a [u32]>),

@@ -1,9 +1,9 @@
-//! One step of a batch whose vocabulary is split over ranks: every rank holds a part of each row, and every rank
-//! gets all tokens.
+//! One step of a batch whose vocabulary is split over ranks: every rank holds a part of each row, and every
+//! rank gets all tokens.
 //!
-//! Nobody sends questions. Every rank runs the same draws, so each knows what is asked, answers for its own part,
-//! and all answers of all rows go into one message. Whatever carries it (an all-gather) brings every rank the
-//! messages of all:
+//! Nobody sends questions. Every rank runs the same draws, so each knows what is asked, answers for its own
+//! part, and all answers of all rows go into one message. Whatever carries it (an all-gather) brings every
+//! rank the messages of all:
 //!
 //! ```text
 //! exchange = one draw for each row
@@ -12,22 +12,22 @@
 //!     give them to the exchange
 //! ```
 //!
-//! The first message opens every draw, in slots of a fixed length; it ends most draws (`logits/known.rs`). Rows
-//! that are still open ask on, all in one message, until the last has its token.
+//! The first message opens every draw, in slots of a fixed length; it ends most draws (`logits/known.rs`).
+//! Rows that are still open ask on, all in one message, until the last has its token.
 //!
 //! # The messages
 //!
 //! Everything is little-endian. The first message has a slot of [`Exchange::SLOT`] bytes for each row: two
-//! numbers of 8 bytes that stand for the row's parameters and its history, then the length of the reply in 4
-//! bytes, the reply as in [`wire`](crate::wire), and zeros. A later message has, for each row that is still open,
-//! the length of the reply in 4 bytes and the reply. It may end in any number of zeros.
+//! numbers of 8 bytes that stand for the row's parameters and its history, then the length of the reply in
+//! 4 bytes, the reply as in [`wire`](crate::wire), and zeros. A later message has, for each row that is
+//! still open, the length of the reply in 4 bytes and the reply. It may end in any number of zeros.
 //!
 //! # Ranks that disagree
 //!
-//! Every rank draws its own conclusion from the same messages, so they come to the same one. Ranks that have
-//! other parameters or another history for a row than rank 0 are found by the two numbers; ranks whose parts do
-//! not make up the vocabulary by the tokens that each reply names. A rank that cannot answer at all sends the
-//! reason. All of these are errors of that row, on every rank, that name the rank.
+//! Every rank draws its own conclusion from the same messages, so they come to the same one. Ranks that
+//! have other parameters or another history for a row than rank 0 are found by the two numbers; ranks whose
+//! parts do not make up the vocabulary by the tokens that each reply names. A rank that cannot answer at
+//! all sends the reason. All of these are errors of that row, on every rank, that name the rank.
 
 use crate::engine::remote::{RemoteDraw, Reply};
 use crate::engine::shard::Shard;
@@ -36,8 +36,8 @@ use crate::error::RowError;
 use crate::fault::Problem;
 use crate::sampled::Sampled;
 
-/// This process's place among the ranks, and the part of the vocabulary that it holds: its rows are the logits of
-/// the tokens from `start` on.
+/// This process's place among the ranks, and the part of the vocabulary that it holds: its rows are the
+/// logits of the tokens from `start` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
     /// How many ranks there are.
@@ -104,8 +104,8 @@ impl<'a> Exchange<'a> {
         Self { ranks, turns, vocabulary, has_begun: false, message: slots.concat() }
     }
 
-    /// The first message of a rank that cannot take part in a step of so many rows, and why. Without one the other
-    /// ranks would wait for it.
+    /// The first message of a rank that cannot take part in a step of so many rows, and why. Without one
+    /// the other ranks would wait for it.
     pub fn refusal(rows: usize, reason: &str) -> Vec<u8> {
         slot(Agreement { settings: 0, history: 0 }, &wire::failure(reason)).repeat(rows)
     }
@@ -115,8 +115,8 @@ impl<'a> Exchange<'a> {
         (!self.message.is_empty()).then_some(&self.message[..])
     }
 
-    /// No rank's message is longer than this now. It is the same number on every rank, so a transport that needs
-    /// messages of one length can fill them up with zeros to it. In the first round it is the length.
+    /// No rank's message is longer than this now. It is the same number on every rank, so a transport that
+    /// needs messages of one length can fill them up with zeros to it. In the first round it is the length.
     pub fn room(&self) -> usize {
         if !self.has_begun {
             return self.message.len();
@@ -137,8 +137,8 @@ impl<'a> Exchange<'a> {
         if self.has_begun { self.questions().count() } else { self.turns.len() }
     }
 
-    /// The messages of all ranks, in their order. Rows whose results follow from them are done; the others have
-    /// a next message.
+    /// The messages of all ranks, in their order. Rows whose results follow from them are done; the others
+    /// have a next message.
     pub fn receive<M: AsRef<[u8]>>(&mut self, messages: &[M]) {
         let messages: Vec<&[u8]> = messages.iter().map(AsRef::as_ref).collect();
         if std::mem::replace(&mut self.has_begun, true) {
@@ -249,8 +249,8 @@ fn take_reply<'m>(rest: &mut &'m [u8]) -> Option<&'m [u8]> {
     taken.is_some().then_some(reply)
 }
 
-/// Whether all ranks can answer and mean the same draw. Rank 0 is the one that the others are compared with, so
-/// that every rank names the same one.
+/// Whether all ranks can answer and mean the same draw. Rank 0 is the one that the others are compared
+/// with, so that every rank names the same one.
 fn agreed(slots: &[Slot<'_>]) -> Result<(), RowError> {
     for (rank, slot) in slots.iter().enumerate() {
         if let Some(text) = wire::failed(slot.reply) {

@@ -60,8 +60,8 @@ pub struct RemoteDraw<'a> {
 }
 
 impl<'a> RemoteDraw<'a> {
-    /// Starts the draw that `drawn` makes of a row which `shards` shards hold, up to its first question. `draw`
-    /// is its number, which no other draw that may be under way has.
+    /// Starts the draw that `drawn` makes of a row which `shards` shards hold, up to its first question.
+    /// `draw` is its number, which no other draw that may be under way has.
     pub(crate) fn start<F>(
         vocabulary: usize,
         shards: usize,

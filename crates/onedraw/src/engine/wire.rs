@@ -7,8 +7,8 @@
 //!   position u32, sequence u32 and round u32 of the draw's noise. The fields of the question follow.
 //! - A *reply* has a header of 42 bytes: that of the question, then start u32 and length u32 of the tokens
 //!   that the shard holds. The fields of the answer follow, then its list, 8 bytes per entry. The number of
-//!   entries follows from the question where they are sums; before keys it is written as u32. Masses that come
-//!   with an opening are the last, 4 bytes each.
+//!   entries follows from the question where they are sums; before keys it is written as u32. Masses that
+//!   come with an opening are the last, 4 bytes each.
 //! - A *failure* has the header of a reply, with kind 255, then a text that says why there is no answer.
 //!
 //! `draw` is another number for every draw of the asking process, also for one that is repeated, and `number`

@@ -20,7 +20,8 @@ pub(crate) trait RowAccess {
     /// Asks one question. The lists that come with the answer replace what `lists` held.
     async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError>;
 
-    /// The mass of the tokens up to and including `last`, between two bounds, where that is known without asking.
+    /// The mass of the tokens up to and including `last`, between two bounds, where that is known without
+    /// asking.
     fn bounds(&self, _last: Key, _softmax: Softmax) -> Option<Interval> {
         None
     }

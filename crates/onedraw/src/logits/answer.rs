@@ -275,10 +275,10 @@ impl AnswerPart for Logit {
 
 /// What a part says at once, before it knows anything about the others: [`Open`](crate::query::Open).
 ///
-/// The keys that come with it ([`Lists::keys`]) are its first tokens, in order, then the tokens that finish the
-/// race first, the earliest first. There are fewer of either than were asked for only if there are fewer tokens
-/// alive. The finishers are those of a race among the part's own tokens: which of two tokens finishes first does
-/// not depend on the other parts.
+/// The keys that come with it ([`Lists::keys`]) are its first tokens, in order, then the tokens that finish
+/// the race first, the earliest first. There are fewer of either than were asked for only if there are
+/// fewer tokens alive. The finishers are those of a race among the part's own tokens: which of two tokens
+/// finishes first does not depend on the other parts.
 ///
 /// The masses ([`Lists::masses`]) are those of the tokens after its first ones, by steps of the logit.
 #[derive(Clone, Copy, Debug, PartialEq)]

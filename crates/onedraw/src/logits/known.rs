@@ -1,23 +1,23 @@
 //! What the parts of a row said at once, and which questions that answers.
 //!
-//! Each part of a split row opens a draw by saying what it can say alone ([`Opened`]): its best tokens, the first
-//! finishers of its race, and the masses of the rest by steps of the logit. All openings together often decide
-//! the draw. The draw itself does not know of them: it asks its questions, and one whose answer follows from the
-//! openings is answered here; any other is put to the parts. Nothing is guessed, so a token is that of the whole
-//! row.
+//! Each part of a split row opens a draw by saying what it can say alone ([`Opened`]): its best tokens, the
+//! first finishers of its race, and the masses of the rest by steps of the logit. All openings together
+//! often decide the draw. The draw itself does not know of them: it asks its questions, and one whose
+//! answer follows from the openings is answered here; any other is put to the parts. Nothing is guessed, so
+//! a token is that of the whole row.
 //!
-//! - The best tokens of a part are all its tokens up to some place of the order. Up to the first of these places
-//!   the whole row is known: counts, masses and lists are exact there.
+//! - The best tokens of a part are all its tokens up to some place of the order. Up to the first of these
+//!   places the whole row is known: counts, masses and lists are exact there.
 //! - A race among all tokens is won by the first finisher of some part. After a rejection, when only tokens
-//!   before some place may win, the part's finishers before it are looked at in turn. They are scored here, as
-//!   the race scores them: noise can be computed for any token alone. Tokens that a part did not send finish
-//!   after the last that it sent.
-//! - A mass beyond the known tokens is an interval: the steps before the one in question count in full, that step
-//!   may count or not. Most comparisons with p are decided by it.
+//!   before some place may win, the part's finishers before it are looked at in turn. They are scored here,
+//!   as the race scores them: noise can be computed for any token alone. Tokens that a part did not send
+//!   finish after the last that it sent.
+//! - A mass beyond the known tokens is an interval: the steps before the one in question count in full,
+//!   that step may count or not. Most comparisons with p are decided by it.
 //!
-//! A part weighs against its own logits, because it does not know the largest of the row. The factor between the
-//! two scales is a power; [`Interval::around`] covers the rounding of weights on both scales (see
-//! [`Opening::rest`]).
+//! A part weighs against its own logits, because it does not know the largest of the row. The factor
+//! between the two scales is a power; [`Interval::around`] covers the rounding of weights on both scales
+//! (see [`Opening::rest`]).
 
 use crate::logits::answer::{AnswerPart, Held, Lists, Opened, Summit, Winner};
 use crate::logits::finalist::Finalist;
@@ -226,10 +226,11 @@ impl Known {
 /// The highest score that a token can have which a part did not send, if the last finisher that it sent has
 /// `score`.
 ///
-/// The part compared scores that it computed from its own largest logit. Exactly, all its scores differ from
-/// those of the whole row by the same number. Each computed score has three roundings, of numbers no larger than
-/// `|y| + |ln E|`, and |ln E| is below 28. A token that reaches `score` has a `y` of at most `|score| + 28` in
-/// size. So the roundings of both tokens on both scales together are below `(|score| + 64) · 2^-49`.
+/// The part compared scores that it computed from its own largest logit. Exactly, all its scores differ
+/// from those of the whole row by the same number. Each computed score has three roundings, of numbers no
+/// larger than `|y| + |ln E|`, and |ln E| is below 28. A token that reaches `score` has a `y` of at most
+/// `|score| + 28` in size. So the roundings of both tokens on both scales together are below `(|score| +
+/// 64) · 2^-49`.
 fn latest(score: f64) -> f64 {
     const ROUNDING: f64 = 1.0 / (1u64 << 45) as f64;
     score + (score.abs() + 64.0) * ROUNDING
@@ -373,8 +374,8 @@ mod tests {
         assert!(answered > asked / 3, "{answered} of {asked}");
     }
 
-    /// A winner that is no better than the last finisher which its part sent is not certain: a token that was not
-    /// sent may be as good.
+    /// A winner that is no better than the last finisher which its part sent is not certain: a token that
+    /// was not sent may be as good.
     #[test]
     fn the_last_finisher_does_not_win() {
         let row = rows::gaussian(9, 500, 1.0);

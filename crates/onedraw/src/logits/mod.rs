@@ -9,8 +9,8 @@
 //! - `measure/`: counts, masses and lists of it, each from the blocks that matter.
 //! - `race`: who finishes first.  `finalist`: the tokens that may have.
 //! - `slice`: all of this for one part of one row.
-//! - `questions`: what a draw asks.  `answer`: the answers, and how those of several parts become one.  `code`:
-//!   both as bytes.
+//! - `questions`: what a draw asks.  `answer`: the answers, and how those of several parts become one.
+//!   `code`: both as bytes.
 //! - `known`: what the parts of a row said at once, and the questions that this answers.
 //! - `query`: how each question is answered, by a slice or from what is known.
 //! - `access`: the interface of a row to a draw: one question at a time, each of which can fail.

@@ -6,11 +6,11 @@
 //! token.
 //!
 //! The questions themselves are in `logits/questions.rs`. The table at the end of this file says of every
-//! question which number it has in a message, what its answer is, and how a slice finds it. To add a question,
-//! write its struct and its fields there, and its line in the table here.
+//! question which number it has in a message, what its answer is, and how a slice finds it. To add a
+//! question, write its struct and its fields there, and its line in the table here.
 //!
-//! A draw over shards in other processes may begin with [`Open`]. What the shards say then often answers later
-//! questions without asking: [`Query::known`].
+//! A draw over shards in other processes may begin with [`Open`]. What the shards say then often answers
+//! later questions without asking: [`Query::known`].
 
 use crate::kernels::bend::Bend;
 use crate::logits::answer::{
@@ -49,7 +49,8 @@ pub(crate) trait Query: Field + Sync {
     /// What one slice answers. Lists are added to what `lists` holds already.
     fn answer<E: Edits>(&self, slice: &mut Slice<'_, E>, lists: &mut Lists) -> Self::Answer;
 
-    /// The answer of all parts together, as far as it follows from their openings; `None`: they must be asked.
+    /// The answer of all parts together, as far as it follows from their openings; `None`: they must be
+    /// asked.
     fn known(&self, _: &Known, _: &mut Lists) -> Option<Self::Answer> {
         None
     }

@@ -218,8 +218,8 @@ pub struct KeepOnly {
     pub ids: Vec<u32>,
 }
 
-/// Everything that a part can say before it knows anything about the others: the first question of a draw over
-/// ranks, whose answers decide most draws. The answer is [`Opened`](crate::answer::Opened).
+/// Everything that a part can say before it knows anything about the others: the first question of a draw
+/// over ranks, whose answers decide most draws. The answer is [`Opened`](crate::answer::Opened).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Open {
     /// How many of the first tokens to list.

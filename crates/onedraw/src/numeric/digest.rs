@@ -1,10 +1,10 @@
-//! Numbers that stand for data, so that processes can compare what they have without sending it. No drawn token
-//! depends on them.
+//! Numbers that stand for data, so that processes can compare what they have without sending it. No drawn
+//! token depends on them.
 
 use std::fmt;
 
-/// Data, added piece by piece. Two of them with different numbers are of different data; of equal numbers that is
-/// all but certain, unless somebody looks for a counterexample.
+/// Data, added piece by piece. Two of them with different numbers are of different data; of equal numbers
+/// that is all but certain, unless somebody looks for a counterexample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Digest(u64);
 

@@ -70,8 +70,8 @@ impl History {
         &self.tokens
     }
 
-    /// A number that stands for prompt and output: histories with different numbers are different. It is kept up
-    /// to date as tokens come and go, so it costs nothing to ask for.
+    /// A number that stands for prompt and output: histories with different numbers are different. It is
+    /// kept up to date as tokens come and go, so it costs nothing to ask for.
     pub(crate) fn digest(&self) -> u64 {
         mixed(self.digest ^ self.prompt as u64)
     }

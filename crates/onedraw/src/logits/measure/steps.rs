@@ -7,12 +7,12 @@
 //! ```
 //!
 //! A step is an eighth of a power of two of weight down to 2^-12, then a whole power of two down to 2^-44,
-//! below which every weight is 0. Near the top the steps are fine because that is where most of the mass lies,
-//! and where a truncation by mass cuts it.
+//! below which every weight is 0. Near the top the steps are fine because that is where most of the mass
+//! lies, and where a truncation by mass cuts it.
 //!
-//! What this code does differently: blocks in which every weight is 0 are skipped, and the weights and steps of
-//! a block are computed sixteen at a time. Both give the same sums, which are sums of integers. A sum is rounded
-//! to f32 in the end.
+//! What this code does differently: blocks in which every weight is 0 are skipped, and the weights and
+//! steps of a block are computed sixteen at a time. Both give the same sums, which are sums of integers. A
+//! sum is rounded to f32 in the end.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{f32x16, i32x16};
@@ -34,8 +34,8 @@ const FINE: f32 = 8.0;
 /// The number of coarse step n is n powers of two plus this. At 12 powers of two both rules give 96.
 const COARSE: f32 = 84.0;
 
-/// The step of a logit, at most `softmax.x_max`. A lower logit has the same step or a later one: every operation
-/// is monotone, rounded or not.
+/// The step of a logit, at most `softmax.x_max`. A lower logit has the same step or a later one: every
+/// operation is monotone, rounded or not.
 pub(crate) fn step_of(x: f32, softmax: Softmax) -> usize {
     let depth = (softmax.x_max - x) * softmax.scale;
     let step = (FINE * depth).min(depth + COARSE).min(STEPS as f32 - 1.0);
