@@ -11,11 +11,10 @@ use crate::engine::local::ShardMemory;
 use crate::error::RowError;
 use crate::sampled::Sampled;
 
-/// The memory of a rank, kept from step to step, and the number of its steps.
+/// The memory of a rank, kept from step to step.
 #[derive(Clone, Debug, Default)]
 pub struct RankMemory {
     rows: Vec<ShardMemory>,
-    steps: u64,
 }
 
 impl Batch {
@@ -56,12 +55,11 @@ impl Batch {
         ahead: u32,
         memory: &'a mut RankMemory,
     ) -> Exchange<'a> {
-        let RankMemory { rows, steps: number } = memory;
-        *number += 1;
+        let RankMemory { rows } = memory;
         rows.resize_with(steps.len().max(rows.len()), ShardMemory::default);
         let turn = |(step, memory): (&Step<'a>, &'a mut ShardMemory)| {
             let turn = self.sequence(step.sequence).and_then(|sequence| {
-                sequence.turn((step.row, step.mask), rank, (*number, ahead), self.passes(), memory)
+                sequence.turn((step.row, step.mask), rank, ahead, self.passes(), memory)
             });
             let mut turn = turn.unwrap_or_else(Turn::Failed);
             let slot = turn.slot();

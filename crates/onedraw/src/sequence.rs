@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::draw::{Draw, DrawMemory, Moment};
-use crate::engine::exchange::{Agreement, Rank, Turn};
+use crate::engine::exchange::{Agreement, Drawing, Rank, Turn};
 use crate::engine::local::{self, LocalRow, Setting, ShardMemory};
 use crate::engine::opening::opening;
 use crate::engine::remote::{RemoteDraw, next_draw};
@@ -531,13 +531,12 @@ impl Sequence {
         }))
     }
 
-    /// This rank's part in the draw of a row, `ahead` positions after the next. `draw` numbers the draws of
-    /// all ranks.
+    /// This rank's part in the draw of a row, `ahead` positions after the next.
     pub(crate) fn turn<'a>(
         &'a self,
         (part, mask): (Row<'a>, Option<&'a [u32]>),
         rank: &Rank,
-        (draw, ahead): (u64, u32),
+        ahead: u32,
         passes: Passes,
         memory: &'a mut ShardMemory,
     ) -> Result<Turn<'a>, RowError> {
@@ -547,12 +546,15 @@ impl Sequence {
         let position = self.position().wrapping_add(ahead);
         let open = opening(segments, self.plan.is_greedy(), self.params.logprobs.is_some());
         let name = self.draw_name(position);
+        let agreement = self.agreement(rank, mask, name);
+        // All ranks have the same number, and need no count of their steps for it.
+        let draw = agreement.settings ^ agreement.history;
         let remote = RemoteDraw::start(vocabulary, count, draw, name, move |mut row| async move {
             let mut memory = DrawMemory::with(passes);
             row.open(open).await?;
             self.drawn(&mut row, segments, vocabulary, position, &mut memory, Choice::Race).await
         });
-        Ok(Turn::Drawing(shard, remote, self.agreement(rank, mask, name)))
+        Ok(Turn::Drawing(Box::new(Drawing { shard, draw: remote, agreement })))
     }
 
     /// What the ranks of a draw must have in common.

@@ -62,10 +62,25 @@ const AGREEMENT: usize = 16;
 /// The bytes of a length.
 const LENGTH: usize = 4;
 
+/// One row's draw, on one rank.
+pub(crate) struct Drawing<'a> {
+    /// The rank's own part of the row.
+    pub shard: Shard<'a>,
+    pub draw: RemoteDraw<'a>,
+    pub agreement: Agreement,
+}
+
+impl Drawing<'_> {
+    /// The reply of the rank's own part to the question that the draw asks now, if it asks one.
+    fn reply(&mut self) -> Option<Vec<u8>> {
+        self.draw.question().map(|question| self.shard.reply(question))
+    }
+}
+
 /// One row's draw, as far as it has come.
 pub(crate) enum Turn<'a> {
-    /// Its own part of the row, the draw, and what the ranks must agree on.
-    Drawing(Shard<'a>, RemoteDraw<'a>, Agreement),
+    /// It is under way, or has ended.
+    Drawing(Box<Drawing<'a>>),
     /// This rank cannot take part, or the ranks do not agree.
     Failed(RowError),
 }
@@ -74,10 +89,7 @@ impl Turn<'_> {
     /// This rank's slot of the first message, also for a row that it cannot answer.
     pub(crate) fn slot(&mut self) -> Vec<u8> {
         match self {
-            Self::Drawing(shard, draw, agreement) => {
-                let reply = draw.question().map(|question| shard.reply(question)).unwrap_or_default();
-                slot(*agreement, &reply)
-            }
+            Self::Drawing(drawing) => slot(drawing.agreement, &drawing.reply().unwrap_or_default()),
             Self::Failed(error) => Exchange::refusal(1, &error.to_string()),
         }
     }
@@ -127,7 +139,7 @@ impl<'a> Exchange<'a> {
 
     fn questions(&self) -> impl Iterator<Item = &[u8]> {
         self.turns.iter().filter_map(|turn| match turn {
-            Turn::Drawing(_, draw, _) => draw.question(),
+            Turn::Drawing(drawing) => drawing.draw.question(),
             Turn::Failed(_) => None,
         })
     }
@@ -148,10 +160,9 @@ impl<'a> Exchange<'a> {
         }
         self.message.clear();
         for turn in &mut self.turns {
-            if let Turn::Drawing(shard, draw, _) = turn
-                && let Some(question) = draw.question()
+            if let Turn::Drawing(drawing) = turn
+                && let Some(reply) = drawing.reply()
             {
-                let reply = shard.reply(question);
                 self.message.extend_from_slice(&(reply.len() as u32).to_le_bytes());
                 self.message.extend_from_slice(&reply);
             }
@@ -169,7 +180,7 @@ impl<'a> Exchange<'a> {
         };
         let all = messages.iter().enumerate().try_for_each(is_whole);
         for (row, turn) in self.turns.iter_mut().enumerate() {
-            let Turn::Drawing(_, draw, _) = turn else { continue };
+            let Turn::Drawing(drawing) = turn else { continue };
             let slots: Result<Vec<Slot<'_>>, RowError> = all.clone().and_then(|()| {
                 let slots = messages.iter().map(|message| &message[row * Self::SLOT..][..Self::SLOT]);
                 let slots = slots
@@ -178,7 +189,7 @@ impl<'a> Exchange<'a> {
                 slots.collect()
             });
             match slots.and_then(|slots| agreed(&slots).map(|()| slots)) {
-                Ok(slots) => resume(draw, slots.iter().map(|slot| slot.reply)),
+                Ok(slots) => resume(&mut drawing.draw, slots.iter().map(|slot| slot.reply)),
                 Err(error) => *turn = Turn::Failed(error),
             }
         }
@@ -188,13 +199,13 @@ impl<'a> Exchange<'a> {
     fn go_on(&mut self, messages: &[&[u8]]) {
         let mut rests = messages.to_vec();
         for turn in &mut self.turns {
-            let Turn::Drawing(_, draw, _) = turn else { continue };
-            if draw.question().is_none() {
+            let Turn::Drawing(drawing) = turn else { continue };
+            if drawing.draw.question().is_none() {
                 continue;
             }
             let taken = rests.iter_mut().enumerate().map(|(rank, rest)| take_reply(rest).ok_or(rank));
             match taken.collect::<Result<Vec<&[u8]>, usize>>() {
-                Ok(replies) => resume(draw, replies.into_iter()),
+                Ok(replies) => resume(&mut drawing.draw, replies.into_iter()),
                 Err(rank) => *turn = Turn::Failed(RowError::reply(rank, Problem::Cut)),
             }
         }
@@ -204,7 +215,7 @@ impl<'a> Exchange<'a> {
     pub fn results(self) -> Vec<Result<Sampled, RowError>> {
         let unfinished = || Err(RowError::contradiction("the exchange ended before the draw"));
         let result = |turn| match turn {
-            Turn::Drawing(_, draw, _) => draw.result().unwrap_or_else(unfinished),
+            Turn::Drawing(drawing) => drawing.draw.result().unwrap_or_else(unfinished),
             Turn::Failed(error) => Err(error),
         };
         self.turns.into_iter().map(result).collect()

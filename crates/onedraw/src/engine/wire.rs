@@ -11,10 +11,10 @@
 //!   come with an opening are the last, 4 bytes each.
 //! - A *failure* has the header of a reply, with kind 255, then a text that says why there is no answer.
 //!
-//! `draw` is another number for every draw of the asking process, also for one that is repeated, and `number`
-//! counts its questions: the asker knows by them which question a reply answers. The noise is what a shard
-//! checks: it says which row of which sequence the question is about. Kinds are in the table of
-//! `logits/query.rs`.
+//! `draw` is another number for every draw of the asking process, also for one that is repeated (where
+//! every rank draws, it stands for the parameters and the history), and `number` counts its questions: the
+//! asker knows by them which question a reply answers. The noise is what a shard checks: it says which row
+//! of which sequence the question is about. Kinds are in the table of `logits/query.rs`.
 //!
 //! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every
 //! token and every sum in it is one that the shard's tokens can have. What fails a check is a
