@@ -1,13 +1,16 @@
 //! Many sequences, each with its own parameters, seed and history.
 
-use onedraw::{RowError, Saved, Step};
+use std::sync::{Mutex, PoisonError};
+
+use onedraw::{Exchange, Rank, RankMemory, RowError, Saved, Step};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::error::{Error, Result};
 use crate::explanation::Explanation;
 use crate::grammar::Matcher;
-use crate::guarded::{Guarded, check_process};
+use crate::guarded::{Guarded, check_process, in_stage};
 use crate::result::{Distribution, Sampled, token_logprobs};
 use crate::rows::{drawn, objects};
 use crate::sampler::{check_ahead, check_threads, kernel};
@@ -33,6 +36,8 @@ sequence_id!("onedraw", onedraw::SequenceId);
 pub struct Batch {
     batch: Guarded<onedraw::Batch>,
     number: u64,
+    /// For draws over ranks.
+    ranks: Mutex<RankMemory>,
     /// The process that its threads belong to, if it has any.
     process: Option<u32>,
 }
@@ -58,6 +63,25 @@ impl Steps {
         let masks = match is_one {
             true => vec![mask::read(masks, logits.row()?.len())?],
             false => mask::read_each(masks, &logits.rows())?,
+        };
+        Ok(Self { ids, logits, masks, is_one })
+    }
+
+    /// As [`Steps::read`] for a rank's part of rows of `vocabulary` logits. Masks are those of whole rows.
+    fn read_parts(
+        (ids, is_one): (Vec<onedraw::SequenceId>, bool),
+        logits: &Bound<'_, PyAny>,
+        masks: Option<&Bound<'_, PyAny>>,
+        vocabulary: usize,
+    ) -> Result<Self> {
+        let logits = if ids.is_empty() { Logits::read_rows(logits)? } else { Logits::read(logits)? };
+        check_rows(ids.len(), logits.len())?;
+        let masks = match is_one {
+            true => vec![mask::read(masks, vocabulary)?],
+            false => {
+                let masks = mask::list(masks, ids.len())?;
+                masks.iter().map(|mask| mask::read(Some(mask), vocabulary)).collect::<Result<_>>()?
+            }
         };
         Ok(Self { ids, logits, masks, is_one })
     }
@@ -127,7 +151,7 @@ impl Batch {
         let batch = onedraw::Batch::new().threads(check_threads(threads)?).kernel(self::kernel(kernel)?);
         let batch = Guarded::new(if shards > 1 { batch.shards(shards) } else { batch });
         let process = (threads != 1).then(std::process::id);
-        Ok(Self { batch, number: next_batch(), process })
+        Ok(Self { batch, number: next_batch(), ranks: Mutex::default(), process })
     }
 
     /// Adds a sequence: the first of the `n` that the parameters ask for. An error in the parameters changes
@@ -197,6 +221,60 @@ impl Batch {
         })?;
         check_ahead(furthest.unwrap_or(0) as u32, ahead)?;
         self.drawn(sequences, logits, masks, |batch, steps| batch.peek(steps, ahead))
+    }
+
+    /// For `onedraw.distributed`: `sample`, or with `ahead` `peek`, over `ranks` ranks, of which this one
+    /// holds `length` logits of each row from `start` on. `gather(message, room)` returns the messages of
+    /// all ranks, each of which is at most `room` bytes long.
+    #[pyo3(signature = (sequences, logits, ahead, *, ranks, vocabulary, start, length, gather, masks=None))]
+    #[allow(clippy::too_many_arguments)] // They are named where it is called.
+    fn _draw_over<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        ahead: Option<u32>,
+        ranks: usize,
+        vocabulary: usize,
+        start: usize,
+        length: usize,
+        gather: &Bound<'py, PyAny>,
+        masks: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        let py = logits.py();
+        let gather = gather.clone().unbind();
+        // A stage's mark: what is called here must not wait for this batch.
+        let gather = |message: &[u8], room: usize| {
+            in_stage(|| {
+                Python::attach(|py| {
+                    gather.call1(py, (PyBytes::new(py, message), room))?.extract::<Vec<PyBackedBytes>>(py)
+                })
+            })
+        };
+        let named = SequenceId::all_of(sequences, self.number)?;
+        let count = named.0.len();
+        let read = match Steps::read_parts(named, logits, masks, vocabulary) {
+            Ok(read) => read,
+            Err(error) => {
+                // The others wait for this rank's message.
+                let error = PyErr::from(error);
+                gather(&Exchange::refusal(count, &error.to_string()), count * Exchange::SLOT)?;
+                return Err(error.into());
+            }
+        };
+        let mut steps = read.steps();
+        for step in &mut steps {
+            // A vocabulary may be padded.
+            step.row = step.row.part(0..length.min(step.row.len()));
+        }
+        let rank = Rank { count: ranks, vocabulary, start };
+        let results = self.with(py, |batch| {
+            let mut memory = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+            match ahead {
+                Some(ahead) => batch.peek_over(&steps, &rank, ahead, &mut memory, gather),
+                None => batch.sample_over(&steps, &rank, &mut memory, gather),
+            }
+        })??;
+        drawn(py, results, read.is_one)
     }
 
     /// The whole distribution that each sequence would draw from.

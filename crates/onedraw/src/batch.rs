@@ -251,6 +251,11 @@ impl Batch {
     /// gets [`RowError::RepeatedSequence`] for it: its position would be unclear.
     pub fn sample_into(&mut self, steps: &[Step<'_>], results: &mut Vec<Result<Sampled, RowError>>) {
         self.draw_into(steps, 0, results);
+        self.accept_results(steps, results);
+    }
+
+    /// Appends the tokens that were drawn. The second result of a sequence becomes an error.
+    pub(crate) fn accept_results(&mut self, steps: &[Step<'_>], results: &mut [Result<Sampled, RowError>]) {
         self.calls += 1;
         for (step, result) in steps.iter().zip(results) {
             let Some(member) = self.members.get_mut(step.sequence) else { continue };
@@ -272,7 +277,7 @@ impl Batch {
         start: usize,
         memory: &'a mut ShardMemory,
     ) -> Result<Shard<'a>, RowError> {
-        self.sequence(step.sequence)?.shard(step.row, start, step.mask, self.passes(), memory)
+        self.sequence(step.sequence)?.shard(step.row, start, step.mask, 0, self.passes(), memory)
     }
 
     /// [`Sampler::draw_over`](crate::Sampler::draw_over) for a sequence of the batch. The draws of all
@@ -288,7 +293,11 @@ impl Batch {
         self.sequence(id)?.draw_over(vocabulary, shards, has_mask, self.passes())
     }
 
-    fn passes(&self) -> Passes {
+    pub(crate) fn pool(&self) -> Option<&rayon::ThreadPool> {
+        self.pool.as_ref()
+    }
+
+    pub(crate) fn passes(&self) -> Passes {
         Passes::of(self.kernel).unwrap_or_default()
     }
 

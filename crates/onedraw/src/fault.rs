@@ -52,6 +52,8 @@ pub enum Problem {
     },
     /// A number in the reply cannot be right for the tokens that the shard holds.
     Impossible(&'static str),
+    /// The shard means another draw than the first shard does: what they disagree about.
+    Disagrees(&'static str),
     /// The shard could not answer, and says why.
     Failed(String),
 }
@@ -86,6 +88,9 @@ impl fmt::Display for Problem {
                 "holds {length} tokens from {start} on; all shards together must hold every token once"
             ),
             Self::Impossible(what) => write!(f, "sent {what} that its tokens cannot have"),
+            Self::Disagrees(about) => {
+                write!(f, "disagrees with shard 0 about the {about} of this row")
+            }
             Self::Failed(message) => write!(f, "could not answer: {message}"),
         }
     }

@@ -66,8 +66,8 @@
 //! - [`reference`](mod@reference): the definition of all this, scalar and slow; the engine equals it to the
 //!   bit.
 //!
-//! A vocabulary that is split over processes: [`Sampler::shard`] and [`Sampler::draw_over`], with the
-//! messages of [`wire`].
+//! A vocabulary that is split over processes: [`Batch::exchange`], where every process draws ([`ranks`]);
+//! [`Sampler::shard`] and [`Sampler::draw_over`], where one asks the others; with the messages of [`wire`].
 
 pub mod batch;
 mod decode;
@@ -81,6 +81,7 @@ pub mod logprobs;
 mod numeric;
 pub mod params;
 pub mod plan;
+pub mod ranks;
 pub mod reference;
 mod sampled;
 pub mod sampler;
@@ -102,6 +103,7 @@ pub use chain::{Order, Stage};
 pub use constraint::{Constraint, ConstraintError};
 pub use contrast::Contrast;
 pub use custom::Custom;
+pub use engine::exchange::{Exchange, Rank};
 pub use engine::local::ShardMemory;
 pub use engine::remote::{RemoteDraw, Reply as RemoteReply};
 pub use engine::shard::Shard;
@@ -116,6 +118,7 @@ pub use params::modes::{LogprobsMode, PenaltyScope};
 pub use params::stage_fields::{STAGE_FIELDS, StageField};
 pub use params::table::{Group, PARAMETERS, Parameter};
 pub use plan::Plan;
+pub use ranks::RankMemory;
 pub use row::{Row, Rows};
 pub use sampled::{Runner, Sampled};
 pub use sampler::Sampler;
@@ -134,6 +137,8 @@ mod documents {
     struct GettingStarted;
     #[doc = include_str!("../../../docs/src/rust.md")]
     struct Rust;
+    #[doc = include_str!("../../../docs/src/past-one-machine.md")]
+    struct PastOneMachine;
     #[doc = include_str!("../../../docs/src/adding-a-stage.md")]
     struct AddingAStage;
 }

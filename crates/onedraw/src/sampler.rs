@@ -121,7 +121,7 @@ impl Sampler {
         mask: Option<&'a [u32]>,
         memory: &'a mut ShardMemory,
     ) -> Result<Shard<'a>, RowError> {
-        self.sequence.shard(part.into(), start, mask, self.workspace.draw.passes, memory)
+        self.sequence.shard(part.into(), start, mask, 0, self.workspace.draw.passes, memory)
     }
 
     /// Begins to draw the next token of a row of `vocabulary` logits that `shards` [`Shard`]s hold between

@@ -1,12 +1,15 @@
 //! One sequence without the memory to draw in: a plan, a history and a seed.
 
-use std::sync::Arc;
+use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
 use crate::engine::draw::{Draw, DrawMemory, Moment};
+use crate::engine::exchange::{Agreement, Drawing, Rank, Turn};
 use crate::engine::local::{self, LocalRow, Setting, ShardMemory};
-use crate::engine::remote::RemoteDraw;
+use crate::engine::opening::opening;
+use crate::engine::remote::{RemoteDraw, next_draw};
 use crate::engine::report;
 use crate::engine::shard::Shard;
 use crate::engine::workspace::Workspace;
@@ -16,6 +19,7 @@ use crate::kernels::passes::Passes;
 use crate::kernels::row::Row;
 use crate::logits::access::{RowAccess, answered};
 use crate::logprobs::{self, Distribution, Report, TokenLogprob};
+use crate::numeric::digest::Digest;
 use crate::numeric::float_mode::Standard;
 use crate::numeric::key::Key;
 use crate::numeric::mass::MAX_VOCABULARY;
@@ -46,6 +50,8 @@ pub(crate) struct Sequence {
     tells_probability: bool,
     /// The largest id of the output.
     largest_output: Option<u32>,
+    /// A number that stands for the parameters, once it is asked for.
+    settings: OnceLock<Digest>,
     /// Tokens to make room for when the first is appended, so that the next ones allocate nothing:
     /// `max_tokens`, of which no more than a thousand are paid for in advance.
     room: usize,
@@ -98,12 +104,13 @@ impl Sequence {
             sequence: 0,
             tells_probability: params.tells_probability(),
             largest_output: params.output_token_ids.iter().max().copied(),
+            settings: OnceLock::new(),
             room: (params.max_tokens as usize).min(1024),
         })
     }
 
-    /// The same sequence, where a draw tells its probability wherever it tells a logprob. In raw modes that is
-    /// a second sum over the row, which a batch makes only if it is asked for.
+    /// The same sequence, where a draw tells its probability wherever it tells a logprob. In raw modes that
+    /// is a second sum over the row, which a batch makes only if it is asked for.
     pub(crate) fn alone(self) -> Self {
         Self { tells_probability: self.tells_probability || self.params.logprobs.is_some(), ..self }
     }
@@ -484,12 +491,13 @@ impl Sequence {
         })
     }
 
-    /// This process's part of the next row.
+    /// This process's part of the row `ahead` positions after the next.
     pub(crate) fn shard<'a>(
         &'a self,
         part: Row<'a>,
         start: usize,
         mask: Option<&'a [u32]>,
+        ahead: u32,
         passes: Passes,
         memory: &'a mut ShardMemory,
     ) -> Result<Shard<'a>, RowError> {
@@ -500,8 +508,9 @@ impl Sequence {
         }
         check_mask(mask, vocabulary)?;
         let segments = self.plan.segments(mask.is_some())?;
-        let setting = self.setting(mask, self.position(), segments, passes);
-        Ok(Shard::new(local::load(part, start, setting, memory), self.draw_name(self.position())))
+        let position = self.position().wrapping_add(ahead);
+        let setting = self.setting(mask, position, segments, passes);
+        Ok(Shard::new(local::load(part, start, setting, memory), self.draw_name(position)))
     }
 
     /// Begins to draw the next token of a row that others hold.
@@ -516,10 +525,65 @@ impl Sequence {
         let segments = self.plan.segments(has_mask)?;
         let position = self.position();
         let name = self.draw_name(position);
-        Ok(RemoteDraw::start(vocabulary, shards, name, move |mut row| async move {
+        Ok(RemoteDraw::start(vocabulary, shards, next_draw(), name, move |mut row| async move {
             let mut memory = DrawMemory::with(passes);
             self.drawn(&mut row, segments, vocabulary, position, &mut memory, Choice::Race).await
         }))
+    }
+
+    /// This rank's part in the draw of a row, `ahead` positions after the next.
+    pub(crate) fn turn<'a>(
+        &'a self,
+        (part, mask): (Row<'a>, Option<&'a [u32]>),
+        rank: &Rank,
+        ahead: u32,
+        passes: Passes,
+        memory: &'a mut ShardMemory,
+    ) -> Result<Turn<'a>, RowError> {
+        let Rank { start, vocabulary, count, .. } = *rank;
+        let segments = self.chain(vocabulary, mask)?;
+        let shard = self.shard(part, start, mask, ahead, passes, memory)?;
+        let position = self.position().wrapping_add(ahead);
+        let open = opening(segments, self.plan.is_greedy(), self.params.logprobs.is_some());
+        let name = self.draw_name(position);
+        let agreement = self.agreement(rank, mask, name);
+        // All ranks have the same number, and need no count of their steps for it.
+        let draw = agreement.settings ^ agreement.history;
+        let remote = RemoteDraw::start(vocabulary, count, draw, name, move |mut row| async move {
+            let mut memory = DrawMemory::with(passes);
+            row.open(open).await?;
+            self.drawn(&mut row, segments, vocabulary, position, &mut memory, Choice::Race).await
+        });
+        Ok(Turn::Drawing(Box::new(Drawing { shard, draw: remote, agreement })))
+    }
+
+    /// What the ranks of a draw must have in common.
+    fn agreement(&self, rank: &Rank, mask: Option<&[u32]>, name: Noise) -> Agreement {
+        let settings = self.settings.get_or_init(|| {
+            // The tokens and the seed are history; tokens may have been written since.
+            let (seed, prompt_token_ids, output_token_ids) = (None, Vec::new(), Vec::new());
+            let settings =
+                SamplingParams { seed, prompt_token_ids, output_token_ids, ..(*self.params).clone() };
+            let mut digest = Digest::default();
+            // A digest takes any text.
+            let _ = write!(digest, "{settings:?}");
+            digest.and(self.tells_probability.into())
+        });
+        let settings = settings.and(rank.vocabulary as u64).and(rank.count as u64).and(mask.is_some().into());
+        let Noise { seed, position, sequence, round } = name;
+        let mut history = Digest::default()
+            .and(self.history.digest())
+            .and(seed)
+            .and(u64::from(position) << 32 | u64::from(sequence))
+            .and(u64::from(round))
+            .and(self.path.state().mu.to_bits());
+        for ban in &self.path.bans {
+            history = history.and(u64::from(ban.position) << 32 | u64::from(ban.token));
+        }
+        for &word in mask.unwrap_or_default().iter().take(rank.vocabulary.div_ceil(32)) {
+            history = history.and(word.into());
+        }
+        Agreement { settings: settings.number(), history: history.number() }
     }
 }
 

@@ -16,6 +16,7 @@ mod kernels;
 mod mutants;
 mod oracle;
 mod parameters;
+mod ranks;
 mod sampler;
 mod shards;
 mod speculate;

@@ -14,7 +14,8 @@ Where to look: `sample`, `distribution` and `explain` for single calls, `Sampler
 history, `Batch` for many; `SamplingParams` and `presets` for the parameters; `Edit` and `Truncation` for
 stages of your own; `StopMatcher`, `Grammar`, `BeamSearch` and `Draft` for decode loops; `Generator` for texts
 of a model. `onedraw.cuda` draws on CUDA devices. `onedraw.transformers` draws for models of Hugging Face's
-library, `onedraw.plot` paints distributions; both need extras.
+library, `onedraw.distributed` over the ranks of `torch.distributed`, `onedraw.plot` paints distributions; these
+need extras.
 """
 
 from collections.abc import Sequence as _Sequence

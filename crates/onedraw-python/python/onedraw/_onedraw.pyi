@@ -549,6 +549,19 @@ class Batch:
         """Like `sample`, but `ahead` positions after the next one, and without changing the histories."""
     @overload
     def peek(self, sequences: Iterable[SequenceId], logits: Logits, ahead: int = 0, *, masks: Masks | None = None) -> Samples: ...
+    def _draw_over(
+        self,
+        sequences: SequenceId | Iterable[SequenceId],
+        logits: Row | Logits,
+        ahead: int | None,
+        *,
+        ranks: int,
+        vocabulary: int,
+        start: int,
+        length: int,
+        gather: Callable[[bytes, int], list[bytes]],
+        masks: Mask | Masks | None = None,
+    ) -> Sampled | Samples: ...
     @overload
     def distributions(self, sequences: SequenceId, logits: Row, *, masks: Mask | None = None) -> Distribution:
         """The whole distribution that each sequence would draw from."""

@@ -8,7 +8,7 @@ use crate::logits::query::{
     Behead, FindEmptied, FindSummit, ListKept, Narrow, Place, Query, Restore, RunRace, Smooth,
 };
 use crate::numeric::key::Key;
-use crate::numeric::mass::{MAX_VOCABULARY, Softmax, UNIT, relative};
+use crate::numeric::mass::{Interval, MAX_VOCABULARY, Softmax, UNIT, relative};
 use crate::numeric::noise::Noise;
 use crate::numeric::temperature::Temperature;
 use crate::params::GREEDY_BELOW;
@@ -327,7 +327,18 @@ impl<'a, R: RowAccess> Draw<'a, R> {
             Membership::Kept => Ok(true),
             Membership::Dropped => Ok(false),
             Membership::NeedsMass(share) => {
-                let before = self.row.mass(key.previous(), temperature.softmax(x_max)).await?;
+                let softmax = temperature.softmax(x_max);
+                if let Some(before) = self.row.row.bounds(key.previous(), softmax) {
+                    let last = self.cut_before(index).await?;
+                    let total = self.row.row.bounds(last, softmax).unwrap_or(Interval::UNKNOWN);
+                    if share.is_above(before.most, total.least) {
+                        return Ok(true);
+                    }
+                    if !share.is_above(before.least, total.most) {
+                        return Ok(false);
+                    }
+                }
+                let before = self.row.mass(key.previous(), softmax).await?;
                 Ok(share.is_above(before, self.mass_before(index).await?))
             }
             Membership::NeedsCut => Ok(key <= self.cut_before(index + 1).await?),

@@ -44,8 +44,8 @@
 //!    Where finding the cut itself is cheap (min-p, the end of a window, a top-k of up to 128), it is found
 //!    before the race, and the race runs inside it. The winner is the same: it is the first of the kept
 //!    tokens to finish, among any tokens that include them.
-//! 4. *Masks of the first segment come before the pass over the row*, which then sees them. Masks commute with
-//!    every other edit.
+//! 4. *Masks of the first segment come before the pass over the row*, which then sees them. Masks commute
+//!    with every other edit.
 //! 5. *Weights are integers*, so sums are the same in any order, on any number of threads, lanes, shards, on
 //!    any device.
 //! 6. *The draw never touches a row.* It asks questions (`logits/query.rs`). A row in this process answers at
@@ -60,6 +60,8 @@
 //! - `local`: a row of this process, whole or split.  `split`: where a vocabulary is split.
 //! - `shard`: one shard, where it is held.  `remote`: a draw over shards elsewhere, suspended between
 //!   questions. `wire`: the messages between them.
+//! - `exchange`: the draws of a batch over ranks, each of which holds a shard and runs the draws.
+//!   `opening`: what the ranks say at once.
 //! - `workspace`: memory, kept from step to step.
 //!
 //! # Following `top_p = 0.9`
@@ -73,7 +75,9 @@
 
 pub(crate) mod draw;
 mod edits;
+pub mod exchange;
 pub(crate) mod local;
+pub(crate) mod opening;
 pub mod remote;
 pub(crate) mod report;
 pub mod shard;

@@ -22,8 +22,11 @@ use crate::error::RowError;
 use crate::fault::Problem;
 use crate::logits::access::RowAccess;
 use crate::logits::answer::{Held, Lists, merged};
-use crate::logits::query::Query;
+use crate::logits::known::{Known, Opening};
+use crate::logits::query::{Open, Query};
 use crate::numeric::float_mode::Standard;
+use crate::numeric::key::Key;
+use crate::numeric::mass::{Interval, Softmax};
 use crate::numeric::noise::Noise;
 use crate::sampled::Sampled;
 
@@ -57,23 +60,29 @@ pub struct RemoteDraw<'a> {
 }
 
 impl<'a> RemoteDraw<'a> {
-    /// Starts the draw that `draw` makes of a row which `shards` shards hold, up to its first question.
+    /// Starts the draw that `drawn` makes of a row which `shards` shards hold, up to its first question.
+    /// `draw` is its number, which no other draw that may be under way has.
     pub(crate) fn start<F>(
         vocabulary: usize,
         shards: usize,
+        draw: u64,
         noise: Noise,
-        draw: impl FnOnce(RemoteRow) -> F,
+        drawn: impl FnOnce(RemoteRow) -> F,
     ) -> Self
     where
         F: Future<Output = Result<Sampled, RowError>> + Send + 'a,
     {
         let mailbox = Arc::new(Mutex::new(Mailbox::default()));
-        let stamp = Stamp { draw: next_draw(), number: 0, noise };
-        let held = Vec::new();
-        let row =
-            RemoteRow { mailbox: Arc::clone(&mailbox), stamp, vocabulary: vocabulary as u32, shards, held };
+        let row = RemoteRow {
+            mailbox: Arc::clone(&mailbox),
+            stamp: Stamp { draw, number: 0, noise },
+            vocabulary: vocabulary as u32,
+            shards,
+            held: Vec::new(),
+            known: None,
+        };
         let mut remote = Self {
-            draw: Box::pin(draw(row)),
+            draw: Box::pin(drawn(row)),
             mailbox,
             question: Vec::new(),
             longest_reply: wire::longest_reply(vocabulary) + 1,
@@ -115,7 +124,7 @@ impl<'a> RemoteDraw<'a> {
 }
 
 /// A number that no other draw of this process has.
-fn next_draw() -> u64 {
+pub(crate) fn next_draw() -> u64 {
     static DRAWS: AtomicU64 = AtomicU64::new(1);
     DRAWS.fetch_add(1, Ordering::Relaxed)
 }
@@ -134,14 +143,20 @@ pub(crate) struct RemoteRow {
     shards: usize,
     /// The tokens of every shard, known from the first replies on.
     held: Vec<Held>,
+    /// What the shards said at the opening, until the row changes.
+    known: Option<Known>,
 }
 
 impl RowAccess for RemoteRow {
     async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError> {
-        self.stamp.number += 1;
-        wire::write_question(query, &self.stamp, &mut lock(&self.mailbox).question);
-        let replies = self.replies().await;
         lists.clear();
+        if let Some(answer) = self.known.as_ref().and_then(|known| query.known(known, lists)) {
+            return Ok(answer);
+        }
+        if Q::CHANGES_ROW {
+            self.known = None;
+        }
+        let replies = self.put(query).await;
         let parts = self.parts(&replies, &Expected { stamp: self.stamp, kind: Q::KIND, name: Q::NAME })?;
         let answers = parts.iter().enumerate().map(|(shard, (held, body))| {
             let answer = wire::read_body(query, held, body, lists);
@@ -149,9 +164,36 @@ impl RowAccess for RemoteRow {
         });
         merged(answers)
     }
+
+    fn bounds(&self, last: Key, softmax: Softmax) -> Option<Interval> {
+        self.known.as_ref()?.bounds(last, softmax)
+    }
 }
 
 impl RemoteRow {
+    /// Asks every shard for its opening. Later questions that the openings answer are not asked.
+    pub(crate) async fn open(&mut self, open: Open) -> Result<(), RowError> {
+        let replies = self.put(&open).await;
+        let expected = Expected { stamp: self.stamp, kind: Open::KIND, name: Open::NAME };
+        let mut openings = Vec::with_capacity(self.shards);
+        for (shard, (held, body)) in self.parts(&replies, &expected)?.into_iter().enumerate() {
+            let mut lists = Lists::default();
+            let opened = wire::read_body(&open, &held, body, &mut lists);
+            let opened = opened.map_err(|problem| RowError::reply(shard, problem))?;
+            let opening = Opening::new(&open, held, opened, &lists);
+            openings.push(opening.ok_or(RowError::reply(shard, Problem::Impossible("an opening")))?);
+        }
+        self.known = Some(Known::new(open, self.stamp.noise, openings));
+        Ok(())
+    }
+
+    /// Puts a question to every shard.
+    async fn put<Q: Query>(&mut self, query: &Q) -> Vec<(usize, Vec<u8>)> {
+        self.stamp.number += 1;
+        wire::write_question(query, &self.stamp, &mut lock(&self.mailbox).question);
+        self.replies().await
+    }
+
     /// The replies, once somebody has brought them, in the order of the shards.
     async fn replies(&self) -> Vec<(usize, Vec<u8>)> {
         let mut replies = poll_fn(|_| match lock(&self.mailbox).replies.take() {
@@ -201,7 +243,9 @@ impl RemoteRow {
                 next = end.filter(|_| own.start == next).ok_or_else(|| fault(shard, own))?;
             }
             if next < self.vocabulary {
-                return Err(RowError::contradiction("no shard holds the last tokens of the vocabulary"));
+                let last =
+                    shards.iter().rfind(|(_, held)| held.length > 0).map(|&(shard, own)| fault(shard, own));
+                return Err(last.unwrap_or(RowError::contradiction("no shard holds a token")));
             }
             self.held = held;
         } else if let Some(shard) = (0..held.len()).find(|&shard| held[shard] != self.held[shard]) {

@@ -7,13 +7,14 @@
 //!   position u32, sequence u32 and round u32 of the draw's noise. The fields of the question follow.
 //! - A *reply* has a header of 42 bytes: that of the question, then start u32 and length u32 of the tokens
 //!   that the shard holds. The fields of the answer follow, then its list, 8 bytes per entry. The number of
-//!   entries follows from the question where they are sums; before keys it is written as u32.
+//!   entries follows from the question where they are sums; before keys it is written as u32. Masses that
+//!   come with an opening are the last, 4 bytes each.
 //! - A *failure* has the header of a reply, with kind 255, then a text that says why there is no answer.
 //!
-//! `draw` is another number for every draw of the asking process, also for one that is repeated, and `number`
-//! counts its questions: the asker knows by them which question a reply answers. The noise is what a shard
-//! checks: it says which row of which sequence the question is about. Kinds are in the table of
-//! `logits/query.rs`.
+//! `draw` is another number for every draw of the asking process, also for one that is repeated (where
+//! every rank draws, it stands for the parameters and the history), and `number` counts its questions: the
+//! asker knows by them which question a reply answers. The noise is what a shard checks: it says which row
+//! of which sequence the question is about. Kinds are in the table of `logits/query.rs`.
 //!
 //! A reply is checked before it is used: version, kind, draw and number, length to the byte, and that every
 //! token and every sum in it is one that the shard's tokens can have. What fails a check is a
@@ -22,7 +23,7 @@
 use crate::fault::Problem;
 use crate::logits::answer::{Answer, Held, Lists};
 use crate::logits::code::{Field, Reader, Sink};
-use crate::logits::query::{LONGEST_SUMS, Query, Question};
+use crate::logits::query::{LONGEST_SUMS, Open, Query, Question};
 use crate::numeric::key::Key;
 use crate::numeric::noise::Noise;
 
@@ -31,6 +32,12 @@ pub const VERSION: u8 = 1;
 
 /// The kind of a reply that is no answer.
 const FAILURE: u8 = 255;
+
+/// More than any answer takes without its list.
+const LARGEST_ANSWER: usize = 64;
+
+/// The most bytes of a failure's text.
+const LONGEST_FAILURE: usize = 1000;
 
 /// The bytes of a reply's header.
 const REPLY_HEADER: usize = 42;
@@ -75,9 +82,23 @@ impl Stamp {
 
 /// The most bytes that a reply about a row of `vocabulary` logits can have.
 pub(crate) fn longest_reply(vocabulary: usize) -> usize {
-    /// More than any answer takes without its list.
-    const LARGEST_ANSWER: usize = 64;
     REPLY_HEADER + LARGEST_ANSWER + 8 * vocabulary.max(LONGEST_SUMS)
+}
+
+/// The most bytes that a reply to an [`Open`] can have: the header, the answer, the number of keys, the best
+/// tokens and finishers, and the masses.
+pub(crate) const LONGEST_OPENING: usize =
+    REPLY_HEADER + 18 + 4 + 8 * (Open::MAX_BEST as usize + Open::FINISHERS) + 4 * Open::STEPS;
+
+/// The most bytes that a reply to a question about a row of `vocabulary` logits can have, as message.
+pub(crate) fn longest_reply_to(question: &[u8], vocabulary: usize) -> usize {
+    let mut from = Reader(question);
+    let question = u8::read(&mut from).and_then(|_| {
+        let (_, kind) = Stamp::read(&mut from)?;
+        Question::read(kind, &mut from)
+    });
+    let entries = question.map_or(0, |question| question.most_entries(vocabulary));
+    (REPLY_HEADER + LARGEST_ANSWER + 8 * entries).max(REPLY_HEADER + LONGEST_FAILURE)
 }
 
 /// A question as a message.
@@ -128,18 +149,20 @@ pub(crate) fn read_body<Q: Query>(
     if !query.fits(&answer, held) {
         return Err(Problem::Impossible("an answer"));
     }
+    let masses = from.take_last(4 * query.masses()).ok_or(Problem::Cut)?;
+    lists.masses.extend(masses.as_chunks().0.iter().map(|&mass| f32::from_le_bytes(mass)));
     if Q::LISTS_KEYS {
-        read_keys(held, &mut from, &mut lists.keys)?;
+        read_keys(held, query.most_keys(held.length), &mut from, &mut lists.keys)?;
     } else {
         read_sums(query.sums(), query.largest_sum(held.length), from.0, lists)?;
     }
     Ok(answer)
 }
 
-/// Keys, of which there are at most as many as the shard holds tokens.
-fn read_keys(held: &Held, from: &mut Reader<'_>, keys: &mut Vec<Key>) -> Result<(), Problem> {
+/// Keys of the shard's tokens, at most so many.
+fn read_keys(held: &Held, most: u32, from: &mut Reader<'_>, keys: &mut Vec<Key>) -> Result<(), Problem> {
     let count = u32::read(from).ok_or(Problem::Cut)?;
-    if count > held.length {
+    if count > most {
         return Err(Problem::Impossible("a number of tokens"));
     }
     let entries = read_entries(from.0, count as usize)?;
@@ -180,8 +203,30 @@ fn read_entries(bytes: &[u8], count: usize) -> Result<&[[u8; 8]], Problem> {
 
 /// The text of a failure, at most a few lines of it.
 fn failure_text(bytes: &[u8]) -> String {
-    const MOST: usize = 1000;
-    String::from_utf8_lossy(&bytes[..bytes.len().min(MOST)]).into_owned()
+    String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_FAILURE)]).into_owned()
+}
+
+/// The bytes of a failure's text, at most so many that it can be read.
+fn cut_text(text: String) -> Vec<u8> {
+    let mut bytes = text.into_bytes();
+    bytes.truncate(LONGEST_FAILURE);
+    bytes
+}
+
+/// A reply that is no answer, to whatever was asked.
+pub(crate) fn failure(text: &str) -> Vec<u8> {
+    let noise = Noise { seed: 0, position: 0, sequence: 0, round: 0 };
+    let mut message = Vec::new();
+    Stamp { draw: 0, number: 0, noise }.write(FAILURE, &mut message);
+    Held { start: 0, length: 0 }.write(&mut message);
+    message.extend_from_slice(&cut_text(text.to_owned()));
+    message
+}
+
+/// The text of a reply that is no answer; `None` if it is one, or cannot be read.
+pub(crate) fn failed(reply: &[u8]) -> Option<String> {
+    let is_failure = reply.first() == Some(&VERSION) && reply.get(1) == Some(&FAILURE);
+    is_failure.then(|| failure_text(reply.get(REPLY_HEADER..).unwrap_or_default()))
 }
 
 /// Answers a question that came as a message, for the shard that holds these tokens in the draw with this
@@ -197,7 +242,7 @@ pub fn reply(
 ) -> Vec<u8> {
     let (stamp, kind, body) = match answer_message(noise, question, answer) {
         Ok((stamp, kind, body)) => (stamp, kind, body),
-        Err((stamp, text)) => (stamp, FAILURE, text.into_bytes()),
+        Err((stamp, text)) => (stamp, FAILURE, cut_text(text)),
     };
     let mut message = Vec::with_capacity(REPLY_HEADER + body.len());
     stamp.write(kind, &mut message);
@@ -238,5 +283,6 @@ fn answer_message(
     }
     lists.keys.iter().for_each(|key| key.write(&mut body));
     lists.sums.iter().for_each(|sum| sum.write(&mut body));
+    lists.masses.iter().for_each(|mass| mass.write(&mut body));
     Ok((stamp, kind, body))
 }

@@ -13,12 +13,18 @@ use crate::kernels::passes::Passes;
 use crate::logits::answer::Lists;
 use crate::logits::query::{CountBefore, FindLast, Query, SumMass, SumSpread};
 use crate::numeric::key::Key;
-use crate::numeric::mass::{Softmax, Spread};
+use crate::numeric::mass::{Interval, Softmax, Spread};
 
 /// A row that can be asked.
 pub(crate) trait RowAccess {
     /// Asks one question. The lists that come with the answer replace what `lists` held.
     async fn ask<Q: Query>(&mut self, query: &Q, lists: &mut Lists) -> Result<Q::Answer, RowError>;
+
+    /// The mass of the tokens up to and including `last`, between two bounds, where that is known without
+    /// asking.
+    fn bounds(&self, _last: Key, _softmax: Softmax) -> Option<Interval> {
+        None
+    }
 }
 
 /// Runs a draw over a row that answers every question at once.

@@ -6,7 +6,7 @@ use crate::numeric::key::Key;
 use crate::numeric::mass::{Interval, Spread, UNIT};
 
 pub use crate::logits::edited::BadLogit;
-pub use crate::logits::race::Finalist;
+pub use crate::logits::finalist::Finalist;
 
 /// The answer of one part of a vocabulary.
 pub(crate) trait AnswerPart: Field + Into<Answer> {
@@ -49,12 +49,15 @@ pub struct Lists {
     pub keys: Vec<Key>,
     /// Sums.
     pub sums: Vec<u64>,
+    /// Masses that are rounded, as they come with an opening.
+    pub masses: Vec<f32>,
 }
 
 impl Lists {
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.sums.clear();
+        self.masses.clear();
     }
 
     /// The sums, of which there are `count`; 0 at first.
@@ -270,6 +273,36 @@ impl AnswerPart for Logit {
     }
 }
 
+/// What a part says at once, before it knows anything about the others: [`Open`](crate::query::Open).
+///
+/// The keys that come with it ([`Lists::keys`]) are its first tokens, in order, then the tokens that finish
+/// the race first, the earliest first. There are fewer of either than were asked for only if there are
+/// fewer tokens alive. The finishers are those of a race among the part's own tokens: which of two tokens
+/// finishes first does not depend on the other parts.
+///
+/// The masses ([`Lists::masses`]) are those of the tokens after its first ones, by steps of the logit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Opened {
+    /// The first token, and the lowest bad logit.
+    pub summit: Summit,
+    /// Whether no edit changed this part.
+    pub is_raw: bool,
+    /// How many of the keys are first tokens; the others are finishers.
+    pub best: u32,
+}
+
+impl AnswerPart for Opened {
+    /// Openings are looked at part by part; of two together only this is of use.
+    fn merge(self, other: Self) -> Self {
+        let summit = self.summit.merge(other.summit);
+        Self { summit, is_raw: self.is_raw && other.is_raw, best: self.best + other.best }
+    }
+
+    fn fits(&self, held: &Held) -> bool {
+        self.summit.fits(held) && self.best <= held.length
+    }
+}
+
 /// Whether a key is that of a token which is alive, and which the part holds.
 fn is_alive(key: Key, held: &Held) -> bool {
     key < Key::END && !key.logit().is_nan() && held.has(key.token())
@@ -307,7 +340,7 @@ macro_rules! answers {
     };
 }
 
-answers!(Summit, EmptiedBy, Winner, Count, Weighed, Mass, Spread, Last, Deviations, Listed, Logit);
+answers!(Summit, EmptiedBy, Winner, Count, Weighed, Mass, Spread, Last, Deviations, Listed, Logit, Opened);
 
 fields! {
     Held { start, length },
@@ -322,6 +355,7 @@ fields! {
     Deviations { count, sum, squares },
     Listed {},
     Logit { x },
+    Opened { summit, is_raw, best },
 }
 
 impl Field for BadLogit {

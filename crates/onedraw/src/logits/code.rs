@@ -41,6 +41,13 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
+    /// The last `count` bytes.
+    pub(crate) fn take_last(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (rest, last) = self.0.split_at_checked(self.0.len().checked_sub(count)?)?;
+        self.0 = rest;
+        Some(last)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -145,6 +152,29 @@ impl Absent for Softmax {
 
     fn is_absent(&self) -> bool {
         self.x_max.is_nan()
+    }
+}
+
+/// No temperature is 0.
+impl Absent for Temperature {
+    const ABSENT: Self = Temperature { value: 0.0, inverse: 0.0 };
+
+    fn is_absent(&self) -> bool {
+        self.value == 0.0
+    }
+}
+
+impl Field for bool {
+    fn write(&self, to: &mut impl Sink) {
+        u8::from(*self).write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        match u8::read(from)? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 }
 

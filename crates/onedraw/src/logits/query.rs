@@ -5,27 +5,33 @@
 //! sums of integers and lists of keys merge to the same result in any order, so the split cannot change a
 //! token.
 //!
-//! The table at the end of this file says of every question which number it has in a message, what its answer
-//! is, and how a slice finds it. To add a question, write its struct, its fields in the list under "As bytes",
-//! and its line in the table.
+//! The questions themselves are in `logits/questions.rs`. The table at the end of this file says of every
+//! question which number it has in a message, what its answer is, and how a slice finds it. To add a
+//! question, write its struct and its fields there, and its line in the table here.
+//!
+//! A draw over shards in other processes may begin with [`Open`]. What the shards say then often answers
+//! later questions without asking: [`Query::known`].
 
 use crate::kernels::bend::Bend;
-use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::answer::{
-    Answer, AnswerPart, Count, Deviations, EmptiedBy, Held, Last, Listed, Lists, Logit, Mass, Summit,
+    Answer, AnswerPart, Count, Deviations, EmptiedBy, Held, Last, Listed, Lists, Logit, Mass, Opened, Summit,
     Weighed, Winner,
 };
-use crate::logits::code::{Absent, Field, Reader, Sink, fields};
+use crate::logits::code::{Field, Reader};
+use crate::logits::known::Known;
+use crate::logits::measure::steps::STEPS;
 use crate::logits::measure::{band, sketch, sums};
+use crate::logits::questions::MAX_WIDTH;
 use crate::logits::slice::{Edits, Slice};
 use crate::numeric::key::Key;
 use crate::numeric::mass::{MAX_VOCABULARY, Softmax, Spread, UNIT};
-use crate::numeric::math::power_of_two;
 use crate::numeric::temperature::Temperature;
 
-pub use crate::logits::measure::band::Stretch;
-pub use crate::logits::measure::centre::Centre;
-pub use crate::logits::measure::sums::Measure;
+pub use crate::logits::questions::{
+    Behead, Centre, CountBefore, EditTokens, FindEmptied, FindLast, FindSummit, KeepOnly, ListBand, ListBest,
+    ListKept, Measure, Narrow, Open, Place, ReadLogit, Restore, RunRace, Sketch, Smooth, Stretch,
+    SumByDistance, SumByKey, SumDeviations, SumMass, SumSpread, Weigh,
+};
 
 /// A question about the logits as the edits so far left them.
 pub(crate) trait Query: Field + Sync {
@@ -35,15 +41,38 @@ pub(crate) trait Query: Field + Sync {
     const NAME: &'static str;
     /// Whether keys come with the answer, in [`Lists::keys`].
     const LISTS_KEYS: bool = false;
+    /// Whether the row is another one after the answer: what was known about it is forgotten.
+    const CHANGES_ROW: bool = false;
 
     type Answer: AnswerPart;
 
     /// What one slice answers. Lists are added to what `lists` holds already.
     fn answer<E: Edits>(&self, slice: &mut Slice<'_, E>, lists: &mut Lists) -> Self::Answer;
 
+    /// The answer of all parts together, as far as it follows from their openings; `None`: they must be
+    /// asked.
+    fn known(&self, _: &Known, _: &mut Lists) -> Option<Self::Answer> {
+        None
+    }
+
     /// How many sums come with the answer, in [`Lists::sums`].
     fn sums(&self) -> usize {
         0
+    }
+
+    /// How many masses come with the answer, in [`Lists::masses`].
+    fn masses(&self) -> usize {
+        0
+    }
+
+    /// The most keys that a part of `length` tokens can list.
+    fn most_keys(&self, length: u32) -> u32 {
+        length
+    }
+
+    /// The most entries of 8 bytes that come with the answer of a part of so many tokens.
+    fn most_entries(&self, vocabulary: usize) -> usize {
+        if Self::LISTS_KEYS { vocabulary } else { self.sums() }
     }
 
     /// The largest sum that `length` tokens can have.
@@ -66,313 +95,6 @@ pub(crate) trait Query: Field + Sync {
         None
     }
 }
-
-// ---- The questions ----
-
-/// The first token of the order, or what is wrong with the row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FindSummit {}
-
-/// Where no token is left: which edit masked the last one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FindEmptied {}
-
-/// Forget every edit, then as [`FindSummit`]. From here on questions are about the unmodified row.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Restore {}
-
-/// The winner of the race among the tokens before `before`, or among all.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunRace {
-    /// The largest logit of the whole row.
-    pub x_max: f32,
-    /// The temperature of the race.
-    pub temperature: Temperature,
-    /// Exclusive.
-    pub before: Option<Key>,
-}
-
-/// How many tokens come before `key`. Where there are `enough` or more, the answer may be `enough`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CountBefore {
-    /// The token asked about.
-    pub key: Key,
-    /// A count that the asker need not tell from a larger one.
-    pub enough: u32,
-}
-
-/// The mass before `key` and that of the whole row, as intervals.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Weigh {
-    /// The token asked about.
-    pub key: Key,
-    /// How logits become weights.
-    pub softmax: Softmax,
-    /// Blocks that reach this logit, or that of `key`, are opened; the others are only bounded.
-    pub depth: f32,
-}
-
-/// The mass of the tokens up to and including `last`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SumMass {
-    /// The last token that counts.
-    pub last: Key,
-    /// How logits become weights.
-    pub softmax: Softmax,
-}
-
-/// Count, mass and the entropy's sum of the tokens up to and including `last`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SumSpread {
-    /// The last token that counts.
-    pub last: Key,
-    /// How logits become weights.
-    pub softmax: Softmax,
-}
-
-/// The last token that comes no later than `last`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FindLast {
-    /// The last token that counts.
-    pub last: Key,
-}
-
-/// Count, sum and sum of squares of `floor((x_max − x) / 2^exponent · 2^40)` over the tokens up to and
-/// including `last`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SumDeviations {
-    /// The last token that counts.
-    pub last: Key,
-    /// The largest logit.
-    pub x_max: f32,
-    /// 2^exponent is at least the range of the logits that count.
-    pub exponent: i32,
-}
-
-/// Masses by distance from a centre, the distance taken as the bits of an f32: 2^`width` intervals of
-/// 2^`shift` each, from `first` on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SumByDistance {
-    /// What the distance is measured from, and at what temperature.
-    pub centre: Centre,
-    /// The last token that counts.
-    pub last: Key,
-    /// The lowest distance.
-    pub first: u32,
-    /// The log2 of an interval's length.
-    pub shift: u8,
-    /// The log2 of the number of intervals.
-    pub width: u8,
-}
-
-/// How many tokens there are of every weight, counted on a part of the row and sampled on the rest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sketch {
-    /// How logits become weights.
-    pub softmax: Softmax,
-}
-
-/// The mass of the tokens within `inner`, and the keys of those within `outer` that are not in `inner`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ListBand {
-    /// `None`: no token.
-    pub inner: Option<Stretch>,
-    /// Contains `inner`.
-    pub outer: Stretch,
-    /// The last token that counts.
-    pub last: Key,
-    /// How logits become weights.
-    pub softmax: Softmax,
-}
-
-/// The keys of the first `count` tokens.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ListBest {
-    /// How many.
-    pub count: u32,
-}
-
-/// The keys up to and including `last`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ListKept {
-    /// The last token that counts.
-    pub last: Key,
-}
-
-/// Sums of `measure` by key: 2^`width` intervals of 2^`shift` keys each, from `first` on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SumByKey {
-    /// The lowest key.
-    pub first: Key,
-    /// The log2 of an interval's length.
-    pub shift: u8,
-    /// The log2 of the number of intervals.
-    pub width: u8,
-    /// What is summed.
-    pub measure: Measure,
-}
-
-/// The logit of one token.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ReadLogit {
-    /// The id.
-    pub token: u32,
-}
-
-/// Begin the next segment of the chain: only the tokens up to `last` stay, their logits are divided by the
-/// temperature, and the edits of `segment` are made.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Narrow {
-    /// The last token that stays.
-    pub last: Key,
-    /// The temperature in force, made part of the logits.
-    pub temperature: Temperature,
-    /// The segment whose edits come next.
-    pub segment: u32,
-}
-
-/// Mask the tokens up to and including `head`, except those that an XTC stage protects.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Behead {
-    /// The last token that goes.
-    pub head: Key,
-    /// The XTC stage whose protected tokens stay; `None`: none stay.
-    pub xtc: Option<Place>,
-}
-
-/// The place of an operation in the chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The segment.
-    pub segment: u32,
-    /// The operation within it.
-    pub operation: u32,
-}
-
-/// Bend every logit around the best.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Smooth {
-    /// The curve.
-    pub bend: Bend,
-    /// The largest logit of the whole row.
-    pub x_max: f32,
-}
-
-/// Give tokens new logits; −inf masks a token.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EditTokens {
-    /// Tokens with their new logits.
-    pub logits: Vec<(u32, f32)>,
-}
-
-/// Mask all tokens but these.
-#[derive(Clone, Debug, PartialEq)]
-pub struct KeepOnly {
-    /// The ids that stay.
-    pub ids: Vec<u32>,
-}
-
-// ---- What those who answer share with those who ask ----
-
-impl SumDeviations {
-    /// What a distance is multiplied by before it is rounded down: `2^(40 − exponent)`.
-    pub fn factor(&self) -> f64 {
-        power_of_two(DEVIATION_BITS - self.exponent)
-    }
-}
-
-impl Sketch {
-    /// Buckets for each power of two of weight.
-    pub const STEPS: usize = sketch::STEPS;
-    /// All buckets. The answer has twice as many sums: what was counted, then what was sampled.
-    pub const BUCKETS: usize = sketch::BUCKETS;
-}
-
-impl ListBand {
-    /// A list of more keys than this is of no use to the asker: it may end anywhere after one key more.
-    pub const MAX_KEYS: usize = band::MAX_BAND;
-}
-
-impl SumByKey {
-    /// The digits of a key as (shift, width) for a radix select: first those of the logit, then those of the
-    /// id, which has 20 bits; the 12 bits between them are 0.
-    pub const DIGITS: [(u8, u8); 5] = [(53, 11), (42, 11), (32, 10), (10, 10), (0, 10)];
-    /// The most intervals of a histogram, by key or by distance.
-    pub const MAX_INTERVALS: usize = 1 << MAX_WIDTH;
-
-    /// The interval that holds unit number `unit`, counted from 0, and the unit's number within it; `None` if
-    /// all intervals together hold less.
-    pub fn interval_of(sums: &[u64], mut unit: u64) -> Option<(usize, u64)> {
-        for (interval, &sum) in sums.iter().enumerate() {
-            if unit < sum {
-                return Some((interval, unit));
-            }
-            unit -= sum;
-        }
-        None
-    }
-}
-
-// ---- As bytes ----
-
-fields! {
-    FindSummit {}, FindEmptied {}, Restore {},
-    RunRace { x_max, temperature, before },
-    CountBefore { key, enough },
-    Weigh { key, softmax, depth },
-    SumMass { last, softmax },
-    SumSpread { last, softmax },
-    FindLast { last },
-    SumDeviations { last, x_max, exponent },
-    SumByDistance { centre, last, first, shift, width },
-    Sketch { softmax },
-    ListBand { inner, outer, last, softmax },
-    ListBest { count },
-    ListKept { last },
-    SumByKey { first, shift, width, measure },
-    ReadLogit { token },
-    Narrow { last, temperature, segment },
-    Behead { head, xtc },
-    Smooth { bend, x_max },
-    EditTokens { logits },
-    KeepOnly { ids },
-    Centre { x_max, temperature, mean },
-    Stretch { highest, lowest },
-    Place { segment, operation },
-}
-
-impl Absent for Stretch {
-    const ABSENT: Self = Stretch { highest: f32::NAN, lowest: f32::NAN };
-
-    fn is_absent(&self) -> bool {
-        self.highest.is_nan()
-    }
-}
-
-impl Absent for Place {
-    const ABSENT: Self = Place { segment: u32::MAX, operation: u32::MAX };
-
-    fn is_absent(&self) -> bool {
-        *self == Self::ABSENT
-    }
-}
-
-/// The softmax; absent where tokens are counted.
-impl Field for Measure {
-    fn write(&self, to: &mut impl Sink) {
-        let softmax = match *self {
-            Measure::Count => None,
-            Measure::Mass(softmax) => Some(softmax),
-        };
-        softmax.write(to);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Option::read(from)?.map_or(Measure::Count, Measure::Mass))
-    }
-}
-
-// ---- The table ----
 
 macro_rules! questions {
     ($(
@@ -435,6 +157,13 @@ macro_rules! questions {
                 }
             }
 
+            /// The most entries of 8 bytes that come with the answer of a part of so many tokens.
+            pub(crate) fn most_entries(&self, vocabulary: usize) -> usize {
+                match self {
+                    $(Self::$query(query) => query.most_entries(vocabulary),)*
+                }
+            }
+
             /// How it weighs logits, if it does.
             pub(crate) fn softmax(&self) -> Option<Softmax> {
                 match self {
@@ -453,7 +182,9 @@ macro_rules! questions {
             pub(crate) fn is_answered_by(&self, answer: &Answer, lists: &Lists) -> bool {
                 match (self, answer) {
                     $((Self::$query(query), Answer::$answer(_)) => {
-                        lists.sums.len() == query.sums() && ($query::LISTS_KEYS || lists.keys.is_empty())
+                        lists.sums.len() == query.sums()
+                            && lists.masses.len() == query.masses()
+                            && ($query::LISTS_KEYS || lists.keys.is_empty())
                     })*
                     _ => false,
                 }
@@ -463,26 +194,53 @@ macro_rules! questions {
 }
 
 questions! {
-    0 FindSummit -> Summit: |_q, slice, _lists| slice.summit();
+    0 FindSummit -> Summit: |_q, slice, _lists| slice.summit(), {
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Summit> {
+            Some(known.summit())
+        }
+    };
     1 FindEmptied -> EmptiedBy: |_q, slice, _lists| EmptiedBy { edit: slice.emptied_by() };
-    2 Restore -> Summit: |_q, slice, _lists| slice.restore();
+    2 Restore -> Summit: |_q, slice, _lists| slice.restore(), {
+        const CHANGES_ROW: bool = true;
+
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Summit> {
+            known.is_raw().then(|| known.summit())
+        }
+    };
     3 RunRace -> Winner: |q, slice, _lists| {
         Winner { finalist: slice.race(q.x_max, q.temperature, q.before) }
     }, {
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Winner> {
+            known.race(self.x_max, self.temperature, self.before)
+        }
+
         fn is_sound(&self) -> bool {
             self.x_max.is_finite() && self.temperature.is_sound()
         }
     };
-    4 CountBefore -> Count: |q, slice, _lists| Count { tokens: slice.count_before(q.key, q.enough) };
+    4 CountBefore -> Count: |q, slice, _lists| Count { tokens: slice.count_before(q.key, q.enough) }, {
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Count> {
+            known.count_before(self.key, self.enough).map(|tokens| Count { tokens })
+        }
+    };
     5 Weigh -> Weighed: |q, slice, _lists| {
         let (before, total) = sums::weigh(slice.row(), q.key, q.softmax, q.depth);
         Weighed { before, total }
     }, {
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Weighed> {
+            let before = known.bounds(self.key.previous(), self.softmax)?;
+            Some(Weighed { before, total: known.bounds(Key::END, self.softmax)? })
+        }
+
         fn softmax(&self) -> Option<Softmax> {
             Some(self.softmax)
         }
     };
     6 SumMass -> Mass: |q, slice, _lists| Mass { total: slice.mass(q.last, q.softmax) }, {
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Mass> {
+            known.mass(self.last, self.softmax).map(|total| Mass { total })
+        }
+
         fn softmax(&self) -> Option<Softmax> {
             Some(self.softmax)
         }
@@ -492,7 +250,11 @@ questions! {
             Some(self.softmax)
         }
     };
-    8 FindLast -> Last: |q, slice, _lists| Last { key: sums::last(slice.row(), q.last) };
+    8 FindLast -> Last: |q, slice, _lists| Last { key: sums::last(slice.row(), q.last) }, {
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Last> {
+            Some(Last { key: known.listed(self.last)?.max() })
+        }
+    };
     9 SumDeviations -> Deviations: |q, slice, _lists| {
         let (count, sum, squares) = sums::deviations(slice.row(), q.last, q.x_max, q.factor());
         Deviations { count, sum, squares }
@@ -559,6 +321,14 @@ questions! {
     }, {
         const LISTS_KEYS: bool = true;
 
+        fn known(&self, known: &Known, lists: &mut Lists) -> Option<Listed> {
+            known.best(self.count as usize, &mut lists.keys).then_some(Listed {})
+        }
+
+        fn most_entries(&self, vocabulary: usize) -> usize {
+            vocabulary.min(self.count as usize)
+        }
+
         fn is_sound(&self) -> bool {
             self.count as usize <= MAX_VOCABULARY
         }
@@ -568,6 +338,11 @@ questions! {
         Listed {}
     }, {
         const LISTS_KEYS: bool = true;
+
+        fn known(&self, known: &Known, lists: &mut Lists) -> Option<Listed> {
+            lists.keys.extend(known.listed(self.last)?);
+            Some(Listed {})
+        }
     };
     15 SumByKey -> Listed: |q, slice, lists| {
         let intervals = (q.first, u32::from(q.shift), u32::from(q.width));
@@ -590,28 +365,63 @@ questions! {
         }
     };
     16 ReadLogit -> Logit: |q, slice, _lists| Logit { x: slice.row().logit(q.token) }, {
+        fn known(&self, known: &Known, _: &mut Lists) -> Option<Logit> {
+            known.logit(self.token).map(|x| Logit { x: Some(x) })
+        }
+
         fn fits(&self, answer: &Logit, held: &Held) -> bool {
             answer.fits(held) && answer.x.is_some() == held.has(self.token)
         }
     };
     17 Narrow -> Summit: |q, slice, _lists| slice.narrow(q.last, q.temperature, q.segment as usize), {
+        const CHANGES_ROW: bool = true;
+
         fn is_sound(&self) -> bool {
             self.temperature.is_sound()
         }
     };
-    18 Behead -> Summit: |q, slice, _lists| slice.behead(q.head, q.xtc.map(|place| (place.segment, place.operation)));
+    18 Behead -> Summit: |q, slice, _lists| slice.behead(q.head, q.xtc.map(|place| (place.segment, place.operation))), {
+        const CHANGES_ROW: bool = true;
+    };
     19 Smooth -> Summit: |q, slice, _lists| slice.smooth(&q.bend, q.x_max), {
+        const CHANGES_ROW: bool = true;
+
         fn is_sound(&self) -> bool {
             let Bend { factor, quadratic, cubic } = self.bend;
             [factor, quadratic, cubic].iter().all(|number| number.is_finite()) && self.x_max.is_finite()
         }
     };
     20 EditTokens -> Summit: |q, slice, _lists| slice.edit_tokens(&q.logits), {
+        const CHANGES_ROW: bool = true;
+
         fn is_sound(&self) -> bool {
             self.logits.iter().all(|(_, logit)| *logit < f32::INFINITY)
         }
     };
-    21 KeepOnly -> Summit: |q, slice, _lists| slice.keep_only(&q.ids);
+    21 KeepOnly -> Summit: |q, slice, _lists| slice.keep_only(&q.ids), {
+        const CHANGES_ROW: bool = true;
+    };
+    22 Open -> Opened: |q, slice, lists| slice.open(q, lists), {
+        const LISTS_KEYS: bool = true;
+
+        /// A token may be one of the best and a finisher.
+        fn most_keys(&self, length: u32) -> u32 {
+            length + length.min(Open::FINISHERS as u32)
+        }
+
+        fn masses(&self) -> usize {
+            if self.masses.is_some() { STEPS } else { 0 }
+        }
+
+        fn is_sound(&self) -> bool {
+            let is_sound = |temperature: Option<Temperature>| temperature.is_none_or(Temperature::is_sound);
+            // Masses are those of what is not listed.
+            self.best <= Open::MAX_BEST
+                && is_sound(self.race)
+                && is_sound(self.masses)
+                && (self.best > 0 || self.masses.is_none())
+        }
+    };
 }
 
 /// Whether a question from elsewhere can be answered: its own numbers and its weights can be used.
@@ -620,9 +430,6 @@ fn is_sound<Q: Query>(query: &Q) -> bool {
         |softmax: Softmax| softmax.x_max.is_finite() && softmax.scale.is_finite() && softmax.scale > 0.0;
     query.is_sound() && query.softmax().is_none_or(can_weigh)
 }
-
-/// Histograms of a radix select have at most 2^11 intervals.
-const MAX_WIDTH: u8 = 11;
 
 /// The most sums that come with any answer: those of a sketch.
 pub(crate) const LONGEST_SUMS: usize = 2 * sketch::BUCKETS;

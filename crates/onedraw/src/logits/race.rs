@@ -14,7 +14,7 @@
 //! 1. *It works with lower bounds of times, in f32, without logarithms.* `E = -ln(1 - u)` is at least
 //!    `u + u²/2 + u³/3`, and `1 / w = 2^((x_max - x)·log2(e)/T)`. The product bounds a token's time from
 //!    below, and a token whose bound is later than the best time so far cannot win. Bounds are compared with
-//!    [`MARGIN`] to spare, which is far more than all their roundings.
+//!    a margin to spare, which is far more than all their roundings.
 //! 2. *One bound serves a whole block.* No E in a block is below its minimum M, and no weight is above that
 //!    of its largest logit. Of 2,004 blocks, 6 to 30 are opened, on peaked rows and flat ones alike.
 //! 3. *Blocks are opened in rounds*, those with bounds up to a limit first, then up to four times that. To
@@ -36,14 +36,10 @@ use crate::kernels::logit::Logit;
 use crate::kernels::passes::vectorized;
 use crate::kernels::skyline::position;
 use crate::logits::edited::EditedRow;
+use crate::logits::finalist::{Finalist, Lead};
 use crate::numeric::key::Key;
-use crate::numeric::math::{exp, ln};
 use crate::numeric::noise::{BLOCK, Noise, Purpose, exponential};
 use crate::numeric::temperature::Temperature;
-
-/// A bound is compared with this much to spare, in logarithms, so that no rounding of a bound can prune a
-/// winner: the bounds' own errors are below 2^-13.
-const MARGIN: f64 = 1.0 / 1024.0;
 
 /// The Taylor coefficients of 2^d, rounded down: `1 + A·d + B·d² + C·d³` is at most 2^d for d ≥ 0.
 const POWER_OF_TWO_AT_LEAST: [f32; 3] = [0.693, 0.24, 0.055];
@@ -60,23 +56,6 @@ pub(crate) struct Race {
     groups: Vec<f32>,
 }
 
-/// A token that may have won the race.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Finalist {
-    /// `y − ln E`; the highest wins.
-    pub score: f64,
-    /// The token's place in the order.
-    pub key: Key,
-}
-
-impl Finalist {
-    /// Whether it beats `other`: the higher score, then the lower id.
-    #[inline]
-    pub fn beats(&self, other: &Finalist) -> bool {
-        self.score > other.score || (self.score == other.score && self.key.token() < other.key.token())
-    }
-}
-
 /// Who runs: the tokens of a slice, under some noise, before some place of the order.
 #[derive(Clone, Copy)]
 pub(crate) struct Runners<'a> {
@@ -86,13 +65,6 @@ pub(crate) struct Runners<'a> {
     pub temperature: Temperature,
     /// Exclusive; `None`: everyone.
     pub before: Option<Key>,
-}
-
-/// The best token so far, and the latest bound that could still beat it.
-struct Lead {
-    best: Option<Finalist>,
-    /// 64 times the best token's time, with the margin; f32::MAX while there is none.
-    limit: f32,
 }
 
 impl Race {
@@ -107,11 +79,12 @@ impl Race {
         self.groups.reserve(groups.saturating_sub(self.groups.len()));
     }
 
-    /// The winner. Every race starts over: what an earlier race pruned may win this one.
-    pub(crate) fn run(&mut self, runners: &Runners<'_>) -> Option<Finalist> {
+    /// The first `wanted` to finish. Every race starts over: what an earlier race pruned may win this one.
+    pub(crate) fn run(&mut self, runners: &Runners<'_>, wanted: usize) -> Lead {
+        let mut lead = Lead::new(wanted);
         let blocks = runners.edited.span.blocks();
         if blocks == 0 {
-            return None;
+            return lead;
         }
         let first_group = runners.edited.span.first_block() / BLOCK;
         if self.minima.is_empty() {
@@ -123,8 +96,9 @@ impl Race {
         }
         vectorized!(runners.edited.passes, simd => {
             self.line_up(simd, runners, first_group);
-            self.finish(simd, runners, first_group)
-        })
+            self.finish(simd, runners, first_group, &mut lead);
+        });
+        lead
     }
 
     /// Computes the bound of every block.
@@ -154,11 +128,10 @@ impl Race {
         }
     }
 
-    /// Opens blocks in rounds, those with the earliest bounds first, until no bound is as early as the best
-    /// token.
+    /// Opens blocks in rounds, those with the earliest bounds first, until no bound is as early as the last
+    /// token of the lead.
     #[inline(always)]
-    fn finish<S: Lanes>(&mut self, simd: S, runners: &Runners<'_>, first_group: usize) -> Option<Finalist> {
-        let mut lead = Lead::new();
+    fn finish<S: Lanes>(&self, simd: S, runners: &Runners<'_>, first_group: usize, lead: &mut Lead) {
         let mut opened = -1.0;
         let mut round = 2.0 * lowest(simd, &self.groups);
         while round < f32::INFINITY {
@@ -175,7 +148,7 @@ impl Race {
                         let block = (first_group + group) * BLOCK + neighbour(place);
                         let minimum = self.minima[group * BLOCK + place];
                         let block = block - runners.edited.span.first_block();
-                        runners.open(simd, block, minimum, arrivals[place], &mut lead);
+                        runners.open(simd, block, minimum, arrivals[place], lead);
                     }
                 }
             }
@@ -185,7 +158,6 @@ impl Race {
             opened = round;
             round = if round > 0.0 { 4.0 * round } else { f32::MIN_POSITIVE };
         }
-        lead.best
     }
 }
 
@@ -339,7 +311,7 @@ impl Runners<'_> {
 
     #[inline(always)]
     fn finish_listed<S: Lanes>(&self, simd: S, keys: &[Key]) -> Option<Finalist> {
-        let mut lead = Lead::new();
+        let mut lead = Lead::new(1);
         for keys in keys.chunks(CALLS) {
             let (mut ids, mut logits) = ([0; CALLS], [f32::NEG_INFINITY; CALLS]);
             for (i, key) in keys.iter().enumerate() {
@@ -360,7 +332,7 @@ impl Runners<'_> {
                 i = runners.trailing_zeros() as usize;
             }
         }
-        lead.best
+        lead.winner()
     }
 
     /// Scores a token that arrives with the exponential `time`.
@@ -369,21 +341,7 @@ impl Runners<'_> {
         if key > Key::END || self.before.is_some_and(|before| key >= before) {
             return;
         }
-        lead.offer(Finalist { score: self.temperature.scaled(key.logit(), self.x_max) - ln(time), key });
-    }
-}
-
-impl Lead {
-    fn new() -> Self {
-        Self { best: None, limit: f32::MAX }
-    }
-
-    fn offer(&mut self, finalist: Finalist) {
-        if self.best.is_none_or(|best| finalist.beats(&best)) {
-            self.best = Some(finalist);
-            // Where this is beyond f32, nobody can be pruned, which is right too.
-            self.limit = (64.0 * exp(MARGIN - finalist.score)).min(f64::from(f32::MAX)) as f32;
-        }
+        lead.offer(Finalist::new(key, time, self.x_max, self.temperature));
     }
 }
 

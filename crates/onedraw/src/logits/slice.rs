@@ -3,11 +3,13 @@
 use crate::kernels::bend::Bend;
 use crate::kernels::passes::{Passes, vectorized};
 use crate::kernels::row::Row;
-use crate::logits::answer::{BadLogit, Held, Summit};
+use crate::logits::answer::{BadLogit, Held, Lists, Opened, Summit};
 use crate::logits::edited::{EditedMemory, EditedRow};
+use crate::logits::finalist::{Finalist, MAX_FINISHERS};
 use crate::logits::measure::head::{self, Head};
-use crate::logits::measure::{sums, visit};
-use crate::logits::race::{Finalist, Race, Runners};
+use crate::logits::measure::{steps, sums, visit};
+use crate::logits::questions::Open;
+use crate::logits::race::{Race, Runners};
 use crate::logits::span::Span;
 use crate::numeric::key::Key;
 use crate::numeric::mass::Softmax;
@@ -215,7 +217,7 @@ impl<'a, E: Edits> Slice<'a, E> {
         let listed = before.and_then(|before| head.up_to(before.previous()));
         match listed {
             Some(listed) if listed.len() <= MAX_LISTED_RUNNERS => runners.run_listed(listed),
-            _ => race.run(&runners),
+            _ => race.run(&runners, 1).winner(),
         }
     }
 
@@ -248,5 +250,30 @@ impl<'a, E: Edits> Slice<'a, E> {
             Some(listed) => keys.extend_from_slice(listed),
             None => visit(&self.edited, last, |key| keys.push(key)),
         }
+    }
+
+    /// What this part can say before it knows anything about the others.
+    pub(crate) fn open(&mut self, query: &Open, lists: &mut Lists) -> Opened {
+        let summit = self.summit();
+        let is_raw = self.edited.is_clean();
+        let steps = if query.masses.is_some() { steps::STEPS } else { 0 };
+        lists.masses.resize(steps, 0.0);
+        let Some(top) = summit.top else { return Opened { summit, is_raw, best: 0 } };
+        let wanted = query.best as usize;
+        let best = self.head.list(&self.edited, wanted);
+        let is_all = best.len() < wanted;
+        let last = best.last().copied();
+        lists.keys.extend_from_slice(best);
+        let best = best.len() as u32;
+        if let Some(temperature) = query.race {
+            let Self { edited, noise, race, .. } = self;
+            let runners = Runners { edited, noise, x_max: top.logit(), temperature, before: None };
+            let lead = race.run(&runners, MAX_FINISHERS);
+            lists.keys.extend(lead.finishers().iter().map(|finalist| finalist.key));
+        }
+        if let (Some(temperature), Some(last), false) = (query.masses, last, is_all) {
+            steps::masses(&self.edited, last, temperature.softmax(last.logit()), &mut lists.masses);
+        }
+        Opened { summit, is_raw, best }
     }
 }

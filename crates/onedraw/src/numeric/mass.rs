@@ -95,6 +95,9 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Any mass.
+    pub(crate) const UNKNOWN: Self = Self { least: 0, most: u64::MAX };
+
     /// The interval of the sum of both masses.
     pub(crate) fn and(self, other: Self) -> Self {
         Self { least: self.least + other.least, most: self.most.saturating_add(other.most) }

@@ -7,6 +7,7 @@
 //! - [`noise`]: the random numbers, each of which can be computed on its own.
 //! - [`float_mode`]: the processor's floating-point mode, set to the standard while we compute.
 
+pub(crate) mod digest;
 pub mod float_mode;
 pub mod key;
 pub mod mass;

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use crate::numeric::digest::mixed;
+
 /// Prompt and output, with counts over the last `window` tokens. The counts are updated as tokens come and
 /// go.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +14,8 @@ pub struct History {
     /// Counts cover the last `window` tokens; 0 means all of them.
     window: usize,
     seen: Vec<Seen>,
+    /// A number that stands for all tokens and their places.
+    digest: u64,
     /// The index of each token in `seen`. It is only looked up, never iterated, so the order of the map does
     /// not matter.
     places: HashMap<u32, u32>,
@@ -66,6 +70,12 @@ impl History {
         &self.tokens
     }
 
+    /// A number that stands for prompt and output: histories with different numbers are different. It is
+    /// kept up to date as tokens come and go, so it costs nothing to ask for.
+    pub(crate) fn digest(&self) -> u64 {
+        mixed(self.digest ^ self.prompt as u64)
+    }
+
     /// The distinct tokens of the window, in no particular order.
     pub fn seen(&self) -> &[Seen] {
         &self.seen
@@ -75,6 +85,7 @@ impl History {
     pub fn push(&mut self, token: u32) {
         let index = self.tokens.len();
         self.tokens.push(token);
+        self.digest = self.digest.wrapping_add(placed(index, token));
         self.count(index);
         if self.window > 0 && index >= self.window {
             self.uncount(index - self.window);
@@ -89,6 +100,7 @@ impl History {
             if self.window > 0 && last >= self.window {
                 self.count(last - self.window);
             }
+            self.digest = self.digest.wrapping_sub(placed(last, self.tokens[last]));
             self.tokens.pop();
         }
     }
@@ -124,6 +136,11 @@ impl History {
     }
 }
 
+/// A token at its place, as a number that looks random. The sum of such numbers stands for a list of tokens.
+fn placed(index: usize, token: u32) -> u64 {
+    mixed((index as u64) << 32 ^ u64::from(token))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +156,16 @@ mod tests {
         let history = History::new(&[5, 5, 7], &[7, 9, 9], 0);
         assert_eq!(sorted(&history), [(5, 2, 0), (7, 1, 1), (9, 0, 2)]);
         assert_eq!((history.prompt(), history.output()), (&[5, 5, 7][..], &[7, 9, 9][..]));
+    }
+
+    #[test]
+    fn other_histories_have_another_digest() {
+        let histories: [(&[u32], &[u32]); 6] =
+            [(&[], &[]), (&[1], &[2]), (&[1, 2], &[]), (&[2, 1], &[]), (&[], &[1, 2]), (&[0], &[1, 2])];
+        let digests = histories.map(|(prompt, output)| History::new(prompt, output, 0).digest());
+        for (i, digest) in digests.iter().enumerate() {
+            assert!(!digests[..i].contains(digest), "{:?}", histories[i]);
+        }
     }
 
     #[test]
@@ -170,6 +197,7 @@ mod tests {
                 }
                 let fresh = History::new(history.prompt(), history.output(), window);
                 assert_eq!(sorted(&history), sorted(&fresh), "window {window}, step {step}");
+                assert_eq!(history.digest(), fresh.digest(), "window {window}, step {step}");
             }
         }
     }

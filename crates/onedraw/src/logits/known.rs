@@ -1,0 +1,448 @@
+//! What the parts of a row said at once, and which questions that answers.
+//!
+//! Each part of a split row opens a draw by saying what it can say alone ([`Opened`]): its best tokens, the
+//! first finishers of its race, and the masses of the rest by steps of the logit. All openings together
+//! often decide the draw. The draw itself does not know of them: it asks its questions, and one whose
+//! answer follows from the openings is answered here; any other is put to the parts. Nothing is guessed, so
+//! a token is that of the whole row.
+//!
+//! - The best tokens of a part are all its tokens up to some place of the order. Up to the first of these
+//!   places the whole row is known: counts, masses and lists are exact there.
+//! - A race among all tokens is won by the first finisher of some part. After a rejection, when only tokens
+//!   before some place may win, the part's finishers before it are looked at in turn. They are scored here,
+//!   as the race scores them: noise can be computed for any token alone. Tokens that a part did not send
+//!   finish after the last that it sent.
+//! - A mass beyond the known tokens is an interval: the steps before the one in question count in full,
+//!   that step may count or not. Most comparisons with p are decided by it.
+//!
+//! A part weighs against its own logits, because it does not know the largest of the row. The factor
+//! between the two scales is a power; [`Interval::around`] covers the rounding of weights on both scales
+//! (see [`Opening::rest`]).
+
+use crate::logits::answer::{AnswerPart, Held, Lists, Opened, Summit, Winner};
+use crate::logits::finalist::Finalist;
+use crate::logits::measure::steps::{STEPS, step_of};
+use crate::logits::questions::Open;
+use crate::numeric::key::Key;
+use crate::numeric::mass::{Interval, Softmax, UNIT};
+use crate::numeric::math::exp;
+use crate::numeric::noise::Noise;
+use crate::numeric::temperature::Temperature;
+
+/// What one part said.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    held: Held,
+    opened: Opened,
+    /// The first tokens, in order.
+    best: Vec<Key>,
+    /// All tokens up to this place are among the best.
+    complete: Key,
+    /// The first tokens to finish, the earliest first.
+    finishers: Vec<Key>,
+    /// The masses of the tokens after the best, relative to the logit of the last of these.
+    masses: Vec<f32>,
+}
+
+impl Opening {
+    /// `None` where no part that holds these tokens can say this. The keys were checked one by one: they are
+    /// tokens of the part.
+    pub(crate) fn new(open: &Open, held: Held, opened: Opened, lists: &Lists) -> Option<Self> {
+        let (best, finishers) = lists.keys.split_at_checked(opened.best as usize)?;
+        let wanted = open.best as usize;
+        let runs = if open.race.is_some() { Open::FINISHERS } else { 0 };
+        let is_distinct = |keys: &[Key]| {
+            (1..keys.len()).all(|i| keys[..i].iter().all(|key| key.token() != keys[i].token()))
+        };
+        let mass: f64 = lists.masses.iter().fold(0.0, |sum, &mass| sum + f64::from(mass));
+        // Rounding to f32 may add a little.
+        let most = f64::from(held.length.saturating_sub(opened.best)) * UNIT as f64 * (1.0 + 1e-6);
+        let is_possible = best.len() <= wanted
+            && best.is_sorted_by(|a, b| a < b)
+            && is_distinct(best)
+            && finishers.len() <= runs
+            // If there are fewer than wanted, there are no others.
+            && finishers.len() >= best.len().min(runs)
+            && (best.len() == wanted || finishers.len() <= best.len())
+            && is_distinct(finishers)
+            && (wanted == 0 || opened.summit.top == best.first().copied())
+            && !(opened.summit.top.is_some() && opened.summit.bad.is_some())
+            && lists.masses.iter().all(|&mass| mass >= 0.0)
+            && mass <= if best.len() == wanted { most } else { 0.0 };
+        let complete = match best.last() {
+            Some(&last) if best.len() == wanted => last,
+            None if wanted == 0 => Key::from_number(0),
+            _ => Key::END,
+        };
+        let (best, finishers, masses) = (best.to_vec(), finishers.to_vec(), lists.masses.clone());
+        is_possible.then_some(Self { held, opened, best, complete, finishers, masses })
+    }
+
+    /// The listed tokens up to and including `last`.
+    fn up_to(&self, last: Key) -> &[Key] {
+        &self.best[..self.best.partition_point(|&key| key <= last)]
+    }
+
+    /// The mass of the tokens after the best ones, up to and including `last`, which comes after them.
+    ///
+    /// Here a weight is `w = floor(2^t · 2^43)` with t from the last of the best; in the row it is `w' =
+    /// floor(2^t' · 2^43)` with t' from the largest logit. Exactly, `t' = t + d`, the same d for every token.
+    /// Both exponents are rounded twice to f32 and are at most 64 in size, which changes a power by less than
+    /// 2^-16.5 in all, and both polynomials are within 2^-23. So `w'` lies within 2^-16 of `2^d · w`, but for
+    /// the floors: w may be up to 1 short, and w' too.
+    fn rest(&self, last: Key, softmax: Softmax) -> Option<Interval> {
+        let anchor = self.best.last()?.logit();
+        let step = if last >= Key::END {
+            STEPS
+        } else {
+            step_of(last.logit(), Softmax { x_max: anchor, ..softmax })
+        };
+        let sum = |masses: &[f32]| masses.iter().fold(0.0, |sum, &mass| sum + f64::from(mass));
+        let sure = sum(self.masses.get(..step)?);
+        let most = sure + f64::from(self.masses.get(step).copied().unwrap_or(0.0));
+        let tokens = u64::from(self.held.length) - self.best.len() as u64;
+        let octaves = (f64::from(anchor) - f64::from(softmax.x_max)) * f64::from(softmax.scale);
+        let factor = exp(octaves * std::f64::consts::LN_2);
+        Some(Interval::around(sure * factor, (most + tokens as f64) * factor, tokens))
+    }
+}
+
+/// What all parts of a row said.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    open: Open,
+    noise: Noise,
+    parts: Vec<Opening>,
+}
+
+impl Known {
+    /// The answers to `open` of all parts, of a draw with this noise.
+    pub(crate) fn new(open: Open, noise: Noise, parts: Vec<Opening>) -> Self {
+        Self { open, noise, parts }
+    }
+
+    /// The first token of the order, and the lowest bad logit.
+    pub(crate) fn summit(&self) -> Summit {
+        let nothing = Summit { top: None, bad: None };
+        self.parts.iter().fold(nothing, |all, part| all.merge(part.opened.summit))
+    }
+
+    /// Whether no edit changed the row.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.parts.iter().all(|part| part.opened.is_raw)
+    }
+
+    /// Whether all tokens up to `last` are known.
+    fn is_known(&self, last: Key) -> bool {
+        self.parts.iter().all(|part| last <= part.complete)
+    }
+
+    /// The tokens up to `last`, in no particular order, if they are known.
+    pub(crate) fn listed(&self, last: Key) -> Option<impl Iterator<Item = Key>> {
+        self.is_known(last).then(|| self.parts.iter().flat_map(move |part| part.up_to(last)).copied())
+    }
+
+    /// How many tokens come before `key`; where there are `enough` or more, it may return `enough`.
+    pub(crate) fn count_before(&self, key: Key, enough: u32) -> Option<u32> {
+        let last = key.previous();
+        let count = self.parts.iter().map(|part| part.up_to(last).len() as u32).sum();
+        if count >= enough { Some(enough) } else { self.is_known(last).then_some(count) }
+    }
+
+    /// The mass of the tokens up to and including `last`.
+    pub(crate) fn mass(&self, last: Key, softmax: Softmax) -> Option<u64> {
+        Some(self.listed(last)?.map(|key| softmax.weight(key.logit())).sum())
+    }
+
+    /// As [`Known::mass`], between two bounds.
+    pub(crate) fn bounds(&self, last: Key, softmax: Softmax) -> Option<Interval> {
+        let is_weighed =
+            self.open.masses.is_some_and(|temperature| temperature.softmax(0.0).scale == softmax.scale);
+        let mut all = Interval::default();
+        for part in &self.parts {
+            let listed = part.up_to(last).iter().map(|key| softmax.weight(key.logit())).sum();
+            all = all.and(Interval { least: listed, most: listed });
+            if last > part.complete {
+                all = all.and(part.rest(last, softmax).filter(|_| is_weighed)?);
+            }
+        }
+        Some(all)
+    }
+
+    /// Lists the first `count` tokens, if they are known.
+    pub(crate) fn best(&self, count: usize, keys: &mut Vec<Key>) -> bool {
+        keys.extend(self.parts.iter().flat_map(|part| &part.best));
+        if keys.len() > count {
+            keys.select_nth_unstable(count);
+            keys.truncate(count);
+        }
+        let last = if keys.len() < count { Some(Key::END) } else { keys.iter().max().copied() };
+        let is_known = last.is_none_or(|last| self.is_known(last));
+        if !is_known {
+            keys.clear();
+        }
+        is_known
+    }
+
+    /// The logit of a token, if some part named it.
+    pub(crate) fn logit(&self, token: u32) -> Option<f32> {
+        let part = self.parts.iter().find(|part| part.held.has(token))?;
+        let named = part.best.iter().chain(&part.finishers).find(|key| key.token() == token);
+        named.map(|key| key.logit())
+    }
+
+    /// The winner of the race among the tokens before `before`, if it is certain.
+    pub(crate) fn race(&self, x_max: f32, temperature: Temperature, before: Option<Key>) -> Option<Winner> {
+        let last = before.map_or(Key::END, Key::previous);
+        let score = |key: Key| Finalist::new(key, self.noise.token(key.token()), x_max, temperature);
+        let mut winner: Option<Finalist> = None;
+        // A score that no token reaches which is not looked at, with room for rounding.
+        let mut bar = f64::NEG_INFINITY;
+        for part in &self.parts {
+            let runners = if last <= part.complete {
+                part.up_to(last)
+            } else if self.open.race == Some(temperature) {
+                if let [.., last_sent] = part.finishers[..]
+                    && part.finishers.len() == Open::FINISHERS
+                {
+                    bar = bar.max(latest(score(last_sent).score));
+                }
+                &part.finishers
+            } else {
+                return None;
+            };
+            for &key in runners.iter().filter(|&&key| key <= last) {
+                let finalist = score(key);
+                if winner.is_none_or(|winner| finalist.beats(&winner)) {
+                    winner = Some(finalist);
+                }
+            }
+        }
+        let is_certain = winner.map_or(bar == f64::NEG_INFINITY, |winner| winner.score > bar);
+        is_certain.then_some(Winner { finalist: winner })
+    }
+}
+
+/// The highest score that a token can have which a part did not send, if the last finisher that it sent has
+/// `score`.
+///
+/// The part compared scores that it computed from its own largest logit. Exactly, all its scores differ
+/// from those of the whole row by the same number. Each computed score has three roundings, of numbers no
+/// larger than `|y| + |ln E|`, and |ln E| is below 28. A token that reaches `score` has a `y` of at most
+/// `|score| + 28` in size. So the roundings of both tokens on both scales together are below `(|score| +
+/// 64) · 2^-49`.
+fn latest(score: f64) -> f64 {
+    const ROUNDING: f64 = 1.0 / (1u64 << 45) as f64;
+    score + (score.abs() + 64.0) * ROUNDING
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onedraw_testkit::rows;
+
+    const NOISE: Noise = Noise { seed: 5, position: 3, sequence: 0, round: 0 };
+
+    /// A row as its definition has it, and what parts of it would say.
+    struct Whole {
+        order: Vec<Key>,
+        temperature: Temperature,
+        known: Known,
+    }
+
+    fn finalist(key: Key, x_max: f32, temperature: Temperature) -> Finalist {
+        Finalist::new(key, NOISE.token(key.token()), x_max, temperature)
+    }
+
+    fn sorted(row: &[f32], first: usize) -> Vec<Key> {
+        let mut order: Vec<Key> = (first as u32..).zip(row).map(|(token, &x)| Key::new(x, token)).collect();
+        order.retain(|&key| key < Key::END);
+        order.sort_unstable();
+        order
+    }
+
+    /// The opening of one part, computed naively.
+    fn opening(open: &Open, row: &[f32], first: usize) -> Opening {
+        let order = sorted(row, first);
+        let mut lists = Lists::default();
+        let best = order.len().min(open.best as usize);
+        lists.keys.extend_from_slice(&order[..best]);
+        if let Some(temperature) = open.race {
+            let x_max = order.first().map_or(0.0, |top| top.logit());
+            let mut runners: Vec<_> = order.iter().map(|&key| finalist(key, x_max, temperature)).collect();
+            runners.sort_by(
+                |a, b| if a.beats(b) { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater },
+            );
+            lists.keys.extend(runners.iter().take(Open::FINISHERS).map(|runner| runner.key));
+        }
+        if let Some(temperature) = open.masses {
+            lists.masses = vec![0.0; STEPS];
+            let mut sums = [0u64; STEPS];
+            if let Some(last) = best.checked_sub(1).map(|last| order[last]) {
+                let softmax = temperature.softmax(last.logit());
+                for key in &order[best..] {
+                    sums[step_of(key.logit(), softmax)] += softmax.weight(key.logit());
+                }
+            }
+            lists.masses = sums.iter().map(|&sum| sum as f32).collect();
+        }
+        let summit = Summit { top: order.first().copied(), bad: None };
+        let opened = Opened { summit, is_raw: true, best: best as u32 };
+        let held = Held { start: first as u32, length: row.len() as u32 };
+        Opening::new(open, held, opened, &lists).expect("a possible opening")
+    }
+
+    fn whole(row: &[f32], parts: usize, best: u32, temperature: f64) -> Whole {
+        let temperature = Temperature::ONE.then(temperature);
+        let open = Open { best, race: Some(temperature), masses: (best > 0).then_some(temperature) };
+        let edge = |part: usize| part * row.len() / parts;
+        let openings = (0..parts).map(|part| opening(&open, &row[edge(part)..edge(part + 1)], edge(part)));
+        let known = Known::new(open, NOISE, openings.collect());
+        Whole { order: sorted(row, 0), temperature, known }
+    }
+
+    impl Whole {
+        /// Asks everything about the token at a place; returns how many questions were answered, and how many
+        /// there were. Every answer is right.
+        fn ask(&self, place: usize) -> (usize, usize) {
+            let Self { order, temperature, known } = self;
+            let (key, x_max) = (order[place], order[0].logit());
+            let softmax = temperature.softmax(x_max);
+            let mass = |keys: &[Key]| keys.iter().map(|key| softmax.weight(key.logit())).sum::<u64>();
+            let up_to = mass(&order[..=place]);
+            let mut answered = [false; 6];
+            if let Some(bounds) = known.bounds(key, softmax) {
+                assert!(bounds.least <= up_to && up_to <= bounds.most, "{up_to} {bounds:?} at {place}");
+                answered[0] = true;
+            }
+            if let Some(exact) = known.mass(key, softmax) {
+                assert_eq!(exact, up_to);
+                answered[1] = true;
+            }
+            if let Some(count) = known.count_before(key, u32::MAX) {
+                assert_eq!(count as usize, place);
+                answered[2] = true;
+            }
+            let mut keys = Vec::new();
+            if known.best(place + 1, &mut keys) {
+                keys.sort_unstable();
+                assert_eq!(keys, order[..=place]);
+                answered[3] = true;
+            }
+            for (i, before, runners) in [(4, None, &order[..]), (5, Some(key.next()), &order[..=place])] {
+                if let Some(Winner { finalist: winner }) = known.race(x_max, *temperature, before) {
+                    let scores = runners.iter().map(|&key| finalist(key, x_max, *temperature));
+                    assert_eq!(winner, scores.reduce(|a, b| if b.beats(&a) { b } else { a }), "at {place}");
+                    answered[i] = true;
+                }
+            }
+            assert!(known.count_before(key, 1).is_none_or(|count| count == 1 || place == 0));
+            (answered.iter().filter(|answered| **answered).count(), answered.len())
+        }
+    }
+
+    /// Whatever is answered is right, on every kind of row; most of it is.
+    #[test]
+    fn answers_are_those_of_the_whole_row() {
+        let (mut answered, mut asked) = (0, 0);
+        for seed in 0..12 {
+            let kinds = [
+                rows::peaked(seed, 3000),
+                rows::gaussian(seed, 2000, 2.0),
+                rows::ties(seed, 1500, 4),
+                rows::flat(700, 1.0),
+                rows::masked(seed, 900, 0.9),
+                rows::extreme(seed, 800),
+                rows::denormal(seed, 600),
+                vec![1.0],
+            ];
+            for row in kinds {
+                for (parts, best, temperature) in
+                    [(1, 50, 1.0), (3, 50, 0.01), (8, 20, 0.8), (5, 0, 30.0), (16, 50, 1e6)]
+                {
+                    let whole = whole(&row, parts, best, temperature);
+                    let count = whole.order.len();
+                    for place in [0, 1, 7, 30, 49, 50, 51, 200, count / 2, count - 1] {
+                        if place < count {
+                            let (some, all) = whole.ask(place);
+                            (answered, asked) = (answered + some, asked + all);
+                        }
+                    }
+                }
+            }
+        }
+        assert!(answered > asked / 3, "{answered} of {asked}");
+    }
+
+    /// A winner that is no better than the last finisher which its part sent is not certain: a token that
+    /// was not sent may be as good.
+    #[test]
+    fn the_last_finisher_does_not_win() {
+        let row = rows::gaussian(9, 500, 1.0);
+        let whole = whole(&row, 1, 0, 1.0);
+        let finishers = whole.known.parts[0].finishers.clone();
+        let mut met = 0;
+        for (place, &key) in finishers.iter().enumerate() {
+            // Only tokens from this one on, in the order of the race, come before the place.
+            let is_first = finishers[..place].iter().all(|earlier| *earlier > key);
+            if !is_first {
+                continue;
+            }
+            let race = whole.known.race(whole.order[0].logit(), whole.temperature, Some(key.next()));
+            let expected = (place + 1 < finishers.len()).then_some(key);
+            assert_eq!(race.and_then(|winner| winner.finalist).map(|winner| winner.key), expected);
+            met += 1;
+        }
+        assert!(met > 1);
+        let cold = Temperature::ONE.then(0.5);
+        assert_eq!(whole.known.race(whole.order[0].logit(), cold, None), None, "another race");
+    }
+
+    /// What no part can say is refused.
+    #[test]
+    fn impossible_openings() {
+        let temperature = Temperature::ONE;
+        let open = Open { best: 3, race: Some(temperature), masses: Some(temperature) };
+        let held = Held { start: 10, length: 20 };
+        let key = |x: f32, token| Key::new(x, token);
+        let best = [key(5.0, 12), key(4.0, 11), key(4.0, 15)];
+        let finishers: Vec<Key> = (10..18).map(|token| key(3.0, token)).collect();
+        let summit = Summit { top: Some(best[0]), bad: None };
+        let good = Opened { summit, is_raw: true, best: 3 };
+        let lists = |best: &[Key], finishers: &[Key], mass: f32| {
+            let mut masses = vec![0.0; STEPS];
+            masses[5] = mass;
+            Lists { keys: [best, finishers].concat(), sums: Vec::new(), masses }
+        };
+        let is_possible = |opened, lists| Opening::new(&open, held, opened, &lists).is_some();
+        assert!(is_possible(good, lists(&best, &finishers, 100.0)));
+        let swapped = [best[0], best[2], best[1]];
+        let twice = [best[0], best[1], best[1]];
+        let mut repeated = finishers.clone();
+        repeated[7] = repeated[0];
+        for (opened, lists) in [
+            (good, lists(&swapped, &finishers, 1.0)),
+            (good, lists(&twice, &finishers, 1.0)),
+            (good, lists(&best, &finishers[..2], 1.0)),
+            (good, lists(&best, &[&finishers[..], &best[..1]].concat(), 1.0)),
+            (good, lists(&best, &repeated, 1.0)),
+            (good, lists(&best, &finishers, -1.0)),
+            (good, lists(&best, &finishers, f32::NAN)),
+            (good, lists(&best, &finishers, f32::INFINITY)),
+            (good, lists(&best, &finishers, 18.0 * UNIT as f32)),
+            (Opened { best: 12, ..good }, lists(&best, &finishers, 1.0)),
+            // Fewer than were asked for are all there are.
+            (Opened { best: 2, ..good }, lists(&best[..2], &finishers, 0.0)),
+            (Opened { best: 2, ..good }, lists(&best[..2], &best[..2], 1.0)),
+            (
+                Opened { summit: Summit { top: Some(best[1]), bad: None }, ..good },
+                lists(&best, &finishers, 1.0),
+            ),
+            (Opened { summit: Summit { top: None, bad: None }, ..good }, lists(&best, &finishers, 1.0)),
+        ] {
+            assert!(!is_possible(opened, lists.clone()), "{opened:?} {:?}", lists.keys);
+        }
+        let few = Opened { best: 2, ..good };
+        assert!(is_possible(few, lists(&best[..2], &best[..2], 0.0)));
+    }
+}
