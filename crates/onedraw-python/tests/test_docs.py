@@ -17,7 +17,7 @@ from conftest import ROOT
 import onedraw
 
 # Modules of the package that are of use with other libraries alone.
-NEEDS = {"plot": ("matplotlib",), "transformers": ("torch", "transformers")}
+NEEDS = {"distributed": ("torch",), "plot": ("matplotlib",), "transformers": ("torch", "transformers")}
 
 
 def modules() -> Iterator[ModuleType]:

@@ -12,7 +12,7 @@ whole rows, drawn by one process.
 >>> story = ranks.add(temperature=0.8, top_p=0.9, seed=7)  # doctest: +SKIP
 >>> ranks.sample([story], local_logits).tokens  # doctest: +SKIP
 
-Every rank makes the same calls in the same order. `Ranks` is the only thing here that needs PyTorch.
+Every rank makes the same calls in the same order. Needs `pip install onedraw[distributed]`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
 //! question, write its struct and its fields there, and its line in the table here.
 //!
 //! A draw over shards in other processes may begin with [`Open`]. What the shards say then often answers
-//! later questions without asking: [`Query::known`].
+//! later questions without asking: `Query::known`.
 
 use crate::kernels::bend::Bend;
 use crate::logits::answer::{
