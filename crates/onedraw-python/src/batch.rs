@@ -326,12 +326,7 @@ impl Batch {
     /// Appends a `Sampled` that `peek` or `verify` drew at the next position, or the id of a token chosen
     /// elsewhere, which does not change mirostat's state. With a list of sequences it appends one of a list of
     /// ids to each; if one of the sequences is not there, to none.
-    fn accept(
-        &self,
-        py: Python<'_>,
-        sequence: &Bound<'_, PyAny>,
-        token: &Bound<'_, PyAny>,
-    ) -> Result<()> {
+    fn accept(&self, py: Python<'_>, sequence: &Bound<'_, PyAny>, token: &Bound<'_, PyAny>) -> Result<()> {
         let (ids, is_one) = SequenceId::all_of(sequence, self.number)?;
         if is_one && let Ok(sampled) = token.cast::<Sampled>() {
             let sampled = &sampled.get().0;
