@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import vllm.v1.worker.gpu_model_runner as runner_module
+from onedraw import Batch
 from onedraw.vllm.requests import Requests
 from onedraw.vllm.runner_v1 import Drawing
 from vllm import SamplingParams
@@ -75,7 +76,8 @@ def runner(kind: type, vocabulary: int, rows: int, params: dict[str, Any]) -> An
             "model_config": SimpleNamespace(logprobs_mode="raw_logprobs"),
             "discard_request_mask": SimpleNamespace(np=np.zeros(rows, dtype=bool)),
             "use_async_scheduling": False,
-            "_onedraw": Requests(1),
+            "_onedraw": Requests(Batch()),
+            "_masks": None,
             "_users": None,
         }
     )

@@ -108,10 +108,10 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     def of(additional: Any) -> Settings:
         return settings_of(SimpleNamespace(additional_config=additional))
 
-    assert of({}) == of({"other": 1}) == Settings(sampler=False, threads=1)
+    assert of({}) == of({"other": 1}) == Settings(sampler=False, shards=False, threads=1)
     assert of({"onedraw": {"sampler": True, "threads": 2}}) == Settings(sampler=True, threads=2)
     for wrong, message in [
-        ({"smapler": True}, "`smapler` is not a setting; there are sampler, threads"),
+        ({"smapler": True}, "`smapler` is not a setting; there are sampler, shards, threads"),
         ({"sampler": 1}, "sampler is 1, but a value such as False is wanted"),
         ({"threads": -1}, "threads must be in"),
         ([], "settings are an object"),
@@ -146,7 +146,7 @@ def test_a_module_is_extended_when_it_is_imported(tmp_path: Path, monkeypatch: p
 
 
 def test_sequences_follow_what_was_written() -> None:
-    requests = Requests(threads=1)
+    requests = Requests(onedraw.Batch())
     plain = requests.add("plain", "owner", onedraw.SamplingParams(temperature=0.8, seed=1))
     learning = requests.add("learning", "owner", onedraw.SamplingParams(mirostat=2, seed=2))
     rows = [[1.0, 2.0, 3.0, 0.5], [0.1, 0.4, 0.2, 0.9]]

@@ -94,7 +94,8 @@ class Ranks:
         """The part of the vocabulary that this rank holds."""
         self.collectives = 0
         """How many collectives there were so far."""
-        self._batch = Batch(threads=threads, kernel=kernel)
+        self.batch = Batch(threads=threads, kernel=kernel)
+        """The sequences, as this rank has them."""
         self._device = torch.device("cuda", torch.cuda.current_device()) if _is_nccl(group) else torch.device("cpu")
         self._patience = patience
         self._added = 0
@@ -107,11 +108,11 @@ class Ranks:
         self._added += 1
         if read.seed is None:
             read = read.replace(seed=(self._seed + 0x9E3779B97F4A7C15 * self._added) % (1 << 64))
-        return self._batch.add(read)
+        return self.batch.add(read)
 
     def remove(self, sequence: SequenceId) -> bool:
         """Removes a sequence. Returns whether it was there."""
-        return self._batch.remove(sequence)
+        return self.batch.remove(sequence)
 
     @overload
     def sample(self, sequences: SequenceId, logits: Row, *, masks: Mask | None = None) -> Sampled: ...
@@ -148,26 +149,26 @@ class Ranks:
 
     def accept(self, sequence: SequenceId, token: Token) -> None:
         """Appends a `Sampled` that `peek` drew at the next position, or the id of a token chosen elsewhere."""
-        self._batch.accept(sequence, token)
+        self.batch.accept(sequence, token)
 
     def rewind(self, sequence: SequenceId, length: int) -> None:
         """Takes back the tokens of a sequence after the first `length` of its output. This is an undo."""
-        self._batch.rewind(sequence, length)
+        self.batch.rewind(sequence, length)
 
     def take_back(self, sequence: SequenceId, rewind: Rewind) -> None:
         """Takes text back because of what was drawn, as a `StopMatcher` decided."""
-        self._batch.take_back(sequence, rewind)
+        self.batch.take_back(sequence, rewind)
 
     def output(self, sequence: SequenceId) -> list[int]:
         """The tokens a sequence has written so far."""
-        return self._batch.output(sequence)
+        return self.batch.output(sequence)
 
     def seed(self, sequence: SequenceId) -> int:
         """The seed of a sequence."""
-        return self._batch.seed(sequence)
+        return self.batch.seed(sequence)
 
     def __len__(self) -> int:
-        return len(self._batch)
+        return len(self.batch)
 
     def __repr__(self) -> str:
         return f"Ranks({self.rank} of {self.count}, tokens {self.bounds[0]} to {self.bounds[1]} of {self.vocabulary})"
@@ -182,7 +183,7 @@ class Ranks:
         start, end = self.bounds
         if isinstance(logits, torch.Tensor):
             logits = logits.detach().cpu()
-        return self._batch._draw_over(
+        return self.batch._draw_over(
             sequences if isinstance(sequences, SequenceId) else list(sequences),
             logits,
             ahead,

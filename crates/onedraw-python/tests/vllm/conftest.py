@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engines import Write, environment
 
 HERE = Path(__file__).parent
 LIMIT = 400
-
-Write = Callable[..., dict[str, Any]]
-
-
-def environment(processes: bool = False, preload: bool = True) -> dict[str, str]:
-    """The environment of an engine on this machine."""
-    library = Path(sysconfig.get_path("data"), "lib/libiomp5.so")
-    return {
-        **os.environ,
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_ENABLE_V1_MULTIPROCESSING": str(int(processes)),
-        "VLLM_CPU_OMP_THREADS_BIND": "0|1" if processes else "auto",
-        **({"LD_PRELOAD": str(library)} if preload and library.exists() else {}),
-    }
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import Write
+from engines import Write
 from kinds import PROMPTS
 
 pytestmark = pytest.mark.vllm

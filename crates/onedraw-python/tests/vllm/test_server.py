@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment
+from engines import environment
 from kinds import PROMPTS
 
 pytestmark = [pytest.mark.vllm, pytest.mark.long]

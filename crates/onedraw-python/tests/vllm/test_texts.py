@@ -12,7 +12,7 @@ from typing import Any
 
 import eagle
 import pytest
-from conftest import Write, environment
+from engines import Write, environment
 from kinds import KINDS, PROMPTS, requests
 
 pytestmark = pytest.mark.vllm
@@ -134,9 +134,16 @@ def test_runner_2_with_preemption(together: list[dict[str, Any]], write: Write) 
     assert written["metrics"]["vllm:num_preemptions"] > 0
 
 
-def test_two_ranks(together: list[dict[str, Any]], write: Write) -> None:
-    written = write([requests()], processes=True, tensor_parallel_size=2)
+@pytest.mark.parametrize("shards", [False, pytest.param(True, marks=pytest.mark.long)], ids=["gathered", "apart"])
+def test_two_ranks(together: list[dict[str, Any]], write: Write, shards: bool) -> None:
+    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": shards})
     assert tokens(written["runs"][0]) == tokens(together)
+
+
+@pytest.mark.long
+def test_two_ranks_that_keep_their_logits_and_guess(together: list[dict[str, Any]], write: Write) -> None:
+    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": True}, speculative_config=N_GRAM)
+    check_guesses(together, written)
 
 
 @pytest.mark.long

@@ -94,15 +94,16 @@ def poison(seed: int, position: int) -> None:
 def watch(before: Any = None, after: Any = None) -> None:
     """Looks at all draws."""
     from onedraw.vllm import draws
+    from onedraw.vllm.requests import Turn
 
     def watched(function: Any) -> Any:
-        def call(requests: Any, asked: list[Any], logits: Any) -> Any:
-            is_turn = asked and isinstance(asked[0], draws.Turn)
+        def call(requests: Any, asked: list[Any], logits: Any, masks: Any = None) -> Any:
+            is_turn = asked and isinstance(asked[0], Turn)
             each = [one.request for one in asked] if is_turn else asked
             rows = [one.row for one in asked] if is_turn else list(range(len(asked)))
             if before is not None:
                 before(requests, each, rows, logits)
-            drawn = function(requests, asked, logits)
+            drawn = function(requests, asked, logits, masks)
             if after is not None:
                 after(drawn, rows, logits)
             return drawn

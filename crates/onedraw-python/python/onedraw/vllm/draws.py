@@ -9,18 +9,8 @@ from operator import attrgetter
 
 import torch
 
-from .._onedraw import Draft, RowError, RowsError, Sampled, Samples, SamplingParams, SequenceId
-from .requests import Request, Requests
-
-
-@dataclass(slots=True)
-class Turn:
-    """What a request wants of a step: a token, and before it those of its guesses that are right."""
-
-    request: Request
-    row: int
-    """The row of logits after the text so far. The row after guess i is `row` + i + 1."""
-    guesses: Sequence[int] = ()
+from .._onedraw import RowError, Sampled, Samples, SamplingParams, SequenceId
+from .requests import Masks, Outcome, Request, Requests, Turn
 
 
 @dataclass(slots=True)
@@ -49,70 +39,67 @@ class Drawn:
         return [begin + place for begin, count in zip(begins, self.counts, strict=True) for place in range(count)]
 
 
-def draw_each(requests: Requests, asked: Sequence[Request], logits: torch.Tensor) -> Drawn:
+def draw_each(requests: Requests, asked: Sequence[Request], logits: torch.Tensor, masks: Masks = None) -> Drawn:
     """One token for each request, row by row."""
     if not any(request.listed is not None or request.learns for request in asked):
-        try:
-            return Drawn(requests.batch.peek([request.sequence for request in asked], logits), [1] * len(asked))
-        except RowsError:
-            # Rarely: again, one by one, for the rows that can be sampled.
-            pass
-    return draw(requests, [Turn(request, row) for row, request in enumerate(asked)], logits)
+        drawn = requests.peek([request.sequence for request in asked], logits, masks)
+        if isinstance(drawn, Samples):
+            return Drawn(drawn, [1] * len(asked))
+    return draw(requests, [Turn(request, row) for row, request in enumerate(asked)], logits, masks)
 
 
-def draw(requests: Requests, turns: Sequence[Turn], logits: torch.Tensor) -> Drawn:
+def draw(requests: Requests, turns: Sequence[Turn], logits: torch.Tensor, masks: Masks = None) -> Drawn:
     """The tokens of each turn. A row that cannot be sampled is the error of its request alone."""
+    usual = [turn for turn in turns if turn.request.listed is None]
+    outcomes = dict(zip(map(id, usual), requests.verify(usual, logits, masks), strict=True))
     drawn: list[list[Sampled]] = []
     errors: dict[int, RowError] = {}
     for place, turn in enumerate(turns):
-        tokens, error = _turn(requests, turn, logits[turn.row : turn.row + len(turn.guesses) + 1])
+        request = turn.request
+        tokens, error = outcomes[id(turn)] if request.listed is None else _best(requests, turn, logits, masks, request.listed)
+        if error is not None and error.kind == "nothing_left" and request.relaxed is not None:
+            row = turn.row + len(tokens)
+            tokens, error = _relaxed(requests, request.sequence, request.relaxed, tokens, *_row(logits, masks, row))
         if error is not None:
             errors[place] = error
-        if turn.request.learns:
-            turn.request.drawn = tokens
+        if request.learns:
+            request.drawn = tokens
         drawn.append(tokens)
     return Drawn(Samples([one for tokens in drawn for one in tokens]), [len(tokens) for tokens in drawn], errors)
 
 
-def _turn(requests: Requests, turn: Turn, rows: torch.Tensor) -> tuple[list[Sampled], RowError | None]:
-    if turn.request.listed is not None:
-        return _best(requests, turn, rows, turn.request.listed)
-    verdict = requests.batch.verify(turn.request.sequence, Draft.chain(list(turn.guesses)), rows)
-    if verdict.error is not None and verdict.error.kind == "nothing_left" and turn.request.relaxed is not None:
-        return _relaxed(requests, turn.request.sequence, turn.request.relaxed, verdict.sampled, rows)
-    return verdict.sampled, verdict.error
+def _row(logits: torch.Tensor, masks: Masks, row: int) -> tuple[torch.Tensor, Masks]:
+    """One row of the logits, and of the masks."""
+    return logits[row : row + 1], None if masks is None else masks[row : row + 1]
 
 
-def _relaxed(requests: Requests, sequence: SequenceId, params: SamplingParams, drawn: list[Sampled], rows: torch.Tensor) -> tuple[list[Sampled], RowError | None]:
+def _relaxed(requests: Requests, sequence: SequenceId, params: SamplingParams, drawn: list[Sampled], row: torch.Tensor, mask: Masks) -> Outcome:
     """The tokens that were drawn, and one more with other parameters."""
     batch = requests.batch
     written = batch.output(sequence) + [one.token for one in drawn]
     other = batch.add(params.replace(output_token_ids=written, seed=batch.seed(sequence)))
-    try:
-        return [*drawn, batch.peek(other, rows[len(drawn)])], None
-    except RowError as error:
-        return drawn, error
-    finally:
-        batch.remove(other)
+    one = requests.peek([other], row, mask)[0]
+    batch.remove(other)
+    return (drawn, one) if isinstance(one, RowError) else ([*drawn, one], None)
 
 
-def _best(requests: Requests, turn: Turn, rows: torch.Tensor, listed: int) -> tuple[list[Sampled], RowError | None]:
+def _best(requests: Requests, turn: Turn, logits: torch.Tensor, masks: Masks, listed: int) -> Outcome:
     """The best token of each row, as long as the guesses are right. vLLM reports processed logprobs of greedy requests
     as if their temperature were 1."""
     batch, request = requests.batch, turn.request
     tokens: list[Sampled] = []
-    try:
-        for place, row in enumerate(rows):
-            # Whatever is drawn, the best tokens are listed with it.
-            drawn = batch.peek(request.sequence, row)
-            best = sorted(drawn.logprobs, key=attrgetter("rank"))
-            entries = [{"token": one.token, "logprob": one.logprob, "rank": one.rank} for one in best[: None if listed < 0 else max(listed, 1)]]
-            tokens.append(Sampled.from_json(json.dumps({**drawn.to_dict(), **entries[0], "logprobs": entries})))
-            if place == len(turn.guesses) or turn.guesses[place] != best[0].token:
-                break
-            batch.accept(request.sequence, best[0].token)
-        return tokens, None
-    except RowError as error:
-        return tokens, error
-    finally:
-        batch.rewind(request.sequence, request.written)
+    error: RowError | None = None
+    for place in range(len(turn.guesses) + 1):
+        # Whatever is drawn, the best tokens are listed with it.
+        drawn = requests.peek([request.sequence], *_row(logits, masks, turn.row + place))[0]
+        if isinstance(drawn, RowError):
+            error = drawn
+            break
+        best = sorted(drawn.logprobs, key=attrgetter("rank"))
+        entries = [{"token": one.token, "logprob": one.logprob, "rank": one.rank} for one in best[: None if listed < 0 else max(listed, 1)]]
+        tokens.append(Sampled.from_json(json.dumps({**drawn.to_dict(), **entries[0], "logprobs": entries})))
+        if place == len(turn.guesses) or turn.guesses[place] != best[0].token:
+            break
+        batch.accept(request.sequence, best[0].token)
+    batch.rewind(request.sequence, request.written)
+    return tokens, error

@@ -12,6 +12,7 @@ from vllm.sampling_params import SamplingParams
 from .._onedraw import OnedrawError
 from .hooks import extend
 from .params import REFUSED, derived_seed, signed, translated, wrong
+from .settings import settings_of
 from .versions import check
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Checked(InputProcessor):
 
     def __init__(self, vllm_config: Any, *arguments: Any, **named: Any) -> None:
         check(super()._validate_params, ("params", "supported_tasks"))
+        self._shards = settings_of(vllm_config).shards
         super().__init__(vllm_config, *arguments, **named)
 
     def _validate_params(self, params: Any, supported_tasks: Any) -> Any:
@@ -54,8 +56,10 @@ class Checked(InputProcessor):
                     raise wrong(name, "asks for another sampler than onedraw's")
             if params.logprob_token_ids and model.logprobs_mode.startswith("processed"):
                 raise wrong("logprob_token_ids", "needs a raw logprobs_mode with onedraw's sampler")
-            if params.thinking_token_budget is not None and self.speculative_config is not None:
-                raise wrong("thinking_token_budget", "does not work together with guesses and onedraw's sampler")
+            if params.thinking_token_budget is not None and (self.speculative_config is not None or self._shards):
+                raise wrong("thinking_token_budget", "does not work together with guesses, or with shards, and onedraw's sampler")
+            if params.logprob_token_ids and self._shards:
+                raise wrong("logprob_token_ids", "needs whole rows, which shards do not gather")
             translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
         except OnedrawError as error:
             raise VLLMValidationError(str(error), parameter=getattr(error, "field", None)) from error

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .._onedraw import Batch, Sampled, SamplingParams, SequenceId
+from .._onedraw import Batch, Draft, RowError, RowsError, Sampled, Samples, SamplingParams, SequenceId
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(slots=True)
@@ -27,13 +31,51 @@ class Request:
     """If it learns, what was drawn at the last step. vLLM may use all of it, some or none."""
 
 
+@dataclass(slots=True)
+class Turn:
+    """What a request wants of a step: a token, and before it those of its guesses that are right."""
+
+    request: Request
+    row: int
+    """The row of logits after the text so far. The row after guess i is `row` + i + 1."""
+    guesses: Sequence[int] = ()
+
+
+Outcome: TypeAlias = tuple[list[Sampled], RowError | None]
+"""The tokens of a turn, and why there are no more, if a row cannot be sampled."""
+
+Peeked: TypeAlias = Samples | list[Sampled | RowError]
+"""The tokens of rows, with errors in the places of rows that cannot be sampled."""
+
+Masks: TypeAlias = list[Any] | None
+"""The tokens that each row allows, as 32-bit words, or None for all of them; None where no row has a mask."""
+
+
 class Requests:
     """The sequences of a runner's requests. vLLM's list of output tokens is the truth: draws are not appended here
     until vLLM has appended them."""
 
-    def __init__(self, threads: int) -> None:
-        self.batch = Batch(threads=threads)
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
         self.known: dict[str, Request] = {}
+
+    def peek(self, sequences: list[SequenceId], logits: torch.Tensor, masks: Masks = None) -> Peeked:
+        """A token for each sequence from its row, or the error of the row. A mask of None allows every token."""
+        try:
+            return self.batch.peek(sequences, logits, masks=masks)
+        except RowsError as error:
+            results: list[Sampled | RowError] = error.results
+            return results
+
+    def verify(self, turns: Sequence[Turn], logits: torch.Tensor, masks: Masks = None) -> list[Outcome]:
+        """The tokens of each turn: those of its guesses that are right, and the one after them. Masks are in the
+        logits here."""
+        outcomes = []
+        for turn in turns:
+            rows = logits[turn.row : turn.row + len(turn.guesses) + 1]
+            verdict = self.batch.verify(turn.request.sequence, Draft.chain(list(turn.guesses)), rows)
+            outcomes.append((verdict.sampled, verdict.error))
+        return outcomes
 
     def add(self, name: str, owner: object, params: SamplingParams, *, listed: int | None = None, relaxed: SamplingParams | None = None) -> Request:
         """Adds a request; it replaces an earlier one of the same name."""

@@ -10,10 +10,11 @@ from vllm.logger import init_logger
 from vllm.v1.outputs import LogprobsTensors, SamplerOutput
 from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor, MinPLogitsProcessor, MinTokensLogitsProcessor
 
+from .._onedraw import Batch
 from . import draws, reports
 from .hooks import extend
 from .params import listed, relaxed, translated
-from .requests import Request, Requests
+from .requests import Request, Requests, Turn
 from .settings import settings_of
 from .versions import check
 
@@ -38,14 +39,18 @@ def install(module: ModuleType) -> None:
 class Drawing(GPUModelRunner):
     """A runner whose tokens onedraw draws."""
 
+    _gathered: Any = None
+    """The model's own function for whole rows, if its logits stay on their ranks."""
+
     def __init__(self, vllm_config: Any, *arguments: Any, **named: Any) -> None:
         check(super()._sample, ("logits", "spec_decode_metadata"))
         super().__init__(vllm_config, *arguments, **named)
         if self.device.type != "cpu":
             raise RuntimeError("onedraw draws on a GPU with vLLM's runner V2; set VLLM_USE_V2_MODEL_RUNNER=1, or leave `sampler` off")
-        self._onedraw = Requests(settings_of(vllm_config).threads)
+        self._onedraw = Requests(Batch(threads=settings_of(vllm_config).threads))
         self._failed: dict[str, int] = {}
         self._users: list[Any] | None = None
+        self._masks: list[Any] | None = None
 
     def _sample(self, logits: torch.Tensor, spec_decode_metadata: Any) -> SamplerOutput:
         # vLLM would set these back for rows that are not used, which generators of the CPU cannot do.
@@ -53,22 +58,59 @@ class Drawing(GPUModelRunner):
         requests = self._followed()
         processed = self._processed(logits)
         if spec_decode_metadata is None:
-            width, drawn = 1, draws.draw_each(self._onedraw, requests, processed)
+            width, drawn = 1, draws.draw_each(self._onedraw, requests, processed, self._masks)
         else:
             width, turns = spec_decode_metadata.max_spec_len + 1, self._turns(requests, spec_decode_metadata)
-            drawn = draws.draw(self._onedraw, turns, processed)
+            drawn = draws.draw(self._onedraw, turns, processed, self._masks)
         if drawn.errors:
             self._note(drawn)
         tokens = drawn.tokens(width, _NONE)
         return SamplerOutput(sampled_token_ids=tokens, logprobs_tensors=self._report(drawn, tokens, logits, processed))
 
+    def load_model(self, *arguments: Any, **named: Any) -> None:
+        super().load_model(*arguments, **named)
+        settings = settings_of(self.vllm_config)
+        if not settings.shards:
+            return
+        from .shards import Shards, why_gathered
+
+        why = why_gathered(self.vllm_config, self.model)
+        if why is not None:
+            logger.warning("onedraw: the logits are gathered, although `shards` is on: %s", why)
+            return
+        self._onedraw = Shards(self.model, self.model_config.get_vocab_size(), settings.threads)
+        self._gathered = self.model.compute_logits
+
+    def execute_model(self, *arguments: Any, **named: Any) -> Any:
+        if self._gathered is None:
+            return super().execute_model(*arguments, **named)
+        # Logprobs of prompts, which are computed later, need whole rows.
+        self.model.compute_logits = self.model.compute_logits_local
+        try:
+            return super().execute_model(*arguments, **named)
+        finally:
+            self.model.compute_logits = self._gathered
+
     def sample_tokens(self, grammar_output: Any) -> Any:
         self._failed = {}
+        self._masks = None
+        if grammar_output is not None and self._gathered is not None and self.execute_model_state is not None:
+            self._masks, grammar_output = self._masks_of(grammar_output), None
         output = super().sample_tokens(grammar_output)
         if self._failed:
             # The scheduler ends these requests.
             output.num_nans_in_logits = {**(output.num_nans_in_logits or {}), **self._failed}
         return output
+
+    def _masks_of(self, grammar_output: Any) -> list[Any]:
+        """The mask of a grammar for each row, or None. vLLM would put masks into whole rows."""
+        guesses = self.execute_model_state.scheduler_output.scheduled_spec_decode_tokens
+        words, masks = grammar_output.grammar_bitmask, {}
+        for name in grammar_output.structured_output_request_ids:
+            count = len(guesses.get(name, ())) + 1
+            masks[name], words = words[:count], words[count:]
+        none = [None]
+        return [mask for name in self.input_batch.req_ids for mask in masks.get(name, none * (len(guesses.get(name, ())) + 1))]
 
     def _followed(self) -> list[Request]:
         """The requests of the batch, brought to what they have written."""
@@ -89,14 +131,14 @@ class Drawing(GPUModelRunner):
         params = translated(own, mode=mode, vocabulary=self.input_batch.vocab_size, prompt=state.prompt_token_ids)
         return self._onedraw.add(name, state, params, listed=listed(own, mode), relaxed=relaxed(own, params))
 
-    def _turns(self, requests: list[Request], metadata: Any) -> list[draws.Turn]:
+    def _turns(self, requests: list[Request], metadata: Any) -> list[Turn]:
         """What each request wants, if some have guesses."""
         turns, row, place = [], 0, 0
         guesses = metadata.draft_token_ids.tolist()
         for request, count in zip(requests, metadata.num_draft_tokens, strict=True):
             own = guesses[place : place + count]
             # Nothing is guessed after a place without a guess.
-            turns.append(draws.Turn(request, row, own[: own.index(_NONE)] if _NONE in own else own))
+            turns.append(Turn(request, row, own[: own.index(_NONE)] if _NONE in own else own))
             row, place = row + count + 1, place + count
         return turns
 

@@ -6,8 +6,12 @@ import functools
 from types import ModuleType
 from typing import Any
 
+from vllm.logger import init_logger
+
 from .settings import settings_of
 from .versions import check
+
+logger = init_logger(__name__)
 
 
 def install(module: ModuleType) -> None:
@@ -30,6 +34,8 @@ def install(module: ModuleType) -> None:
             raise RuntimeError("onedraw verifies every guess; leave `enable_adaptive_verification` or `sampler` off")
         if parallel.enable_batch_sharded_sampling:
             raise RuntimeError("onedraw draws all rows on every rank; leave `enable_batch_sharded_sampling` or `sampler` off")
+        if settings.shards:
+            logger.warning("onedraw: the logits are gathered, although `shards` is on: runner V2 gathers them")
         # Only now, because it imports what imports this module of vLLM.
         from .sampler_v2 import HostSampler
 

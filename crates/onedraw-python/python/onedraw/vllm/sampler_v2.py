@@ -14,9 +14,10 @@ from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
 from vllm.v1.worker.gpu.sample.output import SamplerOutput
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
+from .._onedraw import Batch
 from . import draws, reports
 from .params import listed, relaxed, signed, translated
-from .requests import Request, Requests
+from .requests import Request, Requests, Turn
 
 logger = init_logger(__name__)
 
@@ -30,7 +31,7 @@ class HostSampler(Sampler):
 
     def __init__(self, sampler: Sampler, vllm_config: Any, threads: int) -> None:
         self.__dict__.update(sampler.__dict__)
-        self._requests = Requests(threads)
+        self._requests = Requests(Batch(threads=threads))
         self._slots: dict[int, Request | Any] = {}
         self._vocabulary = vllm_config.model_config.get_vocab_size()
         speculation = vllm_config.speculative_config
@@ -94,7 +95,7 @@ class HostSampler(Sampler):
         known = self._requests.find(name, params)
         return known or self._requests.add(name, params, params, listed=listed(own, self.logprobs_mode), relaxed=relaxed(own, params))
 
-    def _turns(self, requests: list[Request], batch: InputBatch, invalid: torch.Tensor | None) -> list[draws.Turn]:
+    def _turns(self, requests: list[Request], batch: InputBatch, invalid: torch.Tensor | None) -> list[Turn]:
         """What each request wants, if some have guesses. The guess before row i + 1 is the input of that row."""
         rows = batch.logits_indices
         inputs, positions = batch.input_ids[rows], batch.positions[rows]
@@ -107,7 +108,7 @@ class HostSampler(Sampler):
         bounds, turns = batch.cu_num_logits_np.tolist(), []
         for request, begin, end in zip(requests, bounds, bounds[1:], strict=False):
             own = guesses[begin + 1 : end]
-            turns.append(draws.Turn(request, begin, own[: own.index(-1)] if -1 in own else own))
+            turns.append(Turn(request, begin, own[: own.index(-1)] if -1 in own else own))
         return turns
 
     def _processed(self, logits: torch.Tensor, batch: InputBatch) -> torch.Tensor:

@@ -18,6 +18,8 @@ class Settings:
 
     sampler: bool = False
     """Whether onedraw draws the tokens."""
+    shards: bool = False
+    """Whether tensor-parallel ranks keep their parts of the logits, where the model can leave them ungathered."""
     threads: int = 1
     """Threads of a draw on the CPU; 0: one for each core."""
 
