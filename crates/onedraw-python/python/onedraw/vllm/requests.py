@@ -58,11 +58,13 @@ class Requests:
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         self.known: dict[str, Request] = {}
+        self._peek: Any = batch.peek
 
     def peek(self, sequences: list[SequenceId], logits: torch.Tensor, masks: Masks = None) -> Peeked:
         """A token for each sequence from its row, or the error of the row. A mask of None allows every token."""
         try:
-            return self.batch.peek(sequences, logits, masks=masks)
+            samples: Samples = self._peek(sequences, logits, masks=masks)
+            return samples
         except RowsError as error:
             results: list[Sampled | RowError] = error.results
             return results

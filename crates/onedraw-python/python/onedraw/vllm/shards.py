@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from vllm.distributed import get_tp_group
 
-from .._onedraw import RowError, RowsError, Sampled, SequenceId
+from .._onedraw import RowError, Sampled, SequenceId
 from ..distributed import Ranks
-from .requests import Masks, Outcome, Peeked, Requests, Turn
+from .requests import Masks, Outcome, Requests, Turn
 
 
 def why_gathered(vllm_config: Any, model: Any) -> str | None:
@@ -32,13 +32,7 @@ class Shards(Requests):
         bounds = (part.org_vocab_start_index, part.org_vocab_end_index)
         self.ranks = Ranks(vocabulary, bounds=bounds, group=get_tp_group().cpu_group, threads=threads)
         super().__init__(self.ranks.batch)
-
-    def peek(self, sequences: list[SequenceId], logits: torch.Tensor, masks: Masks = None) -> Peeked:
-        try:
-            return self.ranks.peek(sequences, logits, masks=masks)
-        except RowsError as error:
-            results: list[Sampled | RowError] = error.results
-            return results
+        self._peek = self.ranks.peek
 
     def verify(self, turns: Sequence[Turn], logits: torch.Tensor, masks: Masks = None) -> list[Outcome]:
         """All rows of all turns share each exchange: the row after a guess is drawn as if the guess were right."""
