@@ -30,8 +30,8 @@ typedef uint64_t Address;
 
 struct Function {
     void* symbol;
-    // Whether its argument is an `Ask` instead of a `Step`.
-    bool asks;
+    // What its one argument is.
+    enum Argument { STEP, ASK, REQUESTS } argument;
     int dynamic;
 };
 
@@ -196,7 +196,9 @@ Code cuModuleGetFunction(Function** function, void*, const char* name) {
     void* const library = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     void* const symbol = dlsym(library, name);
     if (symbol == nullptr) return NOT_FOUND;
-    *function = &functions.emplace(name, Function{symbol, strncmp(name, "ask_", 4) == 0, 48 << 10}).first->second;
+    const bool is_ask = strncmp(name, "ask_", 4) == 0, is_requests = strcmp(name, "follow") == 0 || strcmp(name, "settle") == 0;
+    const Function::Argument argument = is_ask ? Function::ASK : is_requests ? Function::REQUESTS : Function::STEP;
+    *function = &functions.emplace(name, Function{symbol, argument, 48 << 10}).first->second;
     return SUCCESS;
 }
 // The static shared memory of a draw; it is not asked for other kernels.
@@ -208,7 +210,11 @@ Code cuFuncSetAttribute(Function* function, int attribute, int value) {
 Code cuLaunchKernelEx(const Launch* launch, Function* function, void** arguments, void**) {
     if (launch->threads_x == 0 || launch->threads_x > 1024 || launch->blocks_x == 0 || launch->blocks_y == 0 || launch->blocks_y > 65535 || int(launch->shared) > function->dynamic) return INVALID_VALUE;
     if (lacks("launch") && fails_now()) return OUT_OF_RESOURCES;
-    return function->asks ? launch_with<Ask>(function, *launch, arguments) : launch_with<Step>(function, *launch, arguments);
+    switch (function->argument) {
+        case Function::ASK: return launch_with<Ask>(function, *launch, arguments);
+        case Function::REQUESTS: return launch_with<Requests>(function, *launch, arguments);
+        default: return launch_with<Step>(function, *launch, arguments);
+    }
 }
 Code cuLaunchKernel(Function* function, uint32_t bx, uint32_t by, uint32_t bz, uint32_t tx, uint32_t ty, uint32_t tz, uint32_t shared, Stream* stream, void** arguments, void** more) {
     const Launch launch = {bx, by, bz, tx, ty, tz, shared, stream, nullptr, 0};
@@ -281,10 +287,11 @@ Code cuGraphUpload(std::vector<Work>*, Stream*) { return SUCCESS; }
 Code cuGraphDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
 Code cuGraphExecDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
 
-// Events do nothing: all work that was launched before is done by the time that anybody waits.
+// Events do nothing: all work that was launched before is done by the time that anybody waits, and until then
+// nothing has happened (600: not ready).
 Code cuEventCreate(void** event, uint32_t) { return *event = &legacy, SUCCESS; }
 Code cuEventDestroy_v2(void*) { return SUCCESS; }
 Code cuEventRecord(void*, Stream*) { return SUCCESS; }
 Code cuEventSynchronize(void*) { return is_forbidden_by_capture() ? CAPTURED : run_queue(); }
-Code cuEventQuery(void*) { return run_queue(); }
+Code cuEventQuery(void*) { return queue.empty() ? SUCCESS : Code(600); }
 }

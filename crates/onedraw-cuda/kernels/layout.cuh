@@ -6,6 +6,7 @@
 
 #include "question.cuh"
 #include "record.cuh"
+#include "requests.cuh"
 
 #define STRUCT(TYPE, SIZE) static_assert(sizeof(TYPE) == SIZE, "kernels/shared.def has another size of " #TYPE);
 #define FIELD(TYPE, NAME, OFFSET, SIZE)                                                                  \

@@ -11,7 +11,8 @@
 // 4. `report_<type>` where logprobs of what is left are asked for.
 // 5. `judge` for drafts that are judged by laws, and `append` for tokens that were chosen elsewhere.
 //
-// `ask_<type>` takes an `Ask` and answers a question about a part of a row.
+// `ask_<type>` takes an `Ask` and answers a question about a part of a row. `follow` and `settle` take
+// `Requests`: they come before and after the kernels of a step where an engine keeps the texts.
 //
 // The second number of `__launch_bounds__` is how many thread blocks should fit a multiprocessor at once: the
 // compiler limits registers so that they do. A read of memory hides behind the other thread blocks, so the
@@ -21,6 +22,7 @@
 #include "draw.cuh"
 #include "layout.cuh"
 #include "question.cuh"
+#include "requests.cuh"
 #include "skyline.cuh"
 
 #define SKYLINE(NAME, TYPE, STEPS, ALIGNED, ASKED, EDITS, BLOCKS)                                                    \
@@ -85,4 +87,14 @@ extern "C" __global__ void append(const __grid_constant__ Step step) {
         Sequence& sequence = step.sequences[step.tasks[row].slot];
         append(sequence, &sequence, step.results[row].token);
     }
+}
+
+// Lets new requests follow their texts.
+extern "C" __global__ void __launch_bounds__(FOLLOW_THREADS, 1) follow(const __grid_constant__ Requests requests) {
+    follow_texts(requests);
+}
+
+// Hands tokens and logprobs to the engine, and lets requests move on.
+extern "C" __global__ void __launch_bounds__(SETTLE_THREADS, 1) settle(const __grid_constant__ Requests requests) {
+    settle_turns(requests);
 }

@@ -9,9 +9,9 @@ use cudarc::driver::{CudaContext, CudaStream, result};
 
 use crate::dtype::Dtype;
 use crate::error::CudaError;
-use crate::kernel::{Kernel, SKYLINES};
+use crate::kernel::{Kernel, RequestKernel, SKYLINES};
 use crate::launch::{self, Grid};
-use crate::record::layout::StepArguments;
+use crate::record::layout::{RequestArguments, StepArguments};
 use crate::stream::Stream;
 
 /// The driver version that the kernels are built for, as 1000 · major + 10 · minor: `kernels/compile` uses
@@ -61,6 +61,8 @@ struct Kernels {
     append: CUfunction,
     judge: CUfunction,
     ask: [CUfunction; 3],
+    follow: CUfunction,
+    settle: CUfunction,
 }
 
 // SAFETY: it holds handles of the driver, which any thread may use once the context is bound to it. Nothing
@@ -189,7 +191,7 @@ impl Device {
         self.0.kernels.ask[dtype as usize]
     }
 
-    /// Launches a kernel, and does not wait for it.
+    /// Launches a kernel of a step, and does not wait for it.
     ///
     /// # Safety
     ///
@@ -202,18 +204,8 @@ impl Device {
         grid: Grid,
         arguments: &StepArguments,
     ) -> Result<(), CudaError> {
-        let Kernels {
-            skyline,
-            draw,
-            draw_bare,
-            draw_edited,
-            weigh,
-            raw_logprobs,
-            report,
-            append,
-            judge,
-            ask: _,
-        } = &self.0.kernels;
+        let Kernels { skyline, draw, draw_bare, draw_edited, weigh, raw_logprobs, report, .. } =
+            &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
             Kernel::Draw(dtype) => draw[dtype as usize],
@@ -222,19 +214,56 @@ impl Device {
             Kernel::Weigh(dtype, is_aligned) => weigh[usize::from(!is_aligned)][dtype as usize],
             Kernel::RawLogprobs(dtype) => raw_logprobs[dtype as usize],
             Kernel::Report(dtype) => report[dtype as usize],
-            Kernel::Append => *append,
-            Kernel::Judge => *judge,
+            Kernel::Append => self.0.kernels.append,
+            Kernel::Judge => self.0.kernels.judge,
         };
+        let waits_itself = !matches!(kernel, Kernel::Append | Kernel::Judge);
+        // SAFETY: these kernels take this struct; the rest is the caller's promise.
+        unsafe { self.launch_function(stream, function, grid, waits_itself, arguments) }
+    }
+
+    /// Launches a kernel for requests, and does not wait for it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Device::launch`].
+    pub(crate) unsafe fn launch_requests(
+        &self,
+        stream: Stream<'_>,
+        kernel: RequestKernel,
+        grid: Grid,
+        arguments: &RequestArguments,
+    ) -> Result<(), CudaError> {
+        let (function, waits_itself) = match kernel {
+            RequestKernel::Follow => (self.0.kernels.follow, false),
+            RequestKernel::Settle => (self.0.kernels.settle, true),
+        };
+        // SAFETY: as above.
+        unsafe { self.launch_function(stream, function, grid, waits_itself, arguments) }
+    }
+
+    /// Launches a kernel with its one argument. If it waits for the kernel before it by itself, it may begin
+    /// before that one has ended, and until it waits it does what needs nothing of it.
+    ///
+    /// # Safety
+    ///
+    /// The kernel takes such an argument, and its addresses are as for [`Device::launch`].
+    unsafe fn launch_function<A: Copy>(
+        &self,
+        stream: Stream<'_>,
+        function: CUfunction,
+        grid: Grid,
+        waits_itself: bool,
+        arguments: &A,
+    ) -> Result<(), CudaError> {
         self.0.context.bind_to_thread().map_err(CudaError::launch)?;
         let mut arguments = *arguments;
         let mut parameters = [(&raw mut arguments).cast()];
-        // Such a kernel waits for the one before it by itself, and until then does what needs nothing of it.
         let mut early = sys::CUlaunchAttribute {
             id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: Default::default(),
             value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let is_early = self.0.begins_early && !matches!(kernel, Kernel::Append | Kernel::Judge);
         let config = sys::CUlaunchConfig {
             gridDimX: grid.blocks.0,
             gridDimY: grid.blocks.1,
@@ -245,10 +274,9 @@ impl Device {
             sharedMemBytes: grid.memory,
             hStream: stream.raw(),
             attrs: &raw mut early,
-            numAttrs: is_early.into(),
+            numAttrs: (self.0.begins_early && waits_itself).into(),
         };
-        // SAFETY: the function takes this one struct, which the driver copies before it returns. The rest is
-        // the caller's promise.
+        // SAFETY: the driver copies the argument before it returns. The rest is the caller's promise.
         unsafe { sys::cuLaunchKernelEx(&config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
             .map_err(CudaError::launch)
@@ -284,6 +312,8 @@ impl Kernels {
             append: find("append".into())?,
             judge: find("judge".into())?,
             ask: of_types("ask", "")?,
+            follow: find("follow".into())?,
+            settle: find("settle".into())?,
         })
     }
 

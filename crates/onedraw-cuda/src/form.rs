@@ -24,6 +24,8 @@ pub struct Form {
     pub has_raw: bool,
     /// Whether a sequence reports of what is left of a row: logprobs, or the drawn token's probability.
     pub has_processed: bool,
+    /// Whether the drawn tokens are appended to their sequences.
+    pub appends: bool,
 }
 
 impl Form {

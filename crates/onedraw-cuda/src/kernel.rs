@@ -25,6 +25,15 @@ pub(crate) enum Kernel {
     Judge,
 }
 
+/// A kernel for requests whose texts an engine keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RequestKernel {
+    /// New requests follow their texts.
+    Follow,
+    /// Tokens go to the engine, and requests move on.
+    Settle,
+}
+
 /// A form of the first pass.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SkylineForm {

@@ -8,7 +8,8 @@ use crate::kernel::{SKYLINES, SKYLINES_WITHOUT_EDITS};
 use crate::record::layout::pitch;
 use crate::record::shared::{
     BLOCKS_PER_VECTOR, BLOCKS_ROUNDED_TO, DRAW_BYTES_PER_BLOCK, DRAW_THREADS, EDIT_LIST_CAPACITY,
-    EDITS_PER_THREAD, MAX_BLOCKS, REPORT_THREADS, REPORT_TOKENS, SKYLINE_THREADS, WEIGH_TOKENS,
+    EDITS_PER_THREAD, FOLLOW_THREADS, MAX_BLOCKS, REPORT_THREADS, REPORT_TOKENS, SETTLE_THREADS,
+    SKYLINE_THREADS, WEIGH_TOKENS,
 };
 
 /// The most rows of a step: they are counted by the second side of a grid, which CUDA limits to so many.
@@ -112,6 +113,16 @@ pub(crate) fn append(rows: usize) -> Grid {
 /// Drafts: one thread block for each.
 pub(crate) fn judge(drafts: usize) -> Grid {
     Grid { blocks: (drafts as u32, 1), threads: DRAW_THREADS, memory: 0 }
+}
+
+/// Texts that are followed: one thread block for each.
+pub(crate) fn follow(turns: usize) -> Grid {
+    Grid { blocks: (turns as u32, 1), threads: FOLLOW_THREADS, memory: 0 }
+}
+
+/// Turns that are settled: one thread block for each.
+pub(crate) fn settle(turns: usize) -> Grid {
+    Grid { blocks: (turns as u32, 1), threads: SETTLE_THREADS, memory: 0 }
 }
 
 #[cfg(test)]

@@ -37,11 +37,13 @@ mod matrix;
 mod memory;
 pub mod once;
 mod record;
+mod requests;
 mod results;
+mod rows;
 mod shard;
 mod stream;
 
-pub use batch::{Batch, Capacity, DraftTurn, Drawn, Turn};
+pub use batch::{Batch, DraftTurn, Drawn, Turn};
 pub use copied::Copied;
 pub use device::Device;
 pub use dtype::{Dtype, Logit};
@@ -50,6 +52,8 @@ pub use form::Form;
 pub use matrix::{Mask, Matrix};
 pub use onedraw::SequenceId;
 pub use record::chain::check;
+pub use requests::{Listed, RequestTurn, Requests, Texts, Written};
+pub use rows::Capacity;
 pub use shard::{Shard, ShardRow};
 pub use stream::Stream;
 

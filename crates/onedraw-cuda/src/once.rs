@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use onedraw::{SamplingParams, SequenceId};
 
-use crate::batch::Capacity;
+use crate::rows::Capacity;
 
 /// The most sequences of one launch. A batch keeps device memory for each row of a launch, and this bounds
 /// it. The value is a choice: no result depends on it.

@@ -6,6 +6,7 @@ mod device;
 mod edits;
 mod proof;
 mod refusals;
+mod requests;
 mod shards;
 mod steps;
 mod verify;

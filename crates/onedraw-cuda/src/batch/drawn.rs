@@ -27,6 +27,6 @@ impl Batch {
     /// Where the tokens of the turns that were prepared last lie, once the stream has done their launch. The
     /// next launch overwrites them.
     pub fn drawn(&self) -> Drawn {
-        Drawn { address: self.arrays.results.address(), rows: self.last_rows }
+        Drawn { address: self.rows.arrays.results.address(), rows: self.last_rows }
     }
 }

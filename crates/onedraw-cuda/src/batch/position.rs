@@ -15,9 +15,9 @@ impl Batch {
     /// often the turns were launched.
     pub fn position(&mut self, id: SequenceId) -> Result<u32, CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
-        self.device.synchronize()?;
+        self.rows.device.synchronize()?;
         let mut record = [member.record];
-        self.arrays.sequences.read(self.device.uploads(), id.slot() as usize, &mut record)?;
+        self.rows.arrays.sequences.read(self.rows.device.uploads(), id.slot() as usize, &mut record)?;
         let [Sequence { position, .. }] = record;
         // What is drawn and not read yet will be counted when it is read.
         if !self.is_prepared {
@@ -34,11 +34,33 @@ impl Batch {
     pub fn set_position(&mut self, id: SequenceId, position: u32) -> Result<(), CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
         check_movable(&member.record)?;
-        self.device.synchronize()?;
+        self.rows.device.synchronize()?;
         let start = id.slot() as usize * size_of::<Sequence>() + std::mem::offset_of!(Sequence, position);
-        self.arrays.sequences.write_bytes(self.device.uploads(), start, bytemuck::bytes_of(&position))?;
+        self.rows.arrays.sequences.write_bytes(
+            self.rows.device.uploads(),
+            start,
+            bytemuck::bytes_of(&position),
+        )?;
         member.position = position;
         Ok(())
+    }
+
+    /// Takes back a sequence's tokens after the first `length` of its output, once the device has done what was
+    /// launched: an undo, as [`onedraw::Batch::rewind`]. The device does not keep the tokens of a text, so a
+    /// sequence that depends on them, by penalties or by bad words of several tokens, cannot do this: that is
+    /// [`CudaError::Unsupported`]. Such a sequence can be added anew with the shorter text.
+    pub fn rewind(&mut self, id: SequenceId, length: u32) -> Result<(), CudaError> {
+        let position = self.position(id)?;
+        let member = self.members.get(id).ok_or(RowError::UnknownSequence)?;
+        if length >= position {
+            return Ok(());
+        }
+        if member.record.counts != 0 || member.record.ring != 0 {
+            return Err(CudaError::unsupported(
+                "taking tokens back with penalties or with bad words of several tokens",
+            ));
+        }
+        self.set_position(id, length)
     }
 
     /// Reads the positions of sequences from the device, once the stream has done what it has: tokens may
@@ -51,7 +73,7 @@ impl Batch {
         let ids: Vec<_> = ids.into_iter().filter(|&id| self.members.get(id).is_some()).collect();
         let slots = ids.iter().map(|id| id.slot() as usize + 1).max().unwrap_or(0);
         let mut records = vec![Sequence::zeroed(); slots];
-        self.arrays.sequences.read(stream, 0, &mut records)?;
+        self.rows.arrays.sequences.read(stream, 0, &mut records)?;
         for id in ids {
             if let Some(member) = self.members.get_mut(id) {
                 member.position = records[id.slot() as usize].position;
@@ -65,7 +87,10 @@ impl Batch {
     pub(super) fn catch_up(&mut self, stream: Stream<'_>) -> Result<(), CudaError> {
         let ids: Vec<_> = self.members.ids().collect();
         self.read_positions(stream, ids)?;
-        for (row, outcome) in self.rows.iter().zip(self.outcomes.iter()) {
+        if !self.rows.form.appends {
+            return Ok(());
+        }
+        for (row, outcome) in self.turns.iter().zip(self.outcomes.iter()) {
             let Ok(id) = row else { continue };
             if let Some(member) = self.members.get_mut(*id).filter(|_| outcome.status == Outcome::DRAWN) {
                 member.position = member.position.wrapping_sub(1);

@@ -3,17 +3,15 @@
 use onedraw::slots::{SequenceId, Slots};
 use onedraw::{ParamError, RowError, SamplingParams};
 
-use super::arrays::Arrays;
-use super::capacity::Capacity;
 use crate::device::Device;
 use crate::error::CudaError;
-use crate::form::Form;
 use crate::kernel::Kernel;
 use crate::launch;
 use crate::memory::{Array, Inbox, Pinned};
 use crate::record::chain::{Masks, Record};
 use crate::record::layout::{Entry, Outcome, Report, Sequence, StepArguments, Task};
 use crate::record::tables::Tables;
+use crate::rows::{Capacity, Rows};
 use crate::stream::Stream;
 
 /// Sequences that come and go between steps. A row's token depends on its own sequence alone, and is the one
@@ -23,22 +21,18 @@ use crate::stream::Stream;
 /// them.
 #[derive(Debug)]
 pub struct Batch {
-    pub(super) capacity: Capacity,
     pub(super) members: Slots<Member>,
     /// Memory of removed sequences, which a launch that has not ended may still read.
     pub(super) retired: Vec<Array<u32>>,
     /// Whether a sequence was removed since the device was last waited for.
     pub(super) has_removed: bool,
-    pub(super) arrays: Arrays,
-    pub(super) tasks: Inbox<Task>,
     pub(super) accepted: (Inbox<Task>, Inbox<Outcome>),
     /// The number of steps and appends so far.
     pub(super) calls: u64,
-    /// For each row of the prepared turns its sequence, or why it has none.
-    pub(super) rows: Vec<Result<SequenceId, RowError>>,
+    /// For each prepared turn its sequence, or why it has none.
+    pub(super) turns: Vec<Result<SequenceId, RowError>>,
     /// Memory in which tasks are made.
     pub(super) next_tasks: Vec<Task>,
-    pub(super) form: Form,
     /// Whether turns are prepared whose results were not read yet.
     pub(super) is_prepared: bool,
     /// The number of rows of the turns that were prepared last.
@@ -48,8 +42,8 @@ pub struct Batch {
     pub(super) outcomes: Pinned<Outcome>,
     pub(super) reports: Vec<Report>,
     pub(super) entries: Vec<Entry>,
-    /// Dropped after all memory: freeing memory waits for kernels, which the device holds.
-    pub(super) device: Device,
+    /// Dropped last, because it holds the device.
+    pub(super) rows: Rows,
 }
 
 /// What the host knows of a sequence.
@@ -68,42 +62,33 @@ pub(super) struct Member {
 impl Batch {
     /// A batch without sequences. It is an error if the device cannot have so much.
     pub fn new(device: &Device, capacity: Capacity) -> Result<Self, CudaError> {
-        capacity.check(device)?;
         let context = device.context();
-        let arrays = Arrays::new(device, &capacity)?;
-        // A row without a sequence is drawn greedily, and its token is not used.
-        let nobody = Record::new(&SamplingParams { temperature: 0.0, ..Default::default() })?.sequence;
-        arrays.sequences.write(device.uploads(), capacity.sequences, &[nobody])?;
         Ok(Self {
-            device: device.clone(),
-            capacity,
             members: Slots::new(),
             retired: Vec::new(),
             has_removed: false,
-            arrays,
-            tasks: Inbox::new(context, capacity.rows)?,
             accepted: (Inbox::new(context, capacity.sequences)?, Inbox::new(context, capacity.sequences)?),
             calls: 0,
-            rows: Vec::new(),
+            turns: Vec::new(),
             next_tasks: Vec::new(),
-            form: Form::default(),
             is_prepared: false,
             last_rows: 0,
             is_behind: false,
             outcomes: Pinned::new(context, capacity.rows)?,
             reports: Vec::new(),
             entries: Vec::new(),
+            rows: Rows::new(device, capacity)?,
         })
     }
 
     /// The device that it draws on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.rows.device
     }
 
     /// What it has room for.
     pub fn capacity(&self) -> Capacity {
-        self.capacity
+        self.rows.capacity
     }
 
     /// The number of sequences.
@@ -131,17 +116,17 @@ impl Batch {
     /// Adds the first `count` of the parameters' sequences.
     fn add_first(&mut self, params: &SamplingParams, count: u32) -> Result<Vec<SequenceId>, CudaError> {
         let record = Record::new(params)?;
-        record.plan.check_vocabulary(self.capacity.vocabulary)?;
-        let (asked, capacity) = (record.sequence.logprobs as usize, self.capacity.width());
+        record.plan.check_vocabulary(self.rows.capacity.vocabulary)?;
+        let (asked, capacity) = (record.sequence.logprobs as usize, self.rows.capacity.width());
         if asked > capacity {
             return Err(CudaError::TooMany { what: "logprobs", given: asked - 1, capacity: capacity - 1 });
         }
-        if count as usize > self.capacity.sequences - self.len() {
+        if count as usize > self.rows.capacity.sequences - self.len() {
             return Err(self.no_room(count as usize));
         }
         self.settle()?;
         let seed = seed(params)?;
-        let tables = Tables::new(params, &record, self.capacity.vocabulary);
+        let tables = Tables::new(params, &record, self.rows.capacity.vocabulary);
         let mut ids = Vec::new();
         for sequence in 0..count {
             let record =
@@ -161,7 +146,7 @@ impl Batch {
     /// again.
     fn settle(&mut self) -> Result<(), CudaError> {
         if self.has_removed {
-            self.device.synchronize()?;
+            self.rows.device.synchronize()?;
             self.retired.clear();
             self.has_removed = false;
         }
@@ -171,7 +156,7 @@ impl Batch {
     fn insert(&mut self, record: &Record, tables: &Tables) -> Result<SequenceId, CudaError> {
         // Slots are numbered from 0 on without gaps, so the next one is below the capacity if there is room.
         let slot = self.members.next_slot();
-        let (context, uploads) = (self.device.context(), self.device.uploads());
+        let (context, uploads) = (self.rows.device.context(), self.rows.device.uploads());
         let memory = match tables.words.len() {
             0 => None,
             words => Some(Array::uninitialised(context, words)?),
@@ -180,7 +165,7 @@ impl Batch {
             memory.write(uploads, 0, &tables.words)?;
         }
         let sequence = tables.point(&record.sequence, memory.as_ref().map_or(0, Array::address));
-        self.arrays.sequences.write(uploads, slot as usize, &[sequence])?;
+        self.rows.arrays.sequences.write(uploads, slot as usize, &[sequence])?;
         let member = Member {
             record: sequence,
             masks: record.masks,
@@ -193,7 +178,7 @@ impl Batch {
 
     /// The error of adding so many more.
     fn no_room(&self, more: usize) -> CudaError {
-        let (given, capacity) = (self.len() + more, self.capacity.sequences);
+        let (given, capacity) = (self.len() + more, self.rows.capacity.sequences);
         CudaError::TooMany { what: "sequences", given, capacity }
     }
 
@@ -213,9 +198,13 @@ impl Batch {
     /// Changes a sequence's seed for later draws. It waits until the device has done what was launched.
     pub fn set_seed(&mut self, id: SequenceId, seed: u64) -> Result<(), CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
-        self.device.synchronize()?;
+        self.rows.device.synchronize()?;
         let start = id.slot() as usize * size_of::<Sequence>() + std::mem::offset_of!(Sequence, seed);
-        self.arrays.sequences.write_bytes(self.device.uploads(), start, bytemuck::bytes_of(&seed))?;
+        self.rows.arrays.sequences.write_bytes(
+            self.rows.device.uploads(),
+            start,
+            bytemuck::bytes_of(&seed),
+        )?;
         member.record.seed = seed;
         Ok(())
     }
@@ -227,7 +216,7 @@ impl Batch {
         stream: impl Into<Stream<'a>>,
         tokens: &[(SequenceId, u32)],
     ) -> Result<(), CudaError> {
-        let (stream, vocabulary) = (stream.into(), self.capacity.vocabulary);
+        let (stream, vocabulary) = (stream.into(), self.rows.capacity.vocabulary);
         for &(id, token) in tokens {
             self.members.get(id).ok_or(RowError::UnknownSequence)?;
             if token as usize >= vocabulary {
@@ -265,17 +254,17 @@ impl Batch {
         self.accepted.0.post(stream, &tasks)?;
         self.accepted.1.post(stream, &outcomes)?;
         let arguments = StepArguments {
-            sequences: self.arrays.sequences.address(),
+            sequences: self.rows.arrays.sequences.address(),
             tasks: self.accepted.0.address(),
             results: self.accepted.1.address(),
             rows: tasks.len() as u32,
-            vocabulary: self.capacity.vocabulary as u32,
+            vocabulary: self.rows.capacity.vocabulary as u32,
             ..bytemuck::Zeroable::zeroed()
         };
         // SAFETY: both inboxes hold that many rows, and the slots are those of members.
         #[allow(unsafe_code)]
         unsafe {
-            self.device.launch(stream, Kernel::Append, launch::append(tasks.len()), &arguments)?;
+            self.rows.device.launch(stream, Kernel::Append, launch::append(tasks.len()), &arguments)?;
         }
         ids.into_iter().for_each(|id| self.advance(id));
         Ok(rest)

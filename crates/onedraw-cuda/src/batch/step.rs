@@ -6,11 +6,10 @@ use onedraw::{RowError, Sampled};
 use super::sequences::{Batch, Member};
 use crate::error::CudaError;
 use crate::form::Form;
-use crate::kernel::Kernel;
 use crate::launch;
 use crate::matrix::{Mask, Matrix};
 use crate::record::chain::Masks;
-use crate::record::layout::{Outcome, StepArguments, Task, pitch};
+use crate::record::layout::{Outcome, Task};
 use crate::results::sampled;
 use crate::stream::Stream;
 
@@ -49,8 +48,27 @@ impl Batch {
         turns: &[Turn],
         matrix: &Matrix<'_>,
     ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        let stream = stream.into();
-        self.prepare(stream, turns)?;
+        self.draw_on(stream.into(), turns, matrix, true)
+    }
+
+    /// As [`Batch::sample_on`], but nothing is appended: the sequences stay as they were.
+    pub fn peek_on<'a>(
+        &mut self,
+        stream: impl Into<Stream<'a>>,
+        turns: &[Turn],
+        matrix: &Matrix<'_>,
+    ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
+        self.draw_on(stream.into(), turns, matrix, false)
+    }
+
+    fn draw_on(
+        &mut self,
+        stream: Stream<'_>,
+        turns: &[Turn],
+        matrix: &Matrix<'_>,
+        appends: bool,
+    ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
+        self.arrange(stream, turns, appends)?;
         // SAFETY: the matrix is borrowed until the results are there.
         #[allow(unsafe_code)]
         let launched = unsafe { self.launch(stream, matrix) };
@@ -64,20 +82,33 @@ impl Batch {
     /// until the next call. A sequence that has a second turn gets [`RowError::RepeatedSequence`] for it.
     /// What the device knows already is not copied again. This cannot be part of a graph.
     pub fn prepare<'a>(&mut self, stream: impl Into<Stream<'a>>, turns: &[Turn]) -> Result<(), CudaError> {
-        if turns.len() > self.capacity.rows {
-            let (given, capacity) = (turns.len(), self.capacity.rows);
+        self.arrange(stream.into(), turns, true)
+    }
+
+    /// As [`Batch::prepare`], for draws that are not appended: the sequences stay as they are.
+    pub fn prepare_peek<'a>(
+        &mut self,
+        stream: impl Into<Stream<'a>>,
+        turns: &[Turn],
+    ) -> Result<(), CudaError> {
+        self.arrange(stream.into(), turns, false)
+    }
+
+    fn arrange(&mut self, stream: Stream<'_>, turns: &[Turn], appends: bool) -> Result<(), CudaError> {
+        if turns.len() > self.rows.capacity.rows {
+            let (given, capacity) = (turns.len(), self.rows.capacity.rows);
             return Err(CudaError::TooMany { what: "rows", given, capacity });
         }
         self.calls += 1;
         // If there is an error on the way, no turn is prepared.
         self.forget_turns();
-        let (mut rows, mut tasks) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.next_tasks));
+        let (mut rows, mut tasks) = (std::mem::take(&mut self.turns), std::mem::take(&mut self.next_tasks));
         tasks.clear();
-        let mut form = Form { rows: turns.len(), ..Form::default() };
+        let mut form = Form { rows: turns.len(), appends, ..Form::default() };
         for turn in turns {
             let row = self.admit(turn)?;
             // A row without a sequence is given the one after the last slot.
-            let mut task = Task { slot: self.capacity.sequences as u32, ..Task::default() };
+            let mut task = Task { slot: self.rows.capacity.sequences as u32, ..Task::default() };
             if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get(id)) {
                 let mask = turn.mask.map_or(0, |mask| mask.address);
                 task = Task { mask, ..Task::of(turn.sequence.slot(), &member.record) };
@@ -86,8 +117,8 @@ impl Batch {
             tasks.push(task);
             rows.push(row);
         }
-        self.tasks.post(stream.into(), &tasks)?;
-        (self.rows, self.next_tasks, self.form) = (rows, tasks, form);
+        self.rows.tasks.post(stream, &tasks)?;
+        (self.turns, self.next_tasks, self.rows.form) = (rows, tasks, form);
         (self.is_prepared, self.last_rows) = (true, form.rows);
         Ok(())
     }
@@ -95,14 +126,14 @@ impl Batch {
     /// Forgets the prepared turns. What was drawn and not read is counted when positions are read from the
     /// device.
     pub(super) fn forget_turns(&mut self) {
-        self.is_behind |= std::mem::take(&mut self.is_prepared);
-        self.rows.clear();
-        self.form = Form::default();
+        self.is_behind |= std::mem::take(&mut self.is_prepared) && self.rows.form.appends;
+        self.turns.clear();
+        self.rows.form = Form::default();
     }
 
     /// Checks whether a turn can be taken: its sequence, or the error of its row.
     fn admit(&mut self, turn: &Turn) -> Result<Result<SequenceId, RowError>, CudaError> {
-        let (calls, vocabulary) = (self.calls, self.capacity.vocabulary);
+        let (calls, vocabulary) = (self.calls, self.rows.capacity.vocabulary);
         let Some(member) = self.members.get_mut(turn.sequence) else {
             return Ok(Err(RowError::UnknownSequence));
         };
@@ -110,7 +141,7 @@ impl Batch {
             return Ok(Err(RowError::RepeatedSequence));
         }
         let Some(mask) = turn.mask else { return Ok(Ok(turn.sequence)) };
-        if mask.ordinal != self.device.ordinal() {
+        if mask.ordinal != self.rows.device.ordinal() {
             return Err(CudaError::NotOnDevice { address: mask.address });
         }
         let (words, needed) = (mask.words, vocabulary.div_ceil(32));
@@ -124,7 +155,7 @@ impl Batch {
 
     /// Which kernels [`Batch::launch`] would launch now.
     pub fn form(&self) -> Form {
-        self.form
+        self.rows.form
     }
 
     /// Launches the draws of the prepared turns, row i for turn i, and does not wait. Nothing is allocated,
@@ -143,117 +174,21 @@ impl Batch {
         stream: impl Into<Stream<'a>>,
         matrix: &Matrix<'_>,
     ) -> Result<(), CudaError> {
-        let (stream, form, vocabulary) = (stream.into(), self.form, self.capacity.vocabulary);
-        self.check_matrix(matrix, form.rows)?;
+        let (stream, form, vocabulary) = (stream.into(), self.rows.form, self.rows.capacity.vocabulary);
+        self.rows.check_matrix(matrix, form.rows)?;
         // The slot of a removed sequence may be another's by now.
         let is_gone = |id: &SequenceId| self.members.get(*id).is_none();
-        if self.rows.iter().flatten().any(is_gone) {
+        if self.turns.iter().flatten().any(is_gone) {
             return Err(RowError::UnknownSequence.into());
         }
         if form.rows == 0 {
             return Ok(());
         }
         let skyline = launch::skyline(form, matrix.dtype, vocabulary, matrix.is_aligned());
-        let arguments = self.arguments(matrix, &skyline);
+        let arguments = self.rows.arguments(matrix, &skyline);
         // SAFETY: the arrays have room for that many rows, tasks name slots of the array, and the matrix is
         // the caller's promise.
-        unsafe { self.launch_rows(stream, matrix, &skyline, &arguments, form.draw(matrix.dtype)) }
-    }
-
-    /// Launches the kernels of a step: the first pass, the draw, and those that report logprobs.
-    ///
-    /// # Safety
-    ///
-    /// What the arguments point to is memory of the device, as large as the kernels expect, until the stream
-    /// has done them.
-    #[allow(unsafe_code)]
-    pub(super) unsafe fn launch_rows(
-        &self,
-        stream: Stream<'_>,
-        matrix: &Matrix<'_>,
-        skyline: &launch::Skyline,
-        arguments: &StepArguments,
-        draw: Kernel,
-    ) -> Result<(), CudaError> {
-        let (form, dtype) = (self.form, matrix.dtype);
-        let report = launch::report(form.rows, matrix.vocabulary);
-        let processors = matches!(draw, Kernel::Draw(_)).then(|| self.device.processors());
-        let has_raw = arguments.weigh_parts != 0;
-        let kernels = [
-            Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
-            Some((draw, launch::draw(form.rows, matrix.vocabulary, processors))),
-            has_raw.then_some((
-                Kernel::Weigh(dtype, matrix.is_aligned()),
-                launch::weigh(form.rows, matrix.vocabulary),
-            )),
-            has_raw.then_some((Kernel::RawLogprobs(dtype), launch::draw(form.rows, matrix.vocabulary, None))),
-            (form.has_processed && arguments.laws == 0).then_some((Kernel::Report(dtype), report)),
-        ];
-        // SAFETY: the caller's promise.
-        let launch = |(kernel, grid)| unsafe { self.device.launch(stream, kernel, grid, arguments) };
-        let launched = kernels.into_iter().flatten().try_for_each(launch);
-        if launched.is_err() {
-            // The next step must find the arrays as after a complete one. If this fails too, so will the next
-            // step.
-            let _ = self.arrays.clear(stream);
-        }
-        launched
-    }
-
-    /// The arguments of a step over a matrix.
-    pub(super) fn arguments(&self, matrix: &Matrix<'_>, skyline: &launch::Skyline) -> StepArguments {
-        StepArguments {
-            sequences: self.arrays.sequences.address(),
-            tasks: self.tasks.address(),
-            logits: matrix.address,
-            stride: matrix.stride,
-            rows: matrix.rows as u32,
-            vocabulary: matrix.vocabulary as u32,
-            pitch: pitch(matrix.vocabulary) as u32,
-            width: self.capacity.width() as u32,
-            advances: 1,
-            group: skyline.group,
-            noise_makers: skyline.noise_makers,
-            is_summed: self.form.has_sums.into(),
-            peaks: self.arrays.peaks.address(),
-            sums: self.arrays.sums.address(),
-            references: self.arrays.references.address(),
-            gains: self.arrays.gains.address(),
-            raw_peaks: self.arrays.raw_peaks.address(),
-            summits: self.arrays.summits.address(),
-            raw_summits: self.arrays.raw_summits.address(),
-            raw_masses: self.arrays.raw_masses.address(),
-            bad_tokens: self.arrays.bad_tokens.address(),
-            results: self.arrays.results.address(),
-            reports: self.arrays.reports.address(),
-            entries: self.arrays.entries.address(),
-            laws: 0,
-            trials: 0,
-            is_chosen: 0,
-            edited: self.arrays.edited.address(),
-            editors: skyline.editors,
-            reserved: 0,
-            weigh_parts: if self.form.has_raw {
-                launch::weigh(matrix.rows, matrix.vocabulary).blocks.0
-            } else {
-                0
-            },
-        }
-    }
-
-    /// Checks that a matrix has so many rows of the batch's vocabulary, on its device.
-    pub(super) fn check_matrix(&self, matrix: &Matrix<'_>, rows: usize) -> Result<(), CudaError> {
-        let vocabulary = self.capacity.vocabulary;
-        if matrix.ordinal != self.device.ordinal() {
-            return Err(CudaError::NotOnDevice { address: matrix.address });
-        }
-        if matrix.vocabulary != vocabulary {
-            return Err(CudaError::Vocabulary { given: matrix.vocabulary, needed: vocabulary });
-        }
-        if matrix.rows != rows {
-            return Err(CudaError::Rows { rows: matrix.rows, turns: rows });
-        }
-        Ok(())
+        unsafe { self.rows.launch(stream, matrix, &skyline, &arguments, form.draw(matrix.dtype)) }
     }
 
     /// Waits for the stream and reads what the last launch drew for the prepared turns. It can be done once:
@@ -280,7 +215,7 @@ impl Batch {
 
     /// [`Batch::results`] of prepared turns. Positions are counted once everything is read.
     fn read_results(&mut self, stream: Stream<'_>) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        self.read_answers(stream, self.rows.len())?;
+        self.read_answers(stream, self.turns.len())?;
         if self.is_behind {
             self.catch_up(stream)?;
         }
@@ -291,9 +226,10 @@ impl Batch {
                 None => Ok(Err(RowError::UnknownSequence)),
             },
         };
-        let results = self.rows.iter().enumerate().map(result).collect::<Result<Vec<_>, _>>()?;
+        let results = self.turns.iter().enumerate().map(result).collect::<Result<Vec<_>, _>>()?;
+        let appends = self.rows.form.appends;
         for (i, result) in results.iter().enumerate() {
-            if let (Ok(_), &Ok(id)) = (result, &self.rows[i]) {
+            if let (true, Ok(_), &Ok(id)) = (appends, result, &self.turns[i]) {
                 self.advance(id);
             }
         }
@@ -302,12 +238,12 @@ impl Batch {
 
     /// Waits for the stream, and reads the outcomes and reports of the first rows.
     pub(super) fn read_answers(&mut self, stream: Stream<'_>, rows: usize) -> Result<(), CudaError> {
-        self.outcomes.read(stream, &self.arrays.results, rows)?;
-        if self.form.has_reports() {
+        self.outcomes.read(stream, &self.rows.arrays.results, rows)?;
+        if self.rows.form.has_reports() {
             self.reports.resize(rows, Default::default());
-            self.entries.resize(rows * self.capacity.width(), Default::default());
-            self.arrays.reports.read(stream, 0, &mut self.reports)?;
-            self.arrays.entries.read(stream, 0, &mut self.entries)?;
+            self.entries.resize(rows * self.rows.capacity.width(), Default::default());
+            self.rows.arrays.reports.read(stream, 0, &mut self.reports)?;
+            self.rows.arrays.entries.read(stream, 0, &mut self.entries)?;
         }
         Ok(())
     }
@@ -319,10 +255,10 @@ impl Batch {
         ahead: usize,
         i: usize,
     ) -> Result<Result<Sampled, RowError>, CudaError> {
-        let width = self.capacity.width();
+        let width = self.rows.capacity.width();
         let outcome = self.outcomes.get(i).copied().unwrap_or(Outcome { token: 0, status: u32::MAX });
         let entries = self.entries.get(i * width..(i + 1) * width);
-        let report = self.reports.get(i).filter(|_| self.form.has_reports()).zip(entries);
+        let report = self.reports.get(i).filter(|_| self.rows.form.has_reports()).zip(entries);
         sampled(&member.record, member.position.wrapping_add(ahead as u32), outcome, report)
     }
 }

@@ -231,6 +231,49 @@ shared_struct! { "Step":
     }
 }
 
+shared_struct! { "Turn":
+    /// A request's part of a step.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+    pub(crate) struct TurnRecord {
+        pub text: u64,
+        pub guesses: u64,
+        pub slot: u32,
+        pub place: u32,
+        pub first: u32,
+        pub rows: u32,
+        pub needed: u32,
+        pub takes_best: u32,
+        pub is_new: u32,
+        pub reserved: u32,
+    }
+}
+
+shared_struct! { "Requests":
+    /// The one argument of the kernels for requests.
+    #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+    pub(crate) struct RequestArguments {
+        pub sequences: u64,
+        pub turns: u64,
+        pub results: u64,
+        pub reports: u64,
+        pub entries: u64,
+        pub text_lengths: u64,
+        pub read_lengths: u64,
+        pub refused: u64,
+        pub tokens: u64,
+        pub counts: u64,
+        pub rejected: u64,
+        pub failures: u64,
+        pub listed_tokens: u64,
+        pub listed_logprobs: u64,
+        pub ranks: u64,
+        pub token_width: u32,
+        pub best: u32,
+        pub width: u32,
+        pub vocabulary: u32,
+    }
+}
+
 // Every kind of the list is a variant above.
 const _: () = assert!(count("STAGE_KIND(") == 8 && count("EDIT_KIND(") == 5 && count("STATUS(") == 4);
 const _: () = assert!(count("LOGPROBS_MODE(") == LogprobsMode::ALL.len());

@@ -155,6 +155,8 @@ pub(crate) const DRAW_THREADS: u32 = value("CONSTANT(DRAW_THREADS");
 pub(crate) const REPORT_THREADS: u32 = value("CONSTANT(REPORT_THREADS");
 /// Threads of a thread block that answers a question.
 pub(crate) const ASK_THREADS: u32 = value("CONSTANT(ASK_THREADS");
+pub(crate) const FOLLOW_THREADS: u32 = value("CONSTANT(FOLLOW_THREADS");
+pub(crate) const SETTLE_THREADS: u32 = value("CONSTANT(SETTLE_THREADS");
 /// Tokens that one thread block of `report` sums.
 pub(crate) const REPORT_TOKENS: usize = value("CONSTANT(REPORT_TOKENS") as usize;
 /// Tokens that one thread block of `weigh` takes at a time.

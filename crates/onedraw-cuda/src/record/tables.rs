@@ -1,5 +1,6 @@
 //! What a sequence keeps on the device beside its record: bitmaps, counts, the last tokens of its text,
-//! lists. All of it is one allocation, filled on the host.
+//! lists. All of it is one allocation, filled on the host. Only the counts may be left to the device: they are
+//! the largest part, and all zeros where a text is still to be read.
 
 use onedraw::SamplingParams;
 use onedraw::history::History;
@@ -17,6 +18,8 @@ const ALIGNMENT: usize = 4;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tables {
     pub words: Vec<u32>,
+    /// Words of the allocation after these, which the device fills.
+    pub left_open: usize,
     /// The number of last tokens that `history` holds.
     ring: u32,
     allowed: Option<usize>,
@@ -35,9 +38,27 @@ pub(crate) struct Tables {
 impl Tables {
     /// The tables of a record. The ids of its parameters must all be tokens of the vocabulary.
     pub(crate) fn new(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
-        let window = record.sequence.window;
+        let mut tables = Self::without_counts(params, record, vocabulary);
+        if record.sequence.has(EditKind::Penalties) {
+            let history = history(params, record);
+            tables.counts = tables.push(counts(&history, vocabulary));
+        }
+        tables
+    }
+
+    /// The tables of a record whose text the device reads.
+    pub(crate) fn before_text(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
+        let mut tables = Self::without_counts(params, record, vocabulary);
+        if record.sequence.has(EditKind::Penalties) {
+            tables.counts = Some(tables.words.len());
+            tables.left_open = words_of_counts(vocabulary);
+        }
+        tables
+    }
+
+    fn without_counts(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
         let mut tables = Self { ring: ring(record), ..Self::default() };
-        let history = History::new(&params.prompt_token_ids, &params.output_token_ids, window);
+        let history = history(params, record);
         if let Some(ids) = record.edits().find_map(allowed) {
             tables.allowed = tables.push(bitmap(ids.iter().copied(), vocabulary));
         }
@@ -53,9 +74,6 @@ impl Tables {
             tables.edit_list_length = touched.len() as u32;
             touched.resize(EDIT_LIST_CAPACITY, 0);
             tables.edit_list = tables.push(touched);
-        }
-        if has_penalties {
-            tables.counts = tables.push(counts(&history, vocabulary));
         }
         if tables.ring > 0 {
             let mut last = vec![0; tables.ring as usize];
@@ -113,6 +131,11 @@ impl Tables {
     }
 }
 
+/// The text of the parameters, as far as penalties see it.
+fn history(params: &SamplingParams, record: &Record) -> History {
+    History::new(&params.prompt_token_ids, &params.output_token_ids, record.sequence.window)
+}
+
 /// The list of allowed ids, if the edit has one.
 fn allowed(edit: &Edit) -> Option<&[u32]> {
     match edit {
@@ -151,11 +174,15 @@ fn bitmap(ids: impl Iterator<Item = u32>, vocabulary: usize) -> Vec<u32> {
     words
 }
 
+/// Two words per token. Padded to a multiple of four tokens: kernels look at four at a time, and may read the
+/// counts of the ids after the last token.
+fn words_of_counts(vocabulary: usize) -> usize {
+    2 * vocabulary.next_multiple_of(4)
+}
+
 /// Two words per token: how often the window has it in the prompt, and in the output.
 fn counts(history: &History, vocabulary: usize) -> Vec<u32> {
-    // Padded to a multiple of four tokens: kernels look at four at a time, and may read the counts of the ids
-    // after the last token.
-    let mut counts = vec![0; 2 * vocabulary.next_multiple_of(4)];
+    let mut counts = vec![0; words_of_counts(vocabulary)];
     for seen in history.seen() {
         counts[2 * seen.token as usize] = seen.in_prompt;
         counts[2 * seen.token as usize + 1] = seen.in_output;
@@ -242,6 +269,22 @@ mod tests {
         let (record, tables) = made(&SamplingParams { penalty_window: 0, ..params }, 8);
         assert_eq!(at(&tables, record.counts, 16)[10..], [1, 0, 2, 1, 0, 1]);
         assert_eq!((record.ring, record.history), (0, 0), "nobody leaves");
+    }
+
+    #[test]
+    fn counts_may_be_left_to_the_device() {
+        let params = SamplingParams {
+            presence_penalty: 1.0,
+            logit_bias: [(3, 1.0)].into(),
+            bad_words_ids: vec![vec![1, 2]],
+            ..Default::default()
+        };
+        let record = Record::new(&params).expect("parameters that the device takes");
+        let (whole, open) = (Tables::new(&params, &record, 9), Tables::before_text(&params, &record, 9));
+        assert_eq!((whole.left_open, open.left_open), (0, 24));
+        assert_eq!(whole.words[..open.words.len()], open.words);
+        assert_eq!(whole.words.len(), open.words.len() + open.left_open);
+        assert_eq!(whole.point(&record.sequence, BASE), open.point(&record.sequence, BASE));
     }
 
     #[test]

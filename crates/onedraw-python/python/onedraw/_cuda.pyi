@@ -1,13 +1,19 @@
 """Draws on CUDA devices: the compiled part of `onedraw.cuda`, where these names have no prefix."""
 
 from collections.abc import Iterable
-from typing import Any, final, overload
+from typing import Any, Literal, final, overload
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import CapsuleType, Self, Unpack
 
+from ._decoding import Draft, Verdict
 from ._onedraw import Sampled, Samples
 from ._types import CudaMask, CudaMasks, CudaStream, Parameters, Params, SupportsDLPack, Token
 
+def cuda_check(params: Params = None, **parameters: Unpack[Parameters]) -> None:
+    """Checks whether a device can draw for these parameters: a `CudaError` if only the CPU can. No device is
+    needed."""
 def cuda_is_available(device: int = 0) -> bool:
     """Whether a device can draw. `why_not` says what is missing."""
 def cuda_why_not(device: int = 0) -> str | None:
@@ -71,12 +77,33 @@ class CudaBatch:
         stream: CudaStream | None = None,
     ) -> Samples: ...
     @overload
-    def prepare(self, sequences: CudaSequenceId, *, masks: CudaMask | None = None, stream: CudaStream | None = None) -> None:
-        """Sets whose rows come next, and with which masks. This holds until `results` has read what was drawn
-        for them, or until the next `prepare`."""
+    def peek(
+        self, sequences: CudaSequenceId, logits: SupportsDLPack, *, masks: CudaMask | None = None, stream: CudaStream | None = None
+    ) -> Sampled:
+        """Draws a token for each sequence as `sample` does, and appends nothing."""
+    @overload
+    def peek(
+        self,
+        sequences: Iterable[CudaSequenceId],
+        logits: SupportsDLPack,
+        *,
+        masks: CudaMasks | None = None,
+        stream: CudaStream | None = None,
+    ) -> Samples: ...
     @overload
     def prepare(
-        self, sequences: Iterable[CudaSequenceId], *, masks: CudaMasks | None = None, stream: CudaStream | None = None
+        self, sequences: CudaSequenceId, *, masks: CudaMask | None = None, append: bool = True, stream: CudaStream | None = None
+    ) -> None:
+        """Sets whose rows come next, with which masks, and whether what is drawn is appended. This holds until
+        `results` has read what was drawn for them, or until the next `prepare`."""
+    @overload
+    def prepare(
+        self,
+        sequences: Iterable[CudaSequenceId],
+        *,
+        masks: CudaMasks | None = None,
+        append: bool = True,
+        stream: CudaStream | None = None,
     ) -> None: ...
     def launch(self, logits: SupportsDLPack, *, stream: CudaStream | None = None) -> None:
         """Launches the draws of the prepared sequences, and returns at once. It may be captured in a CUDA
@@ -102,6 +129,42 @@ class CudaBatch:
         """The seed of a sequence: the given one, or one drawn from the system."""
     def position(self, sequence: CudaSequenceId) -> int:
         """The number of output tokens of a sequence, asked of the device."""
+    def set_position(self, sequence: CudaSequenceId, position: int) -> None:
+        """Makes the next draw that of another position. Penalties still see the text so far."""
+    def rewind(self, sequence: CudaSequenceId, length: int) -> None:
+        """Takes back the tokens of a sequence after the first `length` of its output. A `CudaError` with
+        penalties, or with bad words of several tokens."""
+    def verify(
+        self, sequence: CudaSequenceId, draft: Draft, logits: SupportsDLPack, *, verify: Literal["exact", "rejection", "block"] = "exact"
+    ) -> Verdict:
+        """Verifies a draft, as `onedraw.Batch.verify` does, and waits for the verdict. Nothing is appended."""
     @property
     def device(self) -> int: """The number of the device that it draws on."""
     def __len__(self) -> int: ...
+
+@final
+class CudaRequests:
+    """The requests of an engine by the slots that it gives out. Texts, guesses and results are given by the
+    addresses of tensors, which nobody checks."""
+    def __new__(cls, vocabulary: int, slots: int, *, rows: int, logprobs: int = 0, device: int = 0) -> Self: ...
+    def add(self, slot: int, params: Params, prompt: int, *, takes_best: bool = False, stream: int = 0) -> None:
+        """Puts a request into a slot. Its text is read in its next step."""
+    def step(
+        self,
+        logits: tuple[int, str, int, int],
+        slots: NDArray[np.intp],
+        bounds: NDArray[np.int32],
+        needed: NDArray[np.int32],
+        texts: tuple[int, int, int],
+        *,
+        read_lengths: int,
+        tokens: int,
+        width: int,
+        counts: int,
+        guesses: tuple[int, NDArray[np.int32]] | None = None,
+        refused: int = 0,
+        listed: tuple[int, int, int, int] | None = None,
+        stream: int = 0,
+    ) -> None:
+        """Draws for each slot from its rows of the logits, as long as its guesses are right, and returns at
+        once."""

@@ -21,7 +21,8 @@ What the device does not support yet is a `CudaError` that names it; draw such r
 from ._onedraw import CudaArray as DeviceArray
 from ._onedraw import CudaBatch as Batch
 from ._onedraw import CudaSequenceId as SequenceId
+from ._onedraw import cuda_check as check
 from ._onedraw import cuda_is_available as is_available
 from ._onedraw import cuda_why_not as why_not
 
-__all__ = ["Batch", "DeviceArray", "SequenceId", "is_available", "why_not"]
+__all__ = ["Batch", "DeviceArray", "SequenceId", "check", "is_available", "why_not"]

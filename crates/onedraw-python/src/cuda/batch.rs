@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use onedraw::RowError;
-use onedraw_cuda::{Capacity, CudaError, Device, Drawn};
+use onedraw_cuda::{Capacity, CudaError, Device, DraftTurn, Drawn};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -19,6 +19,7 @@ use crate::guarded::{Guarded, released};
 use crate::result::Samples;
 use crate::rows::drawn;
 use crate::sequence::{check_rows, next_batch, sequence_id};
+use crate::speculate::{self, Draft, Verdict};
 use crate::tensor::on_cuda;
 use crate::value::type_name;
 use crate::{display, params, result};
@@ -83,6 +84,11 @@ impl Batch {
         logits: &Bound<'_, PyAny>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> Result<(Tensor, Handle)> {
+        let stream = Handle::current(logits.py(), stream, self.device.ordinal())?;
+        Ok((self.tensor_on(logits, stream)?, stream))
+    }
+
+    fn tensor_on(&self, logits: &Bound<'_, PyAny>, stream: Handle) -> Result<Tensor> {
         let ours = self.device.ordinal();
         let Some((request, ordinal)) = on_cuda(logits)? else {
             return Err(Error::Tensor(format!(
@@ -95,8 +101,7 @@ impl Batch {
                 "the logits are on the CUDA device {ordinal}; this batch draws on the device {ours}"
             )));
         }
-        let stream = Handle::current(logits.py(), stream, ours)?;
-        Ok((Tensor::read(request, logits, stream)?, stream))
+        Tensor::read(request, logits, stream)
     }
 
     fn masks(
@@ -115,6 +120,29 @@ impl Batch {
 
     fn read(&self) -> MutexGuard<'_, Read> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Draws and waits for the results.
+    fn draw<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        masks: Option<&Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
+        appends: bool,
+    ) -> Result<Bound<'py, PyAny>> {
+        let py = logits.py();
+        let (ids, is_one) = SequenceId::all_of(sequences, self.number)?;
+        let (tensor, stream) = self.tensor(logits, stream)?;
+        let rows = tensor.rows();
+        check_rows(ids.len(), rows)?;
+        let masks = self.masks(masks, rows, is_one, stream)?;
+        let masks: Vec<_> = masks.iter().collect();
+        let results = self.with(py, |draws| {
+            let matrix = tensor.matrix(&self.device, 0, rows)?;
+            draws.sample(stream, &ids, &masks, &matrix, appends)
+        })?;
+        drawn(py, results, is_one)
     }
 
     fn array(this: &Bound<'_, Self>, offset: usize) -> Result<DeviceArray> {
@@ -191,28 +219,31 @@ impl Batch {
         masks: Option<&Bound<'py, PyAny>>,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>> {
-        let py = logits.py();
-        let (ids, is_one) = SequenceId::all_of(sequences, self.number)?;
-        let (tensor, stream) = self.tensor(logits, stream)?;
-        let rows = tensor.rows();
-        check_rows(ids.len(), rows)?;
-        let masks = self.masks(masks, rows, is_one, stream)?;
-        let masks: Vec<_> = masks.iter().collect();
-        let results = self.with(py, |draws| {
-            let matrix = tensor.matrix(&self.device, 0, rows)?;
-            draws.sample(stream, &ids, &masks, &matrix)
-        })?;
-        drawn(py, results, is_one)
+        self.draw(sequences, logits, masks, stream, true)
     }
 
-    /// Sets whose rows come next, and with which masks. This holds until `results` has read what was drawn
-    /// for them, or until the next `prepare`. This is the first of the three parts of `sample`, and not part
-    /// of a graph. Masks on the device must stay in place until the draw has ended.
-    #[pyo3(signature = (sequences, *, masks=None, stream=None))]
+    /// Draws a token for each sequence as `sample` does, and appends nothing.
+    #[pyo3(signature = (sequences, logits, *, masks=None, stream=None))]
+    fn peek<'py>(
+        &self,
+        sequences: &Bound<'py, PyAny>,
+        logits: &Bound<'py, PyAny>,
+        masks: Option<&Bound<'py, PyAny>>,
+        stream: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>> {
+        self.draw(sequences, logits, masks, stream, false)
+    }
+
+    /// Sets whose rows come next, with which masks, and whether what is drawn is appended. This holds until
+    /// `results` has read what was drawn for them, or until the next `prepare`. This is the first of the three
+    /// parts of `sample`, and not part of a graph. Masks on the device must stay in place until the draw has
+    /// ended.
+    #[pyo3(signature = (sequences, *, masks=None, append=true, stream=None))]
     fn prepare<'py>(
         &self,
         sequences: &Bound<'py, PyAny>,
         masks: Option<&Bound<'py, PyAny>>,
+        append: bool,
         stream: Option<&Bound<'py, PyAny>>,
     ) -> Result<()> {
         let py = sequences.py();
@@ -220,7 +251,7 @@ impl Batch {
         let stream = Handle::current(py, stream, self.device.ordinal())?;
         let mut masks = self.masks(masks, ids.len(), is_one, stream)?;
         let each: Vec<_> = masks.iter().collect();
-        self.with(py, |draws| draws.prepare(stream, &ids, &each))?;
+        self.with(py, |draws| draws.prepare(stream, &ids, &each, append))?;
         masks.retain(|mask| matches!(mask, Given::There { .. }));
         self.read().masks = masks;
         Ok(())
@@ -312,6 +343,45 @@ impl Batch {
     fn position(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>) -> Result<u32> {
         let id = self.own(sequence);
         self.with(py, |draws| draws.batch.position(id))
+    }
+
+    /// Makes the next draw that of another position. Penalties still see the text so far. Waits until the
+    /// device has finished its work. A `CudaError` with a penalty_window, or with bad words of several tokens.
+    fn set_position(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, position: u32) -> Result<()> {
+        let id = self.own(sequence);
+        self.with(py, |draws| draws.batch.set_position(id, position))
+    }
+
+    /// Takes back the tokens of a sequence after the first `length` of its output. This is an undo. Waits until
+    /// the device has finished its work. A `CudaError` with penalties, or with bad words of several tokens: the
+    /// device does not keep the text. Add such a sequence anew.
+    fn rewind(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, length: u32) -> Result<()> {
+        let id = self.own(sequence);
+        self.with(py, |draws| draws.batch.rewind(id, length))
+    }
+
+    /// Verifies a draft, as `onedraw.Batch.verify` does, and waits for the verdict: the logits have one row for
+    /// the text, and one after each token of the draft. Nothing is appended. `verify` is "exact", "rejection"
+    /// or "block".
+    #[pyo3(signature = (sequence, draft, logits, *, verify="exact"))]
+    fn verify<'py>(
+        &self,
+        sequence: &Bound<'py, SequenceId>,
+        draft: &Bound<'py, Draft>,
+        logits: &Bound<'py, PyAny>,
+        verify: &str,
+    ) -> Result<Verdict> {
+        let (id, draft, mode) = (self.own(sequence), draft.get().copy(), speculate::verify(verify)?);
+        // It happens on the legacy default stream.
+        let tensor = self.tensor_on(logits, Handle::default())?;
+        let verdicts = self.with(logits.py(), |draws| {
+            let matrix = tensor.matrix(&self.device, 0, tensor.rows())?;
+            draws.batch.verify(&[DraftTurn { sequence: id, draft: &draft }], &matrix, mode)
+        })?;
+        match verdicts.into_iter().next() {
+            Some(verdict) => Ok(verdict?.into()),
+            None => Err(CudaError::NoResults.into()),
+        }
     }
 
     /// The number of the device that it draws on.

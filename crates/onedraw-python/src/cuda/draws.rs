@@ -56,16 +56,21 @@ impl Draws {
         action(self)
     }
 
-    /// Sets whose rows come next; there is one mask per sequence, or none at all.
+    /// Sets whose rows come next, and whether their tokens are appended; there is one mask per sequence, or none
+    /// at all.
     pub fn prepare(
         &mut self,
         stream: Handle,
         ids: &[SequenceId],
         masks: &[&Given],
+        appends: bool,
     ) -> std::result::Result<(), CudaError> {
         let turns = self.turns(stream, ids, masks)?;
         (self.stream, self.is_launched) = (stream, false);
-        self.batch.prepare(stream.stream(), &turns)
+        match appends {
+            true => self.batch.prepare(stream.stream(), &turns),
+            false => self.batch.prepare_peek(stream.stream(), &turns),
+        }
     }
 
     /// The turns with their masks. Masks of the CPU are copied to the device.
@@ -149,10 +154,14 @@ impl Draws {
         ids: &[SequenceId],
         masks: &[&Given],
         matrix: &Matrix<'_>,
+        appends: bool,
     ) -> std::result::Result<Results, CudaError> {
         let turns = self.turns(stream, ids, masks)?;
         (self.stream, self.is_launched) = (stream, false);
-        let results = self.batch.sample_on(stream.stream(), &turns, matrix)?;
+        let results = match appends {
+            true => self.batch.sample_on(stream.stream(), &turns, matrix)?,
+            false => self.batch.peek_on(stream.stream(), &turns, matrix)?,
+        };
         self.rows = results.len();
         Ok(results)
     }

@@ -7,10 +7,15 @@ pub mod device;
 mod draws;
 mod mask;
 pub mod once;
+mod requests;
 pub mod stream;
 pub mod tensor;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::Result;
+use crate::params;
 
 /// Whether a device can draw. `why_not` says what is missing.
 ///
@@ -30,6 +35,25 @@ fn why_not(py: Python<'_>, device: usize) -> Option<String> {
     device::open(py, device).err().map(|error| PyErr::from(error).value(py).to_string())
 }
 
+/// Checks whether a device can draw for these parameters. If not, this is a `CudaError` that names what the
+/// CPU alone supports. No device is needed.
+///
+/// >>> import onedraw.cuda
+/// >>> onedraw.cuda.check(temperature=0.8, top_p=0.9)
+/// >>> onedraw.cuda.check(xtc_probability=0.5)
+/// Traceback (most recent call last):
+///     ...
+/// onedraw.CudaError: xtc is not on the device yet; draw these rows on the CPU
+#[pyfunction]
+#[pyo3(name = "check", signature = (params=None, **parameters))]
+fn check(
+    py: Python<'_>,
+    params: Option<&Bound<'_, PyAny>>,
+    parameters: Option<&Bound<'_, PyDict>>,
+) -> Result<()> {
+    Ok(onedraw_cuda::check(&params::read(py, params, parameters)?)?)
+}
+
 /// Adds the classes and functions. Their names have a prefix here, because the CPU has a `Batch` too, and
 /// none in `onedraw.cuda`.
 pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -37,6 +61,8 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CudaBatch", py.get_type::<batch::Batch>())?;
     module.add("CudaSequenceId", py.get_type::<batch::SequenceId>())?;
     module.add("CudaArray", py.get_type::<array::DeviceArray>())?;
+    module.add("CudaRequests", py.get_type::<requests::Requests>())?;
+    module.add("cuda_check", wrap_pyfunction!(check, module)?)?;
     module.add("cuda_is_available", wrap_pyfunction!(is_available, module)?)?;
     module.add("cuda_why_not", wrap_pyfunction!(why_not, module)?)
 }

@@ -76,7 +76,7 @@ fn draw(
                     ),
                     false => (tensor.matrix(device, first_row, count)?, masks.iter().collect()),
                 };
-                results.extend(draws.sample(stream, sequences, &masks, &matrix)?);
+                results.extend(draws.sample(stream, sequences, &masks, &matrix, true)?);
             }
             for id in ids {
                 draws.batch.remove(id);

@@ -60,16 +60,16 @@ impl Batch {
         if !matches!(verify, Verify::Exact | Verify::Rejection | Verify::Block) {
             return Err(CudaError::unsupported(format!("{verify} verification")));
         }
-        let (given, capacity) = (drafts.iter().map(DraftTurn::rows).sum(), self.capacity.rows);
+        let (given, capacity) = (drafts.iter().map(DraftTurn::rows).sum(), self.rows.capacity.rows);
         if given > capacity {
             return Err(CudaError::TooMany { what: "rows", given, capacity });
         }
-        self.check_matrix(matrix, given)?;
+        self.rows.check_matrix(matrix, given)?;
         self.forget_turns();
         self.last_rows = 0;
         let verdicts = self.judged(drafts, matrix, verify);
         // The tasks are not turns: no later launch may use them.
-        self.form = Form::default();
+        self.rows.form = Form::default();
         verdicts
     }
 
@@ -89,21 +89,21 @@ impl Batch {
             drafts.iter().map(|turn| self.admit_draft(turn, verify)).collect();
         // The memory of the paths is freed after the answers were waited for.
         let (tasks, _paths) = self.tasks_of(drafts, &admitted)?;
-        self.tasks.post(stream, &tasks)?;
+        self.rows.tasks.post(stream, &tasks)?;
         let mut lengths = None;
         if verify == Verify::Exact {
             self.pass(stream, matrix, Pass::Draw)?;
         } else {
             let trials = Trials::new(
-                self.device.context(),
+                self.rows.device.context(),
                 stream,
                 drafts,
                 &admitted,
                 verify == Verify::Block,
-                self.capacity.vocabulary,
+                self.rows.capacity.vocabulary,
             )?;
             self.pass(stream, matrix, Pass::Laws(&trials))?;
-            if self.form.has_reports() {
+            if self.rows.form.has_reports() {
                 self.pass(stream, matrix, Pass::Report)?;
             }
             lengths = Some(trials.lengths(stream)?);
@@ -130,7 +130,7 @@ impl Batch {
     fn admit_draft(&self, turn: &DraftTurn<'_>, verify: Verify) -> Result<(), RowError> {
         self.members.get(turn.sequence).ok_or(RowError::UnknownSequence)?;
         if verify != Verify::Exact {
-            turn.draft.check_laws(self.capacity.vocabulary)?;
+            turn.draft.check_laws(self.rows.capacity.vocabulary)?;
         }
         match verify {
             Verify::Block if !turn.draft.tree.is_chain() => Err(RowError::DraftNotChain),
@@ -150,7 +150,7 @@ impl Batch {
         for (turn, admitted) in drafts.iter().zip(admitted) {
             let member = self.members.get(turn.sequence).filter(|_| admitted.is_ok());
             let Some(member) = member else {
-                let nobody = Task { slot: self.capacity.sequences as u32, ..Task::default() };
+                let nobody = Task { slot: self.rows.capacity.sequences as u32, ..Task::default() };
                 tasks.extend(std::iter::repeat_n(nobody, turn.rows()));
                 continue;
             };
@@ -163,23 +163,22 @@ impl Batch {
             };
             tasks.extend(paths.add(&turn.draft.tree).into_iter().map(task));
         }
-        let memory = Array::uninitialised(self.device.context(), paths.tokens().len())?;
+        let memory = Array::uninitialised(self.rows.device.context(), paths.tokens().len())?;
         memory.write(Stream::default(), 0, paths.tokens())?;
         for task in &mut tasks {
             let is_on_its_way = task.depth > 0;
             task.path =
                 if is_on_its_way { memory.address() + size_of::<u32>() as u64 * task.path } else { 0 };
         }
-        self.form = Form { rows: tasks.len(), ..form };
+        self.rows.form = Form { rows: tasks.len(), ..form };
         Ok((tasks, memory))
     }
 
     /// Launches all rows, and does not wait.
     #[allow(unsafe_code)]
     fn pass(&self, stream: Stream<'_>, matrix: &Matrix<'_>, pass: Pass<'_>) -> Result<(), CudaError> {
-        let skyline = launch::skyline(self.form, matrix.dtype, matrix.vocabulary, matrix.is_aligned());
-        let mut arguments = self.arguments(matrix, &skyline);
-        arguments.advances = 0;
+        let skyline = launch::skyline(self.rows.form, matrix.dtype, matrix.vocabulary, matrix.is_aligned());
+        let mut arguments = self.rows.arguments(matrix, &skyline);
         match pass {
             Pass::Draw => {}
             Pass::Laws(trials) => {
@@ -189,17 +188,17 @@ impl Batch {
             Pass::Report => arguments.is_chosen = 1,
         }
         let draw = match pass {
-            Pass::Draw => self.form.draw(matrix.dtype),
+            Pass::Draw => self.rows.form.draw(matrix.dtype),
             Pass::Laws(_) | Pass::Report => Kernel::Draw(matrix.dtype),
         };
         // SAFETY: the arrays have room for the rows. Tasks name slots of the array, and paths that live until
         // the answers are read, as the matrix and the laws do. Where tokens are only reported, `results`
         // holds what the judge wrote.
         unsafe {
-            self.launch_rows(stream, matrix, &skyline, &arguments, draw)?;
+            self.rows.launch(stream, matrix, &skyline, &arguments, draw)?;
             match pass {
                 Pass::Laws(trials) if trials.count() > 0 => {
-                    self.device.launch(stream, Kernel::Judge, launch::judge(trials.count()), &arguments)
+                    self.rows.device.launch(stream, Kernel::Judge, launch::judge(trials.count()), &arguments)
                 }
                 Pass::Laws(_) | Pass::Draw | Pass::Report => Ok(()),
             }

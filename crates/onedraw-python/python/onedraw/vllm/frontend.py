@@ -11,7 +11,7 @@ from vllm.sampling_params import SamplingParams
 
 from .._onedraw import OnedrawError
 from .hooks import extend
-from .params import REFUSED, derived_seed, signed, translated, wrong
+from .params import REFUSED, check_device, derived_seed, signed, translated, wrong
 from .settings import settings_of
 from .versions import check
 
@@ -32,6 +32,7 @@ class Checked(InputProcessor):
     def __init__(self, vllm_config: Any, *arguments: Any, **named: Any) -> None:
         check(super()._validate_params, ("params", "supported_tasks"))
         self._shards = settings_of(vllm_config).shards
+        self._is_on_gpu = vllm_config.device_config.device_type == "cuda"
         super().__init__(vllm_config, *arguments, **named)
 
     def _validate_params(self, params: Any, supported_tasks: Any) -> Any:
@@ -60,7 +61,12 @@ class Checked(InputProcessor):
                 raise wrong("thinking_token_budget", "does not work together with guesses, or with shards, and onedraw's sampler")
             if params.logprob_token_ids and self._shards:
                 raise wrong("logprob_token_ids", "needs whole rows, which shards do not gather")
-            translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
+            drawn = translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
+            if self._is_on_gpu:
+                check_device(params, drawn)
+                # The window counts places of the text, and the CPU's text does not have these.
+                if drawn.penalty_window and any(token >= model.get_vocab_size() for token in request.prompt_token_ids or ()):
+                    raise wrong("penalty_window", "needs a prompt of tokens of the vocabulary alone on a GPU")
         except OnedrawError as error:
             raise VLLMValidationError(str(error), parameter=getattr(error, "field", None)) from error
         # Larger ones would end the worker that gives them to PyTorch.

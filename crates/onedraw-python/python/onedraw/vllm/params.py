@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from .._onedraw import ParamError, SamplingParams
+from .._onedraw import cuda_check as check
 
 SAME = (
     "temperature",
@@ -56,6 +57,9 @@ REFUSED = ("watermarking", "trace_decode_token_ids")
 NO_PLACE = ("banned_strings", "bad_words_ids", "eos_token_id", "logprobs_mode", "output_token_ids", "probability", "prompt_token_ids")
 """Parameters of onedraw that vLLM has another way for, or no place in its results. All others that vLLM does not
 have are for `extra_args["onedraw"]`."""
+
+MOST_LOGPROBS = 1024
+"""The most logprobs that a device lists for a token."""
 
 SEEDS = 2**64
 # Below this temperature vLLM is greedy.
@@ -116,6 +120,15 @@ def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int]
 def relaxed(params: Any, translated: SamplingParams) -> SamplingParams | None:
     """Parameters for a row of which a grammar leaves only what `min_tokens` keeps away: the grammar decides there."""
     return translated.replace(min_tokens=0) if params.structured_outputs is not None and params.min_tokens else None
+
+
+def check_device(params: Any, translated: SamplingParams) -> None:
+    """An error if only the CPU can draw for a request."""
+    check(translated)
+    if not -1 < (params.logprobs or 0) <= MOST_LOGPROBS:
+        raise wrong("logprobs", f"must be in [0, {MOST_LOGPROBS}] on a GPU, not {params.logprobs}")
+    if relaxed(params, translated) is not None:
+        raise wrong("min_tokens", "does not work together with structured outputs on a GPU yet")
 
 
 def derived_seed(request: str, engine_seed: int) -> int:

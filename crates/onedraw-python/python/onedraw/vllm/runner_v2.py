@@ -36,10 +36,19 @@ def install(module: ModuleType) -> None:
             raise RuntimeError("onedraw draws all rows on every rank; leave `enable_batch_sharded_sampling` or `sampler` off")
         if settings.shards:
             logger.warning("onedraw: the logits are gathered, although `shards` is on: runner V2 gathers them")
-        # Only now, because it imports what imports this module of vLLM.
-        from .sampler_v2 import HostSampler
-
-        ours = HostSampler(sampler, self.vllm_config, settings.threads)
+        ours = _sampler(sampler, self.vllm_config, settings.threads)
         return ours, ours.verify
 
     state.custom_sampler = custom_sampler
+
+
+def _sampler(sampler: Any, vllm_config: Any, threads: int) -> Any:
+    """Our sampler for the device that the runner works on."""
+    # Only now, because these import what imports this module of vLLM.
+    if sampler.req_states.device.type == "cuda":
+        from .sampler_v2_device import DeviceSampler
+
+        return DeviceSampler(sampler, vllm_config)
+    from .sampler_v2_host import HostSampler
+
+    return HostSampler(sampler, vllm_config, threads)

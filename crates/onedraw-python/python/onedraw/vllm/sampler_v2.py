@@ -1,4 +1,4 @@
-"""The sampler of vLLM's second runner, on the CPU."""
+"""What our samplers of vLLM's second runner share, wherever they draw."""
 
 from __future__ import annotations
 
@@ -6,110 +6,35 @@ import copy
 from typing import Any
 
 import torch
-from vllm.logger import init_logger
 from vllm.v1.outputs import LogprobsTensors
-from vllm.v1.worker.gpu.input_batch import InputBatch, get_num_sampled_and_rejected
+from vllm.v1.worker.gpu.input_batch import InputBatch
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext
 from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
-from vllm.v1.worker.gpu.sample.output import SamplerOutput
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
-from .._onedraw import Batch
-from . import draws, reports
-from .params import listed, relaxed, signed, translated
-from .requests import Request, Requests, Turn
-
-logger = init_logger(__name__)
+from .params import signed
 
 # Places of a list of processors: bias, penalties and bad words, then those of the user.
 _FIRST_OF_USER = 3
 
 
-class HostSampler(Sampler):
+class Drawing(Sampler):
     """A sampler whose tokens onedraw draws. Its parts that other parts of vLLM read are those of the sampler that it
     replaces."""
 
-    def __init__(self, sampler: Sampler, vllm_config: Any, threads: int) -> None:
+    def __init__(self, sampler: Sampler, vllm_config: Any) -> None:
         self.__dict__.update(sampler.__dict__)
-        self._requests = Requests(Batch(threads=threads))
-        self._slots: dict[int, Request | Any] = {}
         self._vocabulary = vllm_config.model_config.get_vocab_size()
         speculation = vllm_config.speculative_config
         self._width = 1 + (0 if speculation is None else speculation.num_speculative_tokens)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> None:
-        """Takes a request into a slot. Its prompt is there only at the draw."""
-        self._slots[req_idx] = sampling_params
+        """Takes a request into a slot."""
         if sampling_params.seed is not None:
             # vLLM keeps seeds in 64 bits with a sign, for drafters.
             sampling_params = copy.copy(sampling_params)
             sampling_params.seed = signed(sampling_params.seed)
         super().add_request(req_idx, sampling_params)
-
-    def __call__(self, logits: torch.Tensor, input_batch: InputBatch) -> SamplerOutput:
-        return self.verify(logits, input_batch)
-
-    def verify(self, logits: torch.Tensor, input_batch: InputBatch, draft_logits: Any = None, invalid_drafts: torch.Tensor | None = None) -> SamplerOutput:
-        """Draws the tokens of a step, after the guesses that are right. What the drafter drew its guesses from does not
-        matter."""
-        if any(slot not in self._slots for slot in input_batch.idx_mapping_np.tolist()):
-            # A trial run, before there are requests.
-            return super().__call__(logits, input_batch)
-        # Preempted requests come back: they are kept for a while.
-        self._requests.keep(self.req_states.req_id_to_index, 2 * self.req_states.max_num_reqs)
-        requests = self._followed(input_batch.idx_mapping_np.tolist())
-        processed = self._processed(logits, input_batch)
-        if input_batch.num_draft_tokens:
-            width, drawn = self._width, draws.draw(self._requests, self._turns(requests, input_batch, invalid_drafts), processed)
-        else:
-            width, drawn = 1, draws.draw_each(self._requests, requests, processed)
-        counts = torch.tensor([max(count, 1) for count in drawn.counts], dtype=torch.int32)
-        num_sampled, num_rejected = get_num_sampled_and_rejected(
-            counts, input_batch.seq_lens, input_batch.cu_num_logits, input_batch.idx_mapping, self.req_states.prefill_len.gpu
-        )
-        return SamplerOutput(
-            sampled_token_ids=drawn.tokens(width, 0).long(),
-            logprobs_tensors=self._report(drawn, input_batch, logits, processed),
-            num_nans=self._failures(drawn, input_batch, num_sampled),
-            num_sampled=num_sampled,
-            num_rejected=num_rejected,
-        )
-
-    def _followed(self, slots: list[int]) -> list[Request]:
-        """The requests of slots, brought to what they have written."""
-        states, requests, written = self.req_states, [], []
-        for slot in slots:
-            begin = int(states.prompt_len.np[slot])
-            tokens = states.all_token_ids.gpu[slot, : int(states.total_len.gpu[slot])].numpy()
-            request = self._slots[slot]
-            if not isinstance(request, Request):
-                request = self._slots[slot] = self._added(states.index_to_req_id[slot], request, tokens[:begin].tolist())
-            requests.append(request)
-            written.append((request, tokens[begin:]))
-        self._requests.follow(written)
-        return requests
-
-    def _added(self, name: str, own: Any, prompt: list[int]) -> Request:
-        """A new request, or one that comes back after it was preempted."""
-        params = translated(own, mode=self.logprobs_mode, vocabulary=self._vocabulary, prompt=prompt)
-        known = self._requests.find(name, params)
-        return known or self._requests.add(name, params, params, listed=listed(own, self.logprobs_mode), relaxed=relaxed(own, params))
-
-    def _turns(self, requests: list[Request], batch: InputBatch, invalid: torch.Tensor | None) -> list[Turn]:
-        """What each request wants, if some have guesses. The guess before row i + 1 is the input of that row."""
-        rows = batch.logits_indices
-        inputs, positions = batch.input_ids[rows], batch.positions[rows]
-        local = batch.expanded_local_pos
-        # Before a request has written anything, guesses are places that nothing was guessed for.
-        is_none = (local > 0) & (positions - local < self.req_states.prefill_len.gpu[batch.expanded_idx_mapping])
-        if invalid is not None:
-            is_none = is_none | invalid
-        guesses = torch.where(is_none, -1, inputs).tolist()
-        bounds, turns = batch.cu_num_logits_np.tolist(), []
-        for request, begin, end in zip(requests, bounds, bounds[1:], strict=False):
-            own = guesses[begin + 1 : end]
-            turns.append(Turn(request, begin, own[: own.index(-1)] if -1 in own else own))
-        return turns
 
     def _processed(self, logits: torch.Tensor, batch: InputBatch) -> torch.Tensor:
         """The logits after processors of the user, and after a budget for thinking."""
@@ -132,38 +57,25 @@ class HostSampler(Sampler):
         self.thinking_budget_state.apply(logits, context)
         return logits
 
-    def _failures(self, drawn: draws.Drawn, batch: InputBatch, num_sampled: torch.Tensor) -> torch.Tensor | None:
-        """Which requests cannot go on, as a count of NaNs each. Rows in the middle of a prompt are not used."""
-        if not drawn.errors:
-            return None
-        failed = torch.zeros(batch.num_reqs, dtype=torch.int32)
-        for row, error in drawn.errors.items():
-            if num_sampled[row] > 0:
-                failed[row] = 1
-                logger.error("onedraw ends request %s: %s", batch.req_ids[row], error)
-        return failed
+    def _is_ours(self, processed: bool, named: int) -> bool:
+        """Whether logprobs are those of the draws. vLLM's are those of tokens that a request names, and raw ones if the
+        tokens were drawn from other logits than the model's."""
+        return self.logprobs_mode.startswith("processed") or not (processed or named)
 
-    def _report(self, drawn: draws.Drawn, batch: InputBatch, logits: torch.Tensor, processed: torch.Tensor) -> LogprobsTensors | None:
-        """The logprobs of the tokens. Those of tokens that a request names are vLLM's, and raw ones if the tokens were
-        drawn from other logits than the model's."""
-        dimensions = self.get_logprobs_dims(batch.idx_mapping_np)
-        if dimensions is None:
-            return None
-        best, named = dimensions
-        bounds = batch.cu_num_logits_np.tolist()
-        generated = None if bounds[-1] == batch.num_reqs else bounds
-        if self.logprobs_mode.startswith("processed") or (processed is logits and named == 0):
-            report = reports.tensors(drawn, best, self._vocabulary, bounds[:-1], bounds[-1])
-            return report._replace(cu_num_generated_tokens=generated)
-        tokens = torch.zeros(bounds[-1], dtype=torch.int64)
-        tokens[drawn.places(bounds[:-1])] = torch.from_numpy(drawn.samples.tokens)
+    def _scored(self, logits: torch.Tensor, tokens: torch.Tensor, batch: InputBatch, best: int, named: int) -> LogprobsTensors:
+        """vLLM's own logprobs of tokens, one for each row of the model's logits."""
         return compute_topk_scores(
             logits,
             best,
             tokens,
-            generated,
+            generated(batch),
             logprob_token_ids_state=self.logprob_token_ids_state,
             expanded_idx_mapping=batch.expanded_idx_mapping,
             max_per_req_token_ids=named,
             logits_mode=self.logprobs_mode == "raw_logits",
         )
+
+
+def generated(batch: InputBatch) -> list[int] | None:
+    """Where the rows of each request begin, if requests have several."""
+    return None if int(batch.cu_num_logits_np[-1]) == batch.num_reqs else batch.cu_num_logits_np.tolist()

@@ -1,15 +1,20 @@
 //! Memory of the device, host memory that the device copies to and from, and copies between them.
 #![allow(unsafe_code)]
 
+mod inbox;
+mod staging;
+
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use bytemuck::{Pod, Zeroable};
-use cudarc::driver::{CudaContext, CudaEvent, result, sys};
+use bytemuck::Pod;
+use cudarc::driver::{CudaContext, result};
 
 use crate::error::CudaError;
 use crate::stream::Stream;
+pub(crate) use inbox::Inbox;
+pub(crate) use staging::Staging;
 
 /// An array in device memory. Freeing it waits for the device.
 #[derive(Debug)]
@@ -49,6 +54,25 @@ impl<T: Pod> Array<T> {
 
     pub(crate) fn address(&self) -> u64 {
         self.address
+    }
+
+    /// How many elements it has.
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Copies elements to the device, in the stream's order, and does not wait.
+    pub(crate) fn send(
+        &self,
+        stream: Stream<'_>,
+        staging: &mut Staging,
+        start: usize,
+        elements: &[T],
+    ) -> Result<(), CudaError> {
+        self.check(start * size_of::<T>(), size_of_val(elements))?;
+        let address = self.address + (start * size_of::<T>()) as u64;
+        // SAFETY: the bytes are inside the allocation, and any bits are a T.
+        unsafe { staging.send(stream, address, bytemuck::cast_slice(elements)) }
     }
 
     /// Sets every byte, in the stream's order.
@@ -190,65 +214,5 @@ impl<T> Drop for Pinned<T> {
             // SAFETY: allocated by `malloc_host`, freed once.
             let _ = unsafe { result::free_host(self.start.cast()) };
         }
-    }
-}
-
-/// An array whose contents the host replaces in each step. The host does not wait for the copy.
-#[derive(Debug)]
-pub(crate) struct Inbox<T> {
-    array: Array<T>,
-    staged: Pinned<T>,
-    /// The number of elements that the device has, or will have once `copied` has happened.
-    length: usize,
-    copied: CudaEvent,
-}
-
-impl<T: Pod + Zeroable + PartialEq> Inbox<T> {
-    /// An array of `capacity` zeros.
-    pub(crate) fn new(context: &Arc<CudaContext>, capacity: usize) -> Result<Self, CudaError> {
-        let array = Array::filled(context, capacity, 0)?;
-        let staged = Pinned::new(context, capacity)?;
-        let copied = context.new_event(None).map_err(CudaError::memory)?;
-        Ok(Self { array, staged, length: 0, copied })
-    }
-
-    pub(crate) fn address(&self) -> u64 {
-        self.array.address()
-    }
-
-    /// Replaces the first elements, for whatever the stream does next. If they are there already, nothing is
-    /// copied.
-    pub(crate) fn post(&mut self, stream: Stream<'_>, elements: &[T]) -> Result<(), CudaError> {
-        let bytes: &[u8] = bytemuck::cast_slice(elements);
-        self.array.check(0, bytes.len())?;
-        self.array.context.bind_to_thread().map_err(CudaError::memory)?;
-        let (stream, event) = (stream.raw(), self.copied.cu_event());
-        if elements.len() <= self.length && self.staged[..elements.len()] == *elements {
-            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
-            // Another stream may have copied them: this one must wait for it.
-            // SAFETY: the event lives as long as the inbox.
-            return unsafe { result::stream::wait_event(stream, event, flags) }.map_err(CudaError::memory);
-        }
-        // SAFETY: as above. After this the last copy has read what is overwritten next.
-        unsafe { result::event::synchronize(event) }.map_err(CudaError::memory)?;
-        // If the copy fails, nothing is known to be there.
-        self.length = 0;
-        self.staged[..elements.len()].copy_from_slice(elements);
-        let staged: &[u8] = bytemuck::cast_slice(&self.staged[..elements.len()]);
-        // SAFETY: the copy is inside both allocations. The host's is changed or freed only after the event.
-        unsafe {
-            result::memcpy_htod_async(self.array.address, staged, stream)
-                .and_then(|()| result::event::record(event, stream))
-        }
-        .map_err(CudaError::memory)?;
-        self.length = elements.len();
-        Ok(())
-    }
-}
-
-impl<T> Drop for Inbox<T> {
-    fn drop(&mut self) {
-        // A copy may still be reading the memory that is freed next.
-        let _ = self.copied.synchronize();
     }
 }

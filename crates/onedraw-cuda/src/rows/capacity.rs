@@ -24,11 +24,11 @@ pub struct Capacity {
 
 impl Capacity {
     /// Entries of a row: the drawn token's, and those of the best tokens.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.logprobs + 1
     }
 
-    pub(super) fn check(&self, device: &Device) -> Result<(), CudaError> {
+    pub(crate) fn check(&self, device: &Device) -> Result<(), CudaError> {
         if self.vocabulary == 0 {
             return Err(RowError::EmptyRow.into());
         }

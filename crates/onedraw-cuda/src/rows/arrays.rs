@@ -10,7 +10,7 @@ use crate::stream::Stream;
 
 /// The arrays that `StepArguments` points to: `kernels/record.cuh` says what each holds.
 #[derive(Debug)]
-pub(super) struct Arrays {
+pub(crate) struct Arrays {
     /// One for each slot, and one more for rows that no sequence has.
     pub sequences: Array<Sequence>,
     pub peaks: Array<f32>,
@@ -30,7 +30,7 @@ pub(super) struct Arrays {
 }
 
 impl Arrays {
-    pub(super) fn new(device: &Device, capacity: &Capacity) -> Result<Self, CudaError> {
+    pub(crate) fn new(device: &Device, capacity: &Capacity) -> Result<Self, CudaError> {
         let context = device.context();
         let rows = capacity.rows;
         let blocks = rows * pitch(capacity.vocabulary);
@@ -55,7 +55,7 @@ impl Arrays {
 
     /// Brings the arrays into the state that a complete step leaves them in, after a step whose kernels were
     /// not all launched.
-    pub(super) fn clear(&self, stream: Stream<'_>) -> Result<(), CudaError> {
+    pub(crate) fn clear(&self, stream: Stream<'_>) -> Result<(), CudaError> {
         self.bad_tokens.fill(stream, 0xff)?;
         self.summits.fill(stream, 0)?;
         self.raw_summits.fill(stream, 0)?;

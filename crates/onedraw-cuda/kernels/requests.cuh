@@ -1,0 +1,182 @@
+// Requests of an engine that keeps their texts itself: before a step, sequences take over texts where the
+// engine has them; after it, tokens go where the engine wants them.
+//
+// The naive way, for each request, in crates/onedraw/src/state/history.rs and in
+// crates/onedraw-python/src/table.rs:
+//
+//     follow: count every token of the text that penalties see; keep the last tokens; position = tokens of the
+//             output
+//     settle: for each row of the request, as long as the token of the row before is the guess:
+//                 token[row] = what the row drew
+//                 logprobs[row] = the drawn token, then the best tokens in their order
+//             append these tokens to the sequence
+//
+// What this code does differently:
+//
+// 1. A thread block follows a text with all its threads: counts are changed by atomics, in any order, and the
+//    first thread that sets the bit of a token in `touched` enters the token into the list.
+// 2. A list begins with the drawn token, the best others after it (report.cuh, raw_logprobs.cuh): its place
+//    among them is its rank.
+//
+// Counts are sums of integers and lists of touched tokens have no order that matters (history.cuh), so it is
+// the same text that the naive loop follows (1). A rank is a place in one order of all tokens (2).
+#pragma once
+
+#include "draw.cuh"
+
+// One request's part of a step: rows in sequence, the first right after its text, the others after guesses.
+struct Turn {
+    // Where the engine keeps the text: the prompt, then the output.
+    const uint32_t* text;
+    // The guesses: the first leads to the second row. They need not be tokens. Null where there is one row.
+    const uint32_t* guesses;
+    // The sequence; the place of the text's length in `text_lengths`.
+    uint32_t slot, place;
+    uint32_t first, rows;
+    // How many tokens of the text the model must have read before anything is drawn.
+    uint32_t needed;
+    // Whether the first token of the order is taken whatever is drawn: it is listed with what is drawn.
+    uint32_t takes_best;
+    // Whether the sequence is new and follows the text first.
+    uint32_t is_new;
+    uint32_t reserved;
+};
+
+// All that these two kernels read and write.
+struct Requests {
+    Sequence* sequences;
+    const Turn* turns;
+    const Outcome* results;
+    const Report* reports;
+    const Entry* entries;
+    // For each text its length, without the tokens of this step.
+    const uint32_t* text_lengths;
+    // For each turn how many tokens of the text and of its guesses the model has read with this step; null:
+    // all.
+    const uint32_t* read_lengths;
+    // For each row whether the guess that leads to it must not be taken; null: every guess may be.
+    const uint8_t* refused;
+    // For each turn its tokens, in rows of `token_width`; how many there are; how many rows are left over; the
+    // status of the row that could not be drawn, or 0.
+    int64_t* tokens;
+    int32_t *counts, *rejected, *failures;
+    // For each row of a token, in rows of `best` + 1: the token and the best ones, and their logprobs; and the
+    // rank of the token. Null: nobody asks.
+    int32_t* listed_tokens;
+    float* listed_logprobs;
+    int64_t* ranks;
+    uint32_t token_width, best;
+    // Entries of a row: where rows begin in `entries`.
+    uint32_t width;
+    uint32_t vocabulary;
+};
+
+// One text for each thread block.
+__device__ __forceinline__ void follow_texts(const Requests& requests) {
+    const Turn turn = requests.turns[blockIdx.x];
+    if (!turn.is_new) return;
+    Sequence& sequence = requests.sequences[turn.slot];
+    const uint32_t length = requests.text_lengths[turn.place], prompt = sequence.prompt, window = sequence.window, ring = sequence.ring;
+    uint2* const counts = sequence.counts;
+    if (counts != nullptr) {
+        for (uint32_t token = threadIdx.x; token < requests.vocabulary; token += blockDim.x) counts[token] = make_uint2(0, 0);
+        __syncthreads();
+        for (uint32_t i = (window > 0 && length > window ? length - window : 0) + threadIdx.x; i < length; i += blockDim.x) {
+            const uint32_t token = turn.text[i];
+            // Ids that stand for a picture are no tokens.
+            if (token >= requests.vocabulary) continue;
+            atomicAdd(i < prompt ? &counts[token].x : &counts[token].y, 1);
+            const uint32_t bit = 1u << token % 32;
+            if (atomicOr(&sequence.touched[token / 32], bit) & bit) continue;
+            const uint32_t place = atomicAdd(&sequence.edit_list_length, 1);
+            if (place < EDIT_LIST_CAPACITY) sequence.edit_list[place] = token;
+        }
+    }
+    for (uint32_t i = (length > ring ? length - ring : 0) + threadIdx.x; i < length; i += blockDim.x) sequence.history[i % ring] = turn.text[i];
+    if (threadIdx.x == 0) sequence.position = length > prompt ? length - prompt : 0;
+}
+
+// A list as it was written: the drawn token, then the best others in their order.
+struct Listed {
+    const Entry* entries;
+    uint32_t count;
+
+    // Where the drawn token stands among all of them, if it does.
+    __device__ __forceinline__ uint32_t place() const { return min(entries[0].rank - 1, count - 1); }
+    __device__ __forceinline__ bool is_among() const { return entries[0].rank == place() + 1; }
+    // How many there are in one order, and the i-th of them.
+    __device__ __forceinline__ uint32_t ordered() const { return count - 1 + is_among(); }
+    __device__ __forceinline__ const Entry& in_order(uint32_t i) const {
+        if (i < place()) return entries[i + 1];
+        if (!is_among()) return entries[i + 1];
+        return entries[i == place() ? 0 : i];
+    }
+};
+
+// Writes the list of one row, by a whole thread block. Where it is short, the first ids that it does not have
+// follow, with -inf.
+__device__ __noinline__ void write_listed(const Requests& requests, uint32_t row, const Listed& listed, bool takes_best) {
+    int32_t* const tokens = requests.listed_tokens + uint64_t(row) * (requests.best + 1);
+    float* const logprobs = requests.listed_logprobs + uint64_t(row) * (requests.best + 1);
+    const uint32_t known = min(listed.ordered(), requests.best);
+    for (uint32_t i = threadIdx.x; i <= known; i += blockDim.x) {
+        const Entry& entry = i > 0 ? listed.in_order(i - 1) : takes_best ? listed.in_order(0) : listed.entries[0];
+        tokens[i] = int32_t(entry.token);
+        logprobs[i] = float(entry.value);
+        if (i == 0) requests.ranks[row] = entry.rank;
+    }
+    uint32_t next = known + 1;
+#pragma unroll 1
+    for (uint32_t id = 0; next <= requests.best; id++) {
+        bool is_listed = false;
+        for (uint32_t i = threadIdx.x; i < listed.count && id < requests.vocabulary; i += blockDim.x) is_listed |= listed.entries[i].token == id;
+        if (__syncthreads_or(is_listed)) continue;
+        if (threadIdx.x == 0) {
+            tokens[next] = int32_t(id < requests.vocabulary ? id : listed.entries[0].token);
+            logprobs[next] = negative_infinity();
+        }
+        next++;
+    }
+}
+
+// One turn for each thread block.
+__device__ __forceinline__ void settle_turns(const Requests& requests) {
+    __shared__ uint32_t drawn_rows;
+    const uint32_t number = blockIdx.x;
+    // Turns are copied by the stream, not written by the kernel before: they may be read before the wait.
+    const Turn turn = requests.turns[number];
+    wait_for_the_one_before();
+    Sequence& sequence = requests.sequences[turn.slot];
+    const bool has_list = requests.listed_tokens != nullptr && sequence.logprobs > 0;
+    const auto list_of = [&](uint32_t row) { return Listed{requests.entries + uint64_t(row) * requests.width, requests.reports[row].entry_count}; };
+    if (threadIdx.x == 0) {
+        const uint32_t read = requests.read_lengths != nullptr ? requests.read_lengths[number] : 0xffffffffu;
+        const bool is_complete = read >= turn.needed;
+        // A text that was still being read before this step had nothing that guesses could follow.
+        const uint32_t rows = read >= turn.needed + turn.rows ? turn.rows : 1;
+        int64_t* const tokens = requests.tokens + uint64_t(number) * requests.token_width;
+        uint32_t count = 0, status = DRAWN;
+#pragma unroll 1
+        for (uint32_t row = turn.first; row < turn.first + rows; row++) {
+            const Outcome outcome = requests.results[row];
+            status = outcome.status;
+            if (status != DRAWN) break;
+            const uint32_t token = turn.takes_best ? list_of(row).in_order(0).token : outcome.token;
+            tokens[count] = token;
+            if (is_complete) append(sequence, &sequence, token);
+            count++;
+            const bool is_guessed = row + 1 < turn.first + rows && turn.guesses[count - 1] == token;
+            if (!is_guessed || (requests.refused != nullptr && requests.refused[row + 1])) break;
+        }
+        for (uint32_t i = count; i < requests.token_width; i++) tokens[i] = 0;
+        drawn_rows = count;
+        // A request without a token ends with an error, and until then counts as one that has one.
+        count = is_complete ? max(count, 1u) : 0;
+        requests.counts[number] = count;
+        requests.rejected[number] = is_complete ? turn.rows - count : 0;
+        requests.failures[number] = is_complete ? status : 0;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (uint32_t i = 0; has_list && i < drawn_rows; i++) write_listed(requests, turn.first + i, list_of(turn.first + i), turn.takes_best);
+}
