@@ -4,6 +4,9 @@
 // Work of all streams goes into one queue, in the order in which it is launched, and is done when somebody
 // waits for any stream, and no sooner. So a wait that the host forgets is found; a stream that forgets to
 // wait for another is not. Memory that nobody has written holds no zeros.
+//
+// With EMULATED_SHARED in the environment all memory of the host is the device's too, and work is done as it is
+// launched: for engines that believe to be on a CPU, and read results without a wait.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -65,12 +68,20 @@ std::vector<Stream*> strict_captures;
 
 Stream& of(Stream* stream) { return stream == nullptr ? legacy : *stream; }
 
+// Whether memory is shared with the host.
+bool is_shared() {
+    static const bool is = getenv("EMULATED_SHARED") != nullptr;
+    return is;
+}
+
+Code run_queue();
+
 // Adds work to the queue, or to the graph that the stream is captured into.
 Code enqueue(Stream* stream, Work work) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (of(stream).is_captured) of(stream).captured.push_back(work);
     else queue.push_back(work);
-    return SUCCESS;
+    return is_shared() ? run_queue() : SUCCESS;
 }
 
 // Does all work of the queue.
@@ -244,6 +255,7 @@ Code cuMemsetD8_v2(Address to, uint8_t fill, size_t bytes) { return cuMemsetD8As
 Code cuPointerGetAttribute(void* value, int attribute, Address address) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     const auto found = find(address);
+    if (found == allocations.end() && is_shared()) return *static_cast<uint32_t*>(value) = attribute == 2 ? 2 : 0, SUCCESS;
     if (found == allocations.end()) return INVALID_VALUE;
     // The kind of memory, 1 of the host and 2 of the device; the device's number.
     if (attribute == 2) *static_cast<uint32_t*>(value) = found->second.second ? 2 : 1;

@@ -16,10 +16,11 @@ import onedraw
 WHY_NOT = onedraw.cuda.why_not()
 VOCABULARY = 1025
 ROWS = np.stack([row(seed, VOCABULARY) for seed in range(6)])
+# `onedraw.sample` tells the probability where it tells logprobs, a batch where it is asked to.
 SETTINGS: list[dict[str, Any]] = [
     {"seed": 1},
-    {"seed": 2, "temperature": 0.8, "top_p": 0.9, "top_k": 50, "logprobs": 3},
-    {"seed": 3, "temperature": 0, "logprobs": 0, "logprobs_mode": "raw_logprobs"},
+    {"seed": 2, "temperature": 0.8, "top_p": 0.9, "top_k": 50, "logprobs": 3, "probability": True},
+    {"seed": 3, "temperature": 0, "logprobs": 0, "logprobs_mode": "raw_logprobs", "probability": True},
     {"seed": 4, "repetition_penalty": 1.3, "frequency_penalty": 0.3, "prompt_token_ids": [1, 2, 3]},
     {"seed": 5, "min_p": 0.02, "logit_bias": {7: 4.0}, "min_tokens": 3, "eos_token_id": [9]},
     {"seed": 6, "typical_p": 0.7, "bad_words_ids": [[4], [5, 6]], "temperature": 1.4},
@@ -100,6 +101,15 @@ def test_the_cpu_says_who_draws_on_a_device() -> None:
             use()
     with pytest.raises(onedraw.ParamError, match=r"kernel: cuda is no instruction set of this machine: onedraw\.cuda\.Batch"):
         onedraw.Sampler(kernel="cuda")
+
+
+def test_what_a_device_can_draw_is_known_without_one() -> None:
+    onedraw.cuda.check("creative", seed=1)
+    for parameters, words in [({"mirostat": 2}, "mirostat is not on the device yet"), ({"dry_multiplier": 0.8}, "dry is not on the device yet")]:
+        with pytest.raises(onedraw.CudaError, match=words):
+            onedraw.cuda.check(parameters)
+    with pytest.raises(onedraw.ParamError, match="top_p"):
+        onedraw.cuda.check(top_p=2)
 
 
 def test_a_stream_is_for_a_device() -> None:
@@ -265,6 +275,71 @@ def test_a_graph_draws_step_after_step(torch: Any) -> None:
         drawn, expected = there.results(), here.sample(others, rows)
         assert list(drawn) == list(expected)
         assert read.tolist() == [10 * token for token in expected.tokens]
+
+
+def test_a_peek_appends_nothing(torch: Any) -> None:
+    there, here = onedraw.cuda.Batch(VOCABULARY, 6, logprobs=3), onedraw.Batch()
+    ids, others = [there.add(params) for params in SETTINGS], [here.add(params) for params in SETTINGS]
+    logits = torch.from_numpy(ROWS).cuda()
+    for _ in range(2):
+        expected = list(here.peek(others, ROWS))
+        assert list(there.peek(ids, logits)) == expected
+        assert there.peek(ids[1], logits[1]) == expected[1]
+        # In a graph, too, and as often as it runs.
+        there.prepare(ids, append=False)
+        form, graph = there.form, torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            there.launch(logits)
+        for _ in range(3):
+            graph.replay()
+        assert list(there.results()) == expected
+        assert [there.position(one) for one in ids] == [len(here.output(other)) for other in others]
+        assert list(there.sample(ids, logits)) == list(here.sample(others, ROWS)) == expected
+        there.prepare(ids)
+        assert there.form != form
+
+
+def test_tokens_are_taken_back(torch: Any) -> None:
+    there, here = onedraw.cuda.Batch(VOCABULARY, 6, logprobs=3), onedraw.Batch()
+    logits = torch.from_numpy(ROWS).cuda()
+    for params in SETTINGS[:3]:
+        one, other = there.add(params), here.add(params)
+        for _ in range(4):
+            assert there.sample(one, logits[0]) == here.sample(other, ROWS[0])
+        there.rewind(one, 9)
+        assert there.position(one) == 4
+        there.rewind(one, 1)
+        here.rewind(other, 1)
+        assert there.position(one) == 1
+        assert there.sample(one, logits[1]) == here.sample(other, ROWS[1])
+        there.set_position(one, 7)
+        assert there.sample(one, logits[1]).position == 7
+    for params in (SETTINGS[3], SETTINGS[5]):
+        one = there.add(params)
+        there.rewind(one, 0)
+        there.sample(one, logits[0])
+        with pytest.raises(onedraw.CudaError, match="taking tokens back with penalties or with bad words of several tokens is not on the device yet"):
+            there.rewind(one, 0)
+    with pytest.raises(onedraw.CudaError, match="another position with a penalty_window or with bad words"):
+        there.set_position(there.add(bad_words_ids=[[1, 2]]), 3)
+
+
+@pytest.mark.parametrize("verify", ["exact", "rejection", "block"])
+def test_drafts_are_verified(torch: Any, verify: Any) -> None:
+    there, here = onedraw.cuda.Batch(VOCABULARY, 6, rows=8, logprobs=3), onedraw.Batch()
+    logits = torch.from_numpy(ROWS).cuda()
+    for params in SETTINGS:
+        one, other = there.add(params), here.add(params)
+        right = [drawn.token for drawn in here.verify(other, onedraw.Draft.chain([]), ROWS[:1]).sampled]
+        for guesses in ([], right, [*right, 3, 4], [VOCABULARY - 1, 1]):
+            rows = len(guesses) + 1
+            expected = here.verify(other, onedraw.Draft.chain(guesses), ROWS[:rows], verify=verify)
+            verdict = there.verify(one, onedraw.Draft.chain(guesses), logits[:rows], verify=verify)
+            assert (verdict.path, verdict.sampled, verdict.error) == (expected.path, expected.sampled, None)
+        assert there.position(one) == 0
+        there.remove(one)
+    with pytest.raises(onedraw.CudaError, match="typical verification is not on the device yet"):
+        there.verify(there.add(), onedraw.Draft.chain([]), logits[:1], verify="typical")
 
 
 def test_results_are_read_once(torch: Any) -> None:

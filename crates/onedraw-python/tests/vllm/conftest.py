@@ -19,13 +19,13 @@ LIMIT = 400
 def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
     """Writes texts with an engine: the job's `engine`, `runs`, and what else `write.py` reads."""
 
-    def written(runs: list[list[dict[str, Any]]], *, ours: bool = True, processes: bool = False, runner: int = 1, trace: bool = False, poison: list[int] | None = None, **engine: Any) -> dict[str, Any]:
+    def written(runs: list[list[dict[str, Any]]], *, ours: bool = True, processes: bool = False, runner: int = 1, trace: bool = False, poison: list[int] | None = None, emulated: Path | None = None, **engine: Any) -> dict[str, Any]:
         file = tmp_path_factory.mktemp("vllm") / "written.json"
         if not processes:
             engine["distributed_executor_backend"] = "uni"
         if ours:
             engine["additional_config"] = {"onedraw": {"sampler": True, **engine.pop("onedraw", {})}}
-        job = {"engine": engine, "runs": runs, "runner": runner, "trace": trace, "poison": poison}
+        job = {"engine": engine, "runs": runs, "runner": runner, "trace": trace, "poison": poison, "emulated": emulated is not None}
         done = subprocess.run(
             [sys.executable, HERE / "write.py", file],
             input=json.dumps(job),
@@ -33,7 +33,7 @@ def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
             capture_output=True,
             timeout=LIMIT,
             cwd=HERE,
-            env=environment(processes, preload=runner == 1),
+            env=environment(processes, preload=runner == 1) | ({} if emulated is None else {"LD_LIBRARY_PATH": str(emulated), "EMULATED_SHARED": "1"}),
         )
         assert file.exists(), done.stderr[-3000:]
         read: dict[str, Any] = json.loads(file.read_text())

@@ -16,6 +16,8 @@ def main() -> None:
     job = json.load(sys.stdin)
     if job["runner"] == 2:
         offer_triton()
+    if job["emulated"]:
+        draw_on_device()
     from vllm import LLM
 
     trace: list[list[Any]] = []
@@ -111,6 +113,22 @@ def watch(before: Any = None, after: Any = None) -> None:
         return call
 
     draws.draw, draws.draw_each = watched(draws.draw), watched(draws.draw_each)
+
+
+def draw_on_device() -> None:
+    """Draws with the kernels for CUDA: the driver of this process is one that runs them on the CPU."""
+    from onedraw.vllm import runner_v2
+
+    def sampler(original: Any, vllm_config: Any, threads: int) -> Any:
+        from onedraw.vllm.sampler_v2_device import DeviceSampler
+
+        class Emulated(DeviceSampler):
+            def _stream(self) -> int:
+                return 0
+
+        return Emulated(original, vllm_config)
+
+    runner_v2._sampler = sampler
 
 
 def offer_triton() -> None:
