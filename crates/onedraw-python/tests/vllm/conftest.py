@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import Write, environment
+from engines import Write, run
 
 HERE = Path(__file__).parent
-LIMIT = 400
 
 
 @pytest.fixture(scope="session")
 def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
     """Writes texts with an engine: the job's `engine`, `runs`, and what else `write.py` reads."""
 
-    def written(runs: list[list[dict[str, Any]]], *, ours: bool = True, processes: bool = False, runner: int = 1, trace: bool = False, poison: list[int] | None = None, **engine: Any) -> dict[str, Any]:
-        file = tmp_path_factory.mktemp("vllm") / "written.json"
+    def written(
+        runs: list[list[dict[str, Any]]], *, ours: bool = True, processes: bool = False, runner: int = 1, trace: bool = False, watched: dict[str, Any] | None = None, **engine: Any
+    ) -> dict[str, Any]:
+        folder = tmp_path_factory.mktemp("vllm")
+        file, traces = folder / "written.json", folder / "traces"
+        if trace:
+            traces.mkdir()
+            watched = {"trace": str(traces), **(watched or {})}
         if not processes:
             engine["distributed_executor_backend"] = "uni"
         if ours:
             engine["additional_config"] = {"onedraw": {"sampler": True, **engine.pop("onedraw", {})}}
-        job = {"engine": engine, "runs": runs, "runner": runner, "trace": trace, "poison": poison}
-        done = subprocess.run(
-            [sys.executable, HERE / "write.py", file],
-            input=json.dumps(job),
-            text=True,
-            capture_output=True,
-            timeout=LIMIT,
-            cwd=HERE,
-            env=environment(processes, preload=runner == 1),
-        )
-        assert file.exists(), done.stderr[-3000:]
+        job = {"engine": engine, "runs": runs, "runner": runner}
+        said = run(HERE / "write.py", str(file), given=json.dumps(job), processes=processes, preload=runner == 1, watched=watched)
+        assert file.exists(), said[-3000:]
         read: dict[str, Any] = json.loads(file.read_text())
+        read["said"] = said
+        # By rank, what was drawn from which row.
+        read["traces"] = [[json.loads(line) for line in one.read_text().splitlines()] for one in sorted(traces.glob("rank*"))]
         return read
 
     return written

@@ -88,7 +88,7 @@ def test_a_bad_request_is_an_error_of_its_own(write: Write) -> None:
 @pytest.mark.parametrize("runner", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_row_that_cannot_be_sampled_ends_its_request_alone(write: Write, runner: int) -> None:
     asked = [request(seed=seed, temperature=0.8) for seed in (1, 2, 3)]
-    alone, poisoned = write([[asked[0], asked[2]], asked], runner=runner, poison=[2, 5])["runs"]
+    alone, poisoned = write([[asked[0], asked[2]], asked], runner=runner, watched={"poison": [2, 5]})["runs"]
     assert [one["finish_reason"] for one in poisoned] == ["length", "error", "length"]
     assert len(poisoned[1]["tokens"]) == 5
     assert poisoned[1]["stop_reason"].startswith("onedraw: a row of logits has a NaN")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engines import environment
+from engines import end, environment
 from kinds import PROMPTS
 
 pytestmark = [pytest.mark.vllm, pytest.mark.long]
@@ -37,7 +37,7 @@ def address() -> Iterator[str]:
     command += ["--enforce-eager", "--max-model-len", "256", "--block-size", "32", "--max-num-seqs", "32", "--port", str(port)]
     # Not the model's own settings, which mirostat would refuse.
     command += ["--generation-config", "vllm", "--additional-config", json.dumps({"onedraw": {"sampler": True}})]
-    server = subprocess.Popen(command, env=environment(processes=True) | {"VLLM_CPU_OMP_THREADS_BIND": "auto"}, start_new_session=True)
+    server = subprocess.Popen(command, env=environment(processes=True) | {"VLLM_CPU_OMP_THREADS_BIND": "auto"}, text=True, start_new_session=True)
     try:
         for _ in range(300):
             time.sleep(1)
@@ -49,8 +49,7 @@ def address() -> Iterator[str]:
                 continue
         yield f"http://127.0.0.1:{port}"
     finally:
-        subprocess.run(["pkill", "-TERM", "-g", str(server.pid)], check=False)
-        server.wait(60)
+        end(server)
 
 
 def asked(generator: random.Random) -> dict[str, Any]:

@@ -6,13 +6,12 @@ import json
 import os
 import random
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import eagle
 import pytest
-from engines import Write, environment
+from engines import Write, run
 from kinds import KINDS, PROMPTS, requests
 
 pytestmark = pytest.mark.vllm
@@ -63,14 +62,15 @@ def test_equal_rows_give_equal_tokens(expected: dict[str, Any], write: Write) ->
     halves = write([asked, *[[one] for one in asked]], trace=True, dtype="bfloat16")
     for written in (expected, halves):
         drawn: dict[tuple[int, int, str], set[int]] = {}
-        for seed, position, row, token in written["trace"]:
+        [trace] = written["traces"]
+        for seed, position, row, token in trace:
             if seed != 7:
                 drawn.setdefault((seed, position, row), set()).add(token)
         assert all(len(each) == 1 for each in drawn.values())
         assert len(drawn) > 300
     # What the check is for: some rows did differ.
     rows: dict[tuple[int, int], set[str]] = {}
-    for seed, position, row, _ in halves["trace"]:
+    for seed, position, row, _ in halves["traces"][0]:
         rows.setdefault((seed, position), set()).add(row)
     assert any(len(each) > 1 for each in rows.values())
 
@@ -111,12 +111,16 @@ def check_guesses(together: list[dict[str, Any]], written: dict[str, Any]) -> No
     """Some guesses were right, and nothing else changed."""
     assert tokens(written["runs"][0]) == tokens(together)
     assert written["metrics"][ACCEPTED] > 0
-    # Logprobs are those of plain decoding, too: the same positions, tokens, ranks and values.
-    plain, guessed = together[list(KINDS).index("logprobs")], written["runs"][0][list(KINDS).index("logprobs")]
-    assert len(guessed["logprobs"]) == len(guessed["tokens"])
-    for ours, theirs in zip(guessed["logprobs"], plain["logprobs"], strict=True):
-        assert {token: rank for token, (_, rank) in ours.items()} == {token: rank for token, (_, rank) in theirs.items()}
-        assert all(abs(ours[token][0] - theirs[token][0]) < 1e-5 for token in ours)
+    check_logprobs(together, written["runs"][0])
+
+
+def check_logprobs(plain: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
+    """The same positions, tokens, ranks and values."""
+    theirs, ours = (run[list(KINDS).index("logprobs")] for run in (plain, other))
+    assert len(ours["logprobs"]) == len(ours["tokens"])
+    for own, its in zip(ours["logprobs"], theirs["logprobs"], strict=True):
+        assert {token: rank for token, (_, rank) in own.items()} == {token: rank for token, (_, rank) in its.items()}
+        assert all(abs(own[token][0] - its[token][0]) < 1e-5 for token in own)
 
 
 @pytest.mark.parametrize("guesses", [None, pytest.param(N_GRAM, marks=pytest.mark.long)], ids=["plain", "n-grams"])
@@ -134,16 +138,33 @@ def test_runner_2_with_preemption(together: list[dict[str, Any]], write: Write) 
     assert written["metrics"]["vllm:num_preemptions"] > 0
 
 
-@pytest.mark.parametrize("shards", [False, pytest.param(True, marks=pytest.mark.long)], ids=["gathered", "apart"])
-def test_two_ranks(together: list[dict[str, Any]], write: Write, shards: bool) -> None:
-    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": shards})
-    assert tokens(written["runs"][0]) == tokens(together)
+@pytest.fixture(scope="session")
+def ranked(write: Write) -> dict[str, Any]:
+    """The texts of all kinds from two ranks, each of which has all logits."""
+    return write([requests()], processes=True, tensor_parallel_size=2, trace=True)
+
+
+def test_two_ranks(together: list[dict[str, Any]], ranked: dict[str, Any]) -> None:
+    assert tokens(ranked["runs"][0]) == tokens(together)
+    # Both draw, and nobody compares what.
+    first, second = ranked["traces"]
+    assert first == second
+    assert len(first) > 300
 
 
 @pytest.mark.long
-def test_two_ranks_that_keep_their_logits_and_guess(together: list[dict[str, Any]], write: Write) -> None:
-    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": True}, speculative_config=N_GRAM)
-    check_guesses(together, written)
+@pytest.mark.parametrize("guesses", [None, N_GRAM], ids=["plain", "n-grams"])
+def test_two_ranks_that_keep_their_logits(ranked: dict[str, Any], write: Write, guesses: dict[str, Any] | None) -> None:
+    [gathered] = ranked["runs"]
+    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": True}, speculative_config=guesses, trace=True)
+    # Logprobs, too. Those of one process differ more, because two ranks add up in another order.
+    check_logprobs(gathered, written["runs"][0])
+    assert tokens(written["runs"][0]) == tokens(gathered)
+    assert (written["metrics"].get(ACCEPTED, 0) > 0) == (guesses is not None)
+    first, second = ([(seed, position, token) for seed, position, _, token in trace] for trace in written["traces"])
+    assert first == second
+    # Each has another part of every row.
+    assert not {row for _, _, row, _ in written["traces"][0]} & {row for _, _, row, _ in written["traces"][1]}
 
 
 @pytest.mark.long
@@ -170,9 +191,7 @@ def test_the_story_of_the_book(settings: dict[str, Any]) -> None:
     script = root / "examples/python/vllm_story.py"
     page = (root / "docs/src/past-one-machine.md").read_text(encoding="utf-8")
     assert page.split("```python\n")[1].split("```")[0] in script.read_text(encoding="utf-8")
-    said = subprocess.run(
-        [sys.executable, script, json.dumps(settings)], cwd=root, env=environment(processes=True), capture_output=True, text=True, timeout=400, check=True
-    ).stdout
+    said = run(script, json.dumps(settings), processes=True, cwd=root)
     generated = subprocess.run([program(root), "generate", "Once upon a time", "--seed", "7"], capture_output=True, text=True, check=True).stdout
     assert generated.strip() in said
 
