@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from engines import Write, run
+from kinds import NEIGHBOURS, requests
 
 HERE = Path(__file__).parent
 
@@ -38,3 +40,20 @@ def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
         return read
 
     return written
+
+
+@pytest.fixture(scope="session")
+def expected(write: Write) -> dict[str, Any]:
+    """The texts of all kinds in one batch, and alone, in a shuffled order, and with many neighbours."""
+    asked = requests()
+    shuffled = random.Random(5).sample(range(len(asked)), len(asked))
+    crowd = asked + [{**one, "params": {**one["params"], "seed": NEIGHBOURS}} for one in asked * 3][: 64 - len(asked)]
+    alone = [[one] for one in asked]
+    return write([asked, [asked[place] for place in shuffled], crowd, *alone], trace=True, max_num_seqs=64) | {"shuffled": shuffled}
+
+
+@pytest.fixture(scope="session")
+def together(expected: dict[str, Any]) -> list[dict[str, Any]]:
+    """The texts of all kinds in one batch."""
+    texts: list[dict[str, Any]] = expected["runs"][0]
+    return texts

@@ -11,38 +11,14 @@ from typing import Any
 
 import eagle
 import pytest
+from compare import ACCEPTED, check_guesses, check_logprobs, drawn_from, tokens
 from engines import Write, run
-from kinds import KINDS, PROMPTS, requests
+from kinds import KINDS, N_GRAM, NEIGHBOURS, PROMPTS, requests
 
 pytestmark = pytest.mark.vllm
 
 MODELS = Path(__file__).parents[4] / "models"
-N_GRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 DRAFTER = {"method": "draft_model", "model": str(MODELS / "stories-drafters/drafter"), "num_speculative_tokens": 3}
-ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
-
-
-def tokens(run: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """The tokens of each kind."""
-    assert all("tokens" in one for one in run), run
-    return {kind: one["tokens"] for kind, one in zip(KINDS, run, strict=True)}
-
-
-@pytest.fixture(scope="session")
-def expected(write: Write) -> dict[str, Any]:
-    """The texts of all kinds in one batch, and alone, in a shuffled order, and with many neighbours."""
-    asked = requests()
-    shuffled = random.Random(5).sample(range(len(asked)), len(asked))
-    crowd = asked + [{**one, "params": {**one["params"], "seed": 7}} for one in asked * 3][: 64 - len(asked)]
-    alone = [[one] for one in asked]
-    return write([asked, [asked[place] for place in shuffled], crowd, *alone], trace=True, max_num_seqs=64) | {"shuffled": shuffled}
-
-
-@pytest.fixture(scope="session")
-def together(expected: dict[str, Any]) -> list[dict[str, Any]]:
-    """The texts of all kinds in one batch."""
-    texts: list[dict[str, Any]] = expected["runs"][0]
-    return texts
 
 
 def test_alone_and_in_a_crowd(expected: dict[str, Any]) -> None:
@@ -56,16 +32,31 @@ def test_alone_and_in_a_crowd(expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.long
+def test_batches_of_any_size(together: list[dict[str, Any]], write: Write) -> None:
+    """The requests in batches of 2, 3, 5 and 8, and of 32 with others; then five at a time, so that each comes when
+    another has ended and has other neighbours at every step."""
+    asked = requests()
+    sizes = (2, 3, 5, 8)
+    batches = [asked[begin : begin + size] for size in sizes for begin in range(0, len(asked), size)]
+    others = [{**one, "params": {**one["params"], "seed": NEIGHBOURS}} for one in asked][: 32 - len(asked)]
+    *small, large = write([*batches, others + asked], max_num_seqs=32)["runs"]
+    texts = [one for run in small for one in run]
+    for place in range(len(sizes)):
+        assert tokens(texts[place * len(asked) : (place + 1) * len(asked)]) == tokens(together)
+    assert tokens(large[len(others) :]) == tokens(together)
+    order = random.Random(6).sample(range(len(asked)), len(asked))
+    [arrived] = write([[asked[place] for place in order]], max_num_seqs=5)["runs"]
+    assert tokens([arrived[order.index(place)] for place in range(len(asked))]) == tokens(together)
+
+
+@pytest.mark.long
 def test_equal_rows_give_equal_tokens(expected: dict[str, Any], write: Write) -> None:
     """A model in bf16 gives other bits in another batch; where the bits are equal, the token is."""
     asked = requests(24)
     halves = write([asked, *[[one] for one in asked]], trace=True, dtype="bfloat16")
     for written in (expected, halves):
-        drawn: dict[tuple[int, int, str], set[int]] = {}
         [trace] = written["traces"]
-        for seed, position, row, token in trace:
-            if seed != 7:
-                drawn.setdefault((seed, position, row), set()).add(token)
+        drawn = drawn_from([[line for line in trace if line[0] != NEIGHBOURS]])
         assert all(len(each) == 1 for each in drawn.values())
         assert len(drawn) > 300
     # What the check is for: some rows did differ.
@@ -107,26 +98,11 @@ def test_guesses_of_a_head(together: list[dict[str, Any]], write: Write, tmp_pat
     check_guesses(together, write([requests()], speculative_config=head))
 
 
-def check_guesses(together: list[dict[str, Any]], written: dict[str, Any]) -> None:
-    """Some guesses were right, and nothing else changed."""
-    assert tokens(written["runs"][0]) == tokens(together)
-    assert written["metrics"][ACCEPTED] > 0
-    check_logprobs(together, written["runs"][0])
-
-
-def check_logprobs(plain: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
-    """The same positions, tokens, ranks and values."""
-    theirs, ours = (run[list(KINDS).index("logprobs")] for run in (plain, other))
-    assert len(ours["logprobs"]) == len(ours["tokens"])
-    for own, its in zip(ours["logprobs"], theirs["logprobs"], strict=True):
-        assert {token: rank for token, (_, rank) in own.items()} == {token: rank for token, (_, rank) in its.items()}
-        assert all(abs(own[token][0] - its[token][0]) < 1e-5 for token in own)
-
-
 @pytest.mark.parametrize("guesses", [None, pytest.param(N_GRAM, marks=pytest.mark.long)], ids=["plain", "n-grams"])
 def test_runner_2(together: list[dict[str, Any]], write: Write, guesses: dict[str, Any] | None) -> None:
     written = write([requests()], runner=2, speculative_config=guesses)
     assert tokens(written["runs"][0]) == tokens(together)
+    check_logprobs(together, written["runs"][0])
     if guesses is not None:
         assert written["metrics"][ACCEPTED] > 0
 
@@ -136,35 +112,6 @@ def test_runner_2_with_preemption(together: list[dict[str, Any]], write: Write) 
     written = write([requests()], runner=2, num_gpu_blocks_override=12, max_num_batched_tokens=32, max_num_seqs=16)
     assert tokens(written["runs"][0]) == tokens(together)
     assert written["metrics"]["vllm:num_preemptions"] > 0
-
-
-@pytest.fixture(scope="session")
-def ranked(write: Write) -> dict[str, Any]:
-    """The texts of all kinds from two ranks, each of which has all logits."""
-    return write([requests()], processes=True, tensor_parallel_size=2, trace=True)
-
-
-def test_two_ranks(together: list[dict[str, Any]], ranked: dict[str, Any]) -> None:
-    assert tokens(ranked["runs"][0]) == tokens(together)
-    # Both draw, and nobody compares what.
-    first, second = ranked["traces"]
-    assert first == second
-    assert len(first) > 300
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("guesses", [None, N_GRAM], ids=["plain", "n-grams"])
-def test_two_ranks_that_keep_their_logits(ranked: dict[str, Any], write: Write, guesses: dict[str, Any] | None) -> None:
-    [gathered] = ranked["runs"]
-    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": True}, speculative_config=guesses, trace=True)
-    # Logprobs, too. Those of one process differ more, because two ranks add up in another order.
-    check_logprobs(gathered, written["runs"][0])
-    assert tokens(written["runs"][0]) == tokens(gathered)
-    assert (written["metrics"].get(ACCEPTED, 0) > 0) == (guesses is not None)
-    first, second = ([(seed, position, token) for seed, position, _, token in trace] for trace in written["traces"])
-    assert first == second
-    # Each has another part of every row.
-    assert not {row for _, _, row, _ in written["traces"][0]} & {row for _, _, row, _ in written["traces"][1]}
 
 
 @pytest.mark.long

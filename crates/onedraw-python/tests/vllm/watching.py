@@ -25,6 +25,12 @@ def begin() -> None:
         poison(*wanted["poison"])
     if "death" in wanted:
         die(*wanted["death"])
+    if "doubt" in wanted:
+        doubt(*wanted["doubt"])
+    if "version" in wanted:
+        import vllm
+
+        vllm.__version__ = wanted["version"]
 
 
 def record(folder: Path) -> None:
@@ -61,6 +67,19 @@ def die(rank: int, seed: int, position: int) -> None:
             os._exit(1)
 
     watch(before=leave)
+
+
+def doubt(rank: int, seed: int) -> None:
+    """Gives the request of a seed another temperature on a rank."""
+    from onedraw.vllm.requests import Requests
+
+    original: Any = Requests.add
+
+    def add(self: Any, name: str, owner: object, params: Any, **named: Any) -> Any:
+        is_meant = _rank() == rank and params.seed == seed
+        return original(self, name, owner, params.replace(temperature=0.5) if is_meant else params, **named)
+
+    Requests.add = add  # type: ignore[method-assign]
 
 
 def watch(before: Before | None = None, after: After | None = None) -> None:

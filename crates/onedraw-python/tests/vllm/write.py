@@ -20,7 +20,12 @@ def main() -> None:
     from vllm import LLM
 
     # Requests that stop early make room for others, which is what a server sees.
-    llm = LLM(**{"model": MODEL, "dtype": "float32", "enforce_eager": True, "max_model_len": 256, "block_size": 32, "disable_log_stats": False, **job["engine"]})
+    settings = {"model": MODEL, "dtype": "float32", "enforce_eager": True, "max_model_len": 256, "block_size": 32, "disable_log_stats": False, **job["engine"]}
+    try:
+        llm = LLM(**settings)
+    except (RuntimeError, ValueError) as error:
+        Path(sys.argv[1]).write_text(json.dumps({"refused": str(error)}))
+        raise
     written: dict[str, Any] = {"runs": [run(llm, requests) for requests in job["runs"]]}
     written["metrics"] = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
     if "distributed_executor_backend" in job["engine"]:
@@ -36,7 +41,7 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The texts of requests that arrive together."""
     from vllm import SamplingParams
     from vllm.exceptions import VLLMClientError
-    from vllm.sampling_params import StructuredOutputsParams
+    from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
     from vllm.v1.engine.exceptions import EngineDeadError
 
     params = []
@@ -44,6 +49,8 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
         given = dict(request["params"])
         if "structured_outputs" in given:
             given["structured_outputs"] = StructuredOutputsParams(json=given["structured_outputs"])
+        if "repetition_detection" in given:
+            given["repetition_detection"] = RepetitionDetectionParams(**given["repetition_detection"])
         if "logit_bias" in given:
             given["logit_bias"] = {int(token): bias for token, bias in given["logit_bias"].items()}
         params.append(SamplingParams(**given))
