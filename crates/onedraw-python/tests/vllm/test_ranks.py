@@ -51,6 +51,15 @@ def test_two_ranks_that_keep_their_logits(ranked: dict[str, Any], write: Write, 
     assert not {row for _, _, row, _ in written["traces"][0]} & {row for _, _, row, _ in written["traces"][1]}
 
 
+@pytest.mark.long
+def test_two_stages(together: list[dict[str, Any]], write: Write) -> None:
+    """Pipeline parallel: only the last stage draws. vLLM's runner for the CPU prepares a stage's input only where
+    it may compile the model."""
+    written = write([requests()], processes=True, pipeline_parallel_size=2, enforce_eager=False, trace=True)
+    assert tokens(written["runs"][0]) == tokens(together)
+    assert len(written["traces"]) == 1
+
+
 def seeded(seed: int, **params: Any) -> dict[str, Any]:
     return {"prompt": PROMPTS[0], "params": {"temperature": 0.8, "max_tokens": 24, "seed": seed, **params}}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -17,7 +19,7 @@ from typing import Any
 
 import pytest
 from engines import end, environment
-from kinds import PROMPTS
+from kinds import PROMPTS, requests
 
 pytestmark = [pytest.mark.vllm, pytest.mark.long]
 
@@ -28,8 +30,8 @@ AT_ONCE = 24
 GROWTH = 60_000_000
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[tuple[str, int]]:
+@contextlib.contextmanager
+def serving(*options: str, threads: str = "auto") -> Iterator[tuple[str, int]]:
     """The address of a server, and its process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -37,8 +39,8 @@ def server() -> Iterator[tuple[str, int]]:
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--served-model-name", "stories", "--dtype", "float32"]
     command += ["--enforce-eager", "--max-model-len", "256", "--block-size", "32", "--max-num-seqs", "32", "--port", str(port)]
     # Not the model's own settings, which mirostat would refuse.
-    command += ["--generation-config", "vllm", "--additional-config", json.dumps({"onedraw": {"sampler": True}})]
-    program = subprocess.Popen(command, env=environment(processes=True) | {"VLLM_CPU_OMP_THREADS_BIND": "auto"}, text=True, start_new_session=True)
+    command += ["--generation-config", "vllm", "--additional-config", json.dumps({"onedraw": {"sampler": True}}), *options]
+    program = subprocess.Popen(command, env=environment(processes=True) | {"VLLM_CPU_OMP_THREADS_BIND": threads}, text=True, start_new_session=True)
     try:
         for _ in range(300):
             time.sleep(1)
@@ -51,6 +53,12 @@ def server() -> Iterator[tuple[str, int]]:
         yield f"http://127.0.0.1:{port}", program.pid
     finally:
         end(program)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[str, int]]:
+    with serving() as started:
+        yield started
 
 
 BAD: tuple[dict[str, Any], ...] = (
@@ -163,3 +171,30 @@ def test_in_a_crowd_of_clients_a_text_is_what_it_is_alone(server: tuple[str, int
         return text
 
     assert asyncio.run(crowded()) == alone
+
+
+def over_http(request: dict[str, Any]) -> dict[str, Any]:
+    """A request as the client of the server sends it."""
+    params = dict(request["params"])
+    extra = {name: params.pop(name) for name in ("top_k", "min_p", "repetition_penalty", "min_tokens", "bad_words", "allowed_token_ids") if name in params}
+    if "structured_outputs" in params:
+        extra["structured_outputs"] = {"json": params.pop("structured_outputs")}
+    if "extra_args" in params:
+        extra["vllm_xargs"] = {"onedraw": json.dumps(params.pop("extra_args")["onedraw"])}
+    return {"model": "stories", "prompt": request["prompt"], **params, "extra_body": extra}
+
+
+def test_two_engines_behind_one_address(together: list[dict[str, Any]]) -> None:
+    """Data parallel: whichever engine gets a request, its text is that of one engine."""
+    from openai import AsyncOpenAI
+
+    async def texts(address: str) -> list[str]:
+        async with AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=300) as client:
+            answers = await asyncio.gather(*(client.completions.create(**over_http(one)) for one in requests() * 3))
+            return [answer.choices[0].text for answer in answers]
+
+    with serving("--data-parallel-size", "2", threads="0|1") as (address, _):
+        assert asyncio.run(texts(address)) == [one["text"] for one in together] * 3
+        metrics = urllib.request.urlopen(f"{address}/metrics").read().decode()
+    ended = [float(count) for count in re.findall(r'vllm:request_success_total\{.*finished_reason="length".*\} (.+)', metrics)]
+    assert len(ended) == 2 and min(ended) > 10
