@@ -131,7 +131,17 @@ def test_several_texts_of_a_request(write: Write) -> None:
     assert len({tuple(one["tokens"]) for one in drawn}) == 3
 
 
-@pytest.mark.parametrize("settings", [{}, {"tensor_parallel_size": 2}, {"speculative_config": N_GRAM}], ids=["one process", "two ranks", "n-grams"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="one process"),
+        # Where vLLM does not compile the model, it starts a minute earlier.
+        pytest.param({"tensor_parallel_size": 2, "enforce_eager": True}, id="two ranks"),
+        pytest.param({"speculative_config": N_GRAM, "enforce_eager": True}, id="n-grams"),
+        pytest.param({"tensor_parallel_size": 2}, id="two ranks, compiled", marks=pytest.mark.long),
+        pytest.param({"speculative_config": N_GRAM}, id="n-grams, compiled", marks=pytest.mark.long),
+    ],
+)
 def test_the_story_of_the_book(settings: dict[str, Any]) -> None:
     """The script of the page "Past one machine" writes what `onedraw generate` writes."""
     root = MODELS.parent
