@@ -11,6 +11,11 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+N_GRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+
+NEIGHBOURS = 7
+"""The seed of requests that are there to be neighbours."""
+
 PROMPTS = ("Once upon a time", "Lily saw a", "One day, Tom and his dog", "The little bird wanted to")
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -36,7 +41,4 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def requests(length: int = 48, kinds: dict[str, dict[str, Any]] = KINDS) -> list[dict[str, Any]]:
     """One request of each kind, with prompts and seeds that differ."""
-    return [
-        {"prompt": PROMPTS[place % len(PROMPTS)], "params": {"max_tokens": length, "seed": 1000 + place, **params}}
-        for place, params in enumerate(kinds.values())
-    ]
+    return [{"prompt": PROMPTS[place % len(PROMPTS)], "params": {"max_tokens": length, "seed": 1000 + place, **params}} for place, params in enumerate(kinds.values())]

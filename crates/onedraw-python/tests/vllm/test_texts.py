@@ -6,44 +6,19 @@ import json
 import os
 import random
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import eagle
 import pytest
-from engines import Write, environment
-from kinds import KINDS, PROMPTS, requests
+from compare import ACCEPTED, check_guesses, check_logprobs, drawn_from, tokens
+from engines import Write, run
+from kinds import KINDS, N_GRAM, NEIGHBOURS, PROMPTS, requests
 
 pytestmark = pytest.mark.vllm
 
 MODELS = Path(__file__).parents[4] / "models"
-N_GRAM = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 DRAFTER = {"method": "draft_model", "model": str(MODELS / "stories-drafters/drafter"), "num_speculative_tokens": 3}
-ACCEPTED = "vllm:spec_decode_num_accepted_tokens"
-
-
-def tokens(run: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """The tokens of each kind."""
-    assert all("tokens" in one for one in run), run
-    return {kind: one["tokens"] for kind, one in zip(KINDS, run, strict=True)}
-
-
-@pytest.fixture(scope="session")
-def expected(write: Write) -> dict[str, Any]:
-    """The texts of all kinds in one batch, and alone, in a shuffled order, and with many neighbours."""
-    asked = requests()
-    shuffled = random.Random(5).sample(range(len(asked)), len(asked))
-    crowd = asked + [{**one, "params": {**one["params"], "seed": 7}} for one in asked * 3][: 64 - len(asked)]
-    alone = [[one] for one in asked]
-    return write([asked, [asked[place] for place in shuffled], crowd, *alone], trace=True, max_num_seqs=64) | {"shuffled": shuffled}
-
-
-@pytest.fixture(scope="session")
-def together(expected: dict[str, Any]) -> list[dict[str, Any]]:
-    """The texts of all kinds in one batch."""
-    texts: list[dict[str, Any]] = expected["runs"][0]
-    return texts
 
 
 def test_alone_and_in_a_crowd(expected: dict[str, Any]) -> None:
@@ -57,20 +32,36 @@ def test_alone_and_in_a_crowd(expected: dict[str, Any]) -> None:
 
 
 @pytest.mark.long
+def test_batches_of_any_size(together: list[dict[str, Any]], write: Write) -> None:
+    """The requests in batches of 2, 3, 5 and 8, and of 32 with others; then five at a time, so that each comes when
+    another has ended and has other neighbours at every step."""
+    asked = requests()
+    sizes = (2, 3, 5, 8)
+    batches = [asked[begin : begin + size] for size in sizes for begin in range(0, len(asked), size)]
+    others = [{**one, "params": {**one["params"], "seed": NEIGHBOURS}} for one in asked][: 32 - len(asked)]
+    *small, large = write([*batches, others + asked], max_num_seqs=32)["runs"]
+    texts = [one for run in small for one in run]
+    for place in range(len(sizes)):
+        assert tokens(texts[place * len(asked) : (place + 1) * len(asked)]) == tokens(together)
+    assert tokens(large[len(others) :]) == tokens(together)
+    order = random.Random(6).sample(range(len(asked)), len(asked))
+    [arrived] = write([[asked[place] for place in order]], max_num_seqs=5)["runs"]
+    assert tokens([arrived[order.index(place)] for place in range(len(asked))]) == tokens(together)
+
+
+@pytest.mark.long
 def test_equal_rows_give_equal_tokens(expected: dict[str, Any], write: Write) -> None:
     """A model in bf16 gives other bits in another batch; where the bits are equal, the token is."""
     asked = requests(24)
     halves = write([asked, *[[one] for one in asked]], trace=True, dtype="bfloat16")
     for written in (expected, halves):
-        drawn: dict[tuple[int, int, str], set[int]] = {}
-        for seed, position, row, token in written["trace"]:
-            if seed != 7:
-                drawn.setdefault((seed, position, row), set()).add(token)
+        [trace] = written["traces"]
+        drawn = drawn_from([[line for line in trace if line[0] != NEIGHBOURS]])
         assert all(len(each) == 1 for each in drawn.values())
         assert len(drawn) > 300
     # What the check is for: some rows did differ.
     rows: dict[tuple[int, int], set[str]] = {}
-    for seed, position, row, _ in halves["trace"]:
+    for seed, position, row, _ in halves["traces"][0]:
         rows.setdefault((seed, position), set()).add(row)
     assert any(len(each) > 1 for each in rows.values())
 
@@ -107,22 +98,11 @@ def test_guesses_of_a_head(together: list[dict[str, Any]], write: Write, tmp_pat
     check_guesses(together, write([requests()], speculative_config=head))
 
 
-def check_guesses(together: list[dict[str, Any]], written: dict[str, Any]) -> None:
-    """Some guesses were right, and nothing else changed."""
-    assert tokens(written["runs"][0]) == tokens(together)
-    assert written["metrics"][ACCEPTED] > 0
-    # Logprobs are those of plain decoding, too: the same positions, tokens, ranks and values.
-    plain, guessed = together[list(KINDS).index("logprobs")], written["runs"][0][list(KINDS).index("logprobs")]
-    assert len(guessed["logprobs"]) == len(guessed["tokens"])
-    for ours, theirs in zip(guessed["logprobs"], plain["logprobs"], strict=True):
-        assert {token: rank for token, (_, rank) in ours.items()} == {token: rank for token, (_, rank) in theirs.items()}
-        assert all(abs(ours[token][0] - theirs[token][0]) < 1e-5 for token in ours)
-
-
 @pytest.mark.parametrize("guesses", [None, pytest.param(N_GRAM, marks=pytest.mark.long)], ids=["plain", "n-grams"])
 def test_runner_2(together: list[dict[str, Any]], write: Write, guesses: dict[str, Any] | None) -> None:
     written = write([requests()], runner=2, speculative_config=guesses)
     assert tokens(written["runs"][0]) == tokens(together)
+    check_logprobs(together, written["runs"][0])
     if guesses is not None:
         assert written["metrics"][ACCEPTED] > 0
 
@@ -132,18 +112,6 @@ def test_runner_2_with_preemption(together: list[dict[str, Any]], write: Write) 
     written = write([requests()], runner=2, num_gpu_blocks_override=12, max_num_batched_tokens=32, max_num_seqs=16)
     assert tokens(written["runs"][0]) == tokens(together)
     assert written["metrics"]["vllm:num_preemptions"] > 0
-
-
-@pytest.mark.parametrize("shards", [False, pytest.param(True, marks=pytest.mark.long)], ids=["gathered", "apart"])
-def test_two_ranks(together: list[dict[str, Any]], write: Write, shards: bool) -> None:
-    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": shards})
-    assert tokens(written["runs"][0]) == tokens(together)
-
-
-@pytest.mark.long
-def test_two_ranks_that_keep_their_logits_and_guess(together: list[dict[str, Any]], write: Write) -> None:
-    written = write([requests()], processes=True, tensor_parallel_size=2, onedraw={"shards": True}, speculative_config=N_GRAM)
-    check_guesses(together, written)
 
 
 @pytest.mark.long
@@ -163,16 +131,24 @@ def test_several_texts_of_a_request(write: Write) -> None:
     assert len({tuple(one["tokens"]) for one in drawn}) == 3
 
 
-@pytest.mark.parametrize("settings", [{}, {"tensor_parallel_size": 2}, {"speculative_config": N_GRAM}], ids=["one process", "two ranks", "n-grams"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="one process"),
+        # Where vLLM does not compile the model, it starts a minute earlier.
+        pytest.param({"tensor_parallel_size": 2, "enforce_eager": True}, id="two ranks"),
+        pytest.param({"speculative_config": N_GRAM, "enforce_eager": True}, id="n-grams"),
+        pytest.param({"tensor_parallel_size": 2}, id="two ranks, compiled", marks=pytest.mark.long),
+        pytest.param({"speculative_config": N_GRAM}, id="n-grams, compiled", marks=pytest.mark.long),
+    ],
+)
 def test_the_story_of_the_book(settings: dict[str, Any]) -> None:
     """The script of the page "Past one machine" writes what `onedraw generate` writes."""
     root = MODELS.parent
     script = root / "examples/python/vllm_story.py"
     page = (root / "docs/src/past-one-machine.md").read_text(encoding="utf-8")
     assert page.split("```python\n")[1].split("```")[0] in script.read_text(encoding="utf-8")
-    said = subprocess.run(
-        [sys.executable, script, json.dumps(settings)], cwd=root, env=environment(processes=True), capture_output=True, text=True, timeout=400, check=True
-    ).stdout
+    said = run(script, json.dumps(settings), processes=True, cwd=root)
     generated = subprocess.run([program(root), "generate", "Once upon a time", "--seed", "7"], capture_output=True, text=True, check=True).stdout
     assert generated.strip() in said
 

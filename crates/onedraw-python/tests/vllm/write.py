@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
+
+import watching
 
 MODEL = str(Path(__file__).parents[4] / "models/stories")
 
@@ -20,16 +21,15 @@ def main() -> None:
         draw_on_device()
     from vllm import LLM
 
-    trace: list[list[Any]] = []
-    if job["trace"]:
-        record(trace)
-    if job["poison"]:
-        poison(*job["poison"])
     # Requests that stop early make room for others, which is what a server sees.
-    llm = LLM(**{"model": MODEL, "dtype": "float32", "enforce_eager": True, "max_model_len": 256, "block_size": 32, "disable_log_stats": False, **job["engine"]})
+    settings = {"model": MODEL, "dtype": "float32", "enforce_eager": True, "max_model_len": 256, "block_size": 32, "disable_log_stats": False, **job["engine"]}
+    try:
+        llm = LLM(**settings)
+    except (RuntimeError, ValueError) as error:
+        Path(sys.argv[1]).write_text(json.dumps({"refused": str(error)}))
+        raise
     written: dict[str, Any] = {"runs": [run(llm, requests) for requests in job["runs"]]}
     written["metrics"] = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
-    written["trace"] = trace
     if "distributed_executor_backend" in job["engine"]:
         runner = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
         written["classes"] = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(runner).__mro__]
@@ -43,13 +43,16 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The texts of requests that arrive together."""
     from vllm import SamplingParams
     from vllm.exceptions import VLLMClientError
-    from vllm.sampling_params import StructuredOutputsParams
+    from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
+    from vllm.v1.engine.exceptions import EngineDeadError
 
     params = []
     for request in requests:
         given = dict(request["params"])
         if "structured_outputs" in given:
             given["structured_outputs"] = StructuredOutputsParams(json=given["structured_outputs"])
+        if "repetition_detection" in given:
+            given["repetition_detection"] = RepetitionDetectionParams(**given["repetition_detection"])
         if "logit_bias" in given:
             given["logit_bias"] = {int(token): bias for token, bias in given["logit_bias"].items()}
         params.append(SamplingParams(**given))
@@ -57,7 +60,7 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     try:
         for output in llm.generate([request["prompt"] for request in requests], params, use_tqdm=False):
             texts += [text(one) for one in output.outputs]
-    except VLLMClientError as error:
+    except (VLLMClientError, EngineDeadError) as error:
         return [{"error": str(error)}]
     return texts
 
@@ -66,53 +69,6 @@ def text(one: Any) -> dict[str, Any]:
     """A text as JSON."""
     logprobs = [{token: [entry.logprob, entry.rank] for token, entry in position.items()} for position in one.logprobs or []]
     return {"text": one.text, "tokens": list(one.token_ids), "finish_reason": one.finish_reason, "stop_reason": one.stop_reason, "logprobs": logprobs}
-
-
-def record(trace: list[list[Any]]) -> None:
-    """Notes of every row what it was and what was drawn from it."""
-    import torch
-
-    def note(drawn: Any, rows: list[int], logits: Any) -> None:
-        samples = iter(drawn.samples)
-        for row, count in zip(rows, drawn.counts, strict=True):
-            for place in range(count):
-                one, bits = next(samples), logits[row + place].contiguous().view(torch.uint8).numpy().tobytes()
-                trace.append([one.seed, one.position, hashlib.blake2b(bits, digest_size=8).hexdigest(), one.token])
-
-    watch(after=note)
-
-
-def poison(seed: int, position: int) -> None:
-    """Puts a NaN into one row: that of a seed, at a position."""
-
-    def spoil(requests: Any, asked: list[Any], rows: list[int], logits: Any) -> None:
-        for request, row in zip(asked, rows, strict=True):
-            if request.written == position and requests.batch.seed(request.sequence) == seed:
-                logits[row, 17] = float("nan")
-
-    watch(before=spoil)
-
-
-def watch(before: Any = None, after: Any = None) -> None:
-    """Looks at all draws."""
-    from onedraw.vllm import draws
-    from onedraw.vllm.requests import Turn
-
-    def watched(function: Any) -> Any:
-        def call(requests: Any, asked: list[Any], logits: Any, masks: Any = None) -> Any:
-            is_turn = asked and isinstance(asked[0], Turn)
-            each = [one.request for one in asked] if is_turn else asked
-            rows = [one.row for one in asked] if is_turn else list(range(len(asked)))
-            if before is not None:
-                before(requests, each, rows, logits)
-            drawn = function(requests, asked, logits, masks)
-            if after is not None:
-                after(drawn, rows, logits)
-            return drawn
-
-        return call
-
-    draws.draw, draws.draw_each = watched(draws.draw), watched(draws.draw_each)
 
 
 def draw_on_device() -> None:
@@ -139,5 +95,7 @@ def offer_triton() -> None:
     backends["cpu"] = type("Backend", (), {"driver": type("Driver", (), {"is_active": staticmethod(lambda: False)})})
 
 
+# The processes of an engine import this module, too.
+watching.begin()
 if __name__ == "__main__":
     main()
