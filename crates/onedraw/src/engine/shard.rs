@@ -6,7 +6,7 @@
 //!
 //! | rounds of a draw | question | bytes out, bytes back, each shard |
 //! |---|---|---|
-//! | over ranks, at first | the opening, which answers most of the questions below | 0, up to 998 |
+//! | over ranks, at first | the opening, which answers most of the questions below | 0, up to 1006 |
 //! | always | the first token, the lowest bad logit | 1, 14 |
 //! | unless greedy | the race's winner | 29, 17 |
 //! | top-k up to 128 | the k best keys, before the race | 5, 5 + 8·k |

@@ -7,8 +7,8 @@
 //!   position u32, sequence u32 and round u32 of the draw's noise. The fields of the question follow.
 //! - A *reply* has a header of 42 bytes: that of the question, then start u32 and length u32 of the tokens
 //!   that the shard holds. The fields of the answer follow, then its list, 8 bytes per entry. The number of
-//!   entries follows from the question where they are sums; before keys it is written as u32. Masses that
-//!   come with an opening are the last, 4 bytes each.
+//!   entries follows from the question where they are sums; before keys it is written as u32. The points
+//!   that come with an opening are the last, 2 bytes each.
 //! - A *failure* has the header of a reply, with kind 255, then a text that says why there is no answer.
 //!
 //! `draw` is another number for every draw of the asking process, also for one that is repeated (where
@@ -86,9 +86,9 @@ pub(crate) fn longest_reply(vocabulary: usize) -> usize {
 }
 
 /// The most bytes that a reply to an [`Open`] can have: the header, the answer, the number of keys, the best
-/// tokens and finishers, and the masses.
+/// tokens and finishers, and the points.
 pub(crate) const LONGEST_OPENING: usize =
-    REPLY_HEADER + 18 + 4 + 8 * (Open::MAX_BEST as usize + Open::FINISHERS) + 4 * Open::STEPS;
+    REPLY_HEADER + 26 + 4 + 8 * (Open::MAX_BEST as usize + Open::FINISHERS) + 2 * Open::POINTS;
 
 /// The most bytes that a reply to a question about a row of `vocabulary` logits can have, as message.
 pub(crate) fn longest_reply_to(question: &[u8], vocabulary: usize) -> usize {
@@ -149,8 +149,8 @@ pub(crate) fn read_body<Q: Query>(
     if !query.fits(&answer, held) {
         return Err(Problem::Impossible("an answer"));
     }
-    let masses = from.take_last(4 * query.masses()).ok_or(Problem::Cut)?;
-    lists.masses.extend(masses.as_chunks().0.iter().map(|&mass| f32::from_le_bytes(mass)));
+    let points = from.take_last(2 * query.points()).ok_or(Problem::Cut)?;
+    lists.points.extend(points.as_chunks().0.iter().map(|&point| u16::from_le_bytes(point)));
     if Q::LISTS_KEYS {
         read_keys(held, query.most_keys(held.length), &mut from, &mut lists.keys)?;
     } else {
@@ -283,6 +283,6 @@ fn answer_message(
     }
     lists.keys.iter().for_each(|key| key.write(&mut body));
     lists.sums.iter().for_each(|sum| sum.write(&mut body));
-    lists.masses.iter().for_each(|mass| mass.write(&mut body));
+    lists.points.iter().for_each(|point| point.write(&mut body));
     Ok((stamp, kind, body))
 }
