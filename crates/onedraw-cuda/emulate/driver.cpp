@@ -30,8 +30,8 @@ typedef uint64_t Address;
 
 struct Function {
     void* symbol;
-    // Whether its argument is an `Ask` instead of a `Step`.
-    bool asks;
+    // Which argument it takes.
+    enum { STEP, ASK, OPEN_STEP, APPEND_STEP } takes;
     int dynamic;
 };
 
@@ -196,7 +196,8 @@ Code cuModuleGetFunction(Function** function, void*, const char* name) {
     void* const library = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     void* const symbol = dlsym(library, name);
     if (symbol == nullptr) return NOT_FOUND;
-    *function = &functions.emplace(name, Function{symbol, strncmp(name, "ask_", 4) == 0, 48 << 10}).first->second;
+    const auto begins = [name](const char* with) { return strncmp(name, with, strlen(with)) == 0; };
+    *function = &functions.emplace(name, Function{symbol, begins("ask_") ? Function::ASK : begins("open_") ? Function::OPEN_STEP : begins("append_each") ? Function::APPEND_STEP : Function::STEP, 48 << 10}).first->second;
     return SUCCESS;
 }
 // The static shared memory of a draw; it is not asked for other kernels.
@@ -208,7 +209,12 @@ Code cuFuncSetAttribute(Function* function, int attribute, int value) {
 Code cuLaunchKernelEx(const Launch* launch, Function* function, void** arguments, void**) {
     if (launch->threads_x == 0 || launch->threads_x > 1024 || launch->blocks_x == 0 || launch->blocks_y == 0 || launch->blocks_y > 65535 || int(launch->shared) > function->dynamic) return INVALID_VALUE;
     if (lacks("launch") && fails_now()) return OUT_OF_RESOURCES;
-    return function->asks ? launch_with<Ask>(function, *launch, arguments) : launch_with<Step>(function, *launch, arguments);
+    switch (function->takes) {
+        case Function::ASK: return launch_with<Ask>(function, *launch, arguments);
+        case Function::OPEN_STEP: return launch_with<OpenStep>(function, *launch, arguments);
+        case Function::APPEND_STEP: return launch_with<AppendStep>(function, *launch, arguments);
+        default: return launch_with<Step>(function, *launch, arguments);
+    }
 }
 Code cuLaunchKernel(Function* function, uint32_t bx, uint32_t by, uint32_t bz, uint32_t tx, uint32_t ty, uint32_t tz, uint32_t shared, Stream* stream, void** arguments, void** more) {
     const Launch launch = {bx, by, bz, tx, ty, tz, shared, stream, nullptr, 0};

@@ -61,6 +61,8 @@ struct Kernels {
     append: CUfunction,
     judge: CUfunction,
     ask: [CUfunction; 3],
+    open: [CUfunction; 3],
+    append_each: CUfunction,
 }
 
 // SAFETY: it holds handles of the driver, which any thread may use once the context is bound to it. Nothing
@@ -189,6 +191,16 @@ impl Device {
         self.0.kernels.ask[dtype as usize]
     }
 
+    /// The kernel that makes a rank's first messages.
+    pub(crate) fn open(&self, dtype: Dtype) -> CUfunction {
+        self.0.kernels.open[dtype as usize]
+    }
+
+    /// The kernel that appends tokens to the sequences of a rank.
+    pub(crate) fn append_each(&self) -> CUfunction {
+        self.0.kernels.append_each
+    }
+
     /// Launches a kernel, and does not wait for it.
     ///
     /// # Safety
@@ -213,6 +225,8 @@ impl Device {
             append,
             judge,
             ask: _,
+            open: _,
+            append_each: _,
         } = &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
@@ -284,6 +298,8 @@ impl Kernels {
             append: find("append".into())?,
             judge: find("judge".into())?,
             ask: of_types("ask", "")?,
+            open: of_types("open", "")?,
+            append_each: find("append_each".into())?,
         })
     }
 
@@ -293,8 +309,9 @@ impl Kernels {
         let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let most = context.attribute(most).map_err(CudaError::launch)?;
         let mut least = i32::MAX;
-        for &draw in
-            [&self.draw, &self.draw_bare, &self.draw_edited, &self.raw_logprobs].into_iter().flatten()
+        for &draw in [&self.draw, &self.draw_bare, &self.draw_edited, &self.raw_logprobs, &self.open]
+            .into_iter()
+            .flatten()
         {
             let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
             let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

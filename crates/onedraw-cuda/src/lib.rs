@@ -50,7 +50,7 @@ pub use form::Form;
 pub use matrix::{Mask, Matrix};
 pub use onedraw::SequenceId;
 pub use record::chain::check;
-pub use shard::{Shard, ShardRow};
+pub use shard::{RankExchange, RankParts, RankRow, RankTurn, Shard, ShardRow};
 pub use stream::Stream;
 
 /// The driver's API, as streams and slices of this crate have it.

@@ -39,8 +39,11 @@ const LARGEST_ANSWER: usize = 64;
 /// The most bytes of a failure's text.
 const LONGEST_FAILURE: usize = 1000;
 
-/// The bytes of a reply's header.
-const REPLY_HEADER: usize = 42;
+/// The bytes of a question's header.
+const QUESTION_HEADER: usize = 34;
+
+/// The bytes of a reply's header: that of the question, and the tokens of the shard.
+pub(crate) const REPLY_HEADER: usize = QUESTION_HEADER + 8;
 
 /// Which question of which draw a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +93,24 @@ pub(crate) fn longest_reply(vocabulary: usize) -> usize {
 pub(crate) const LONGEST_OPENING: usize =
     REPLY_HEADER + 26 + 4 + 8 * (Open::MAX_BEST as usize + Open::FINISHERS) + 2 * Open::POINTS;
 
+/// The question of a message of this process.
+pub(crate) fn read_question(question: &[u8]) -> Option<Question> {
+    let mut from = Reader(question);
+    u8::read(&mut from)?;
+    let (_, kind) = Stamp::read(&mut from)?;
+    Question::read(kind, &mut from)
+}
+
+/// The header of an answer to a question, from a shard that holds these tokens.
+pub(crate) fn reply_header(question: &[u8], held: Held) -> Option<[u8; REPLY_HEADER]> {
+    let mut header = question.get(..QUESTION_HEADER)?.to_vec();
+    held.write(&mut header);
+    header.try_into().ok()
+}
+
 /// The most bytes that a reply to a question about a row of `vocabulary` logits can have, as message.
 pub(crate) fn longest_reply_to(question: &[u8], vocabulary: usize) -> usize {
-    let mut from = Reader(question);
-    let question = u8::read(&mut from).and_then(|_| {
-        let (_, kind) = Stamp::read(&mut from)?;
-        Question::read(kind, &mut from)
-    });
-    let entries = question.map_or(0, |question| question.most_entries(vocabulary));
+    let entries = read_question(question).map_or(0, |question| question.most_entries(vocabulary));
     (REPLY_HEADER + LARGEST_ANSWER + 8 * entries).max(REPLY_HEADER + LONGEST_FAILURE)
 }
 

@@ -286,6 +286,8 @@ impl Open {
     pub const FINISHERS: usize = MAX_FINISHERS;
     /// How many points come with the answer.
     pub const POINTS: usize = curve::POINTS;
+    /// How many steps a point may lie at.
+    pub const STEPS: usize = curve::STEPS;
 
     /// The last place of the order that is within reach, in a part whose largest logit is `x_max`. A part's
     /// largest logit is at most that of the row, so what min-p keeps of the row is within it.
