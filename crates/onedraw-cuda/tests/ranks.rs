@@ -288,7 +288,8 @@ fn sequences_follow_the_host() {
         ..SamplingParams::default()
     };
     let mut world = World::new(&device, &[penalties.clone(), penalties.clone()], vec![0..130, 130..300]);
-    let given = |seed: u64| Given::new(Dtype::F32, (0..2).map(|i| rows::gaussian(seed + i, 300, 1.0)).collect());
+    let given =
+        |seed: u64| Given::new(Dtype::F32, (0..2).map(|i| rows::gaussian(seed + i, 300, 1.0)).collect());
     let everywhere = |world: &mut World, change: &dyn Fn(&mut Batch, SequenceId)| {
         let id = world.ids[0];
         change(&mut world.whole, id);

@@ -7,6 +7,7 @@ pub mod device;
 mod draws;
 mod mask;
 pub mod once;
+pub mod ranks;
 pub mod stream;
 pub mod tensor;
 
@@ -37,6 +38,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CudaBatch", py.get_type::<batch::Batch>())?;
     module.add("CudaSequenceId", py.get_type::<batch::SequenceId>())?;
     module.add("CudaArray", py.get_type::<array::DeviceArray>())?;
+    module.add("CudaMessage", py.get_type::<ranks::CudaMessage>())?;
     module.add("cuda_is_available", wrap_pyfunction!(is_available, module)?)?;
     module.add("cuda_why_not", wrap_pyfunction!(why_not, module)?)
 }
