@@ -130,8 +130,9 @@ impl Batch {
         ahead: Option<u32>,
         gather: &Py<PyAny>,
     ) -> Result<Option<Vec<std::result::Result<onedraw::Sampled, RowError>>>> {
-        let turn = |(&sequence, mask): (_, &Option<Vec<u32>>)| RankTurn { sequence, mask: mask.as_deref() };
-        let turns: Vec<_> = ids.iter().zip(masks).map(turn).collect();
+        let masks = masks.iter().map(Option::as_deref);
+        let turns: Vec<_> =
+            ids.iter().zip(masks).map(|(&sequence, mask)| RankTurn { sequence, mask }).collect();
         self.with(py, |batch| {
             let gather = |message: Message<'_>, room| send(gather, message, room);
             let results =

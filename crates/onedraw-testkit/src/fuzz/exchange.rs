@@ -107,7 +107,7 @@ pub fn exchange(data: &[u8]) {
             Err(error) => assert!(expected.contains(&Err(error.clone())), "{error} of a changed message"),
         }
     }
-    assert!(results.iter().all(|results| same(results, &results[0])), "all ranks say the same");
+    assert!(results.iter().all(|own| same(own, &results[0])), "all ranks say the same");
 }
 
 /// Whether two ranks say the same. A rank that cannot take part knows the reason; the others know who it is.
