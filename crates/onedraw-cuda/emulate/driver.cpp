@@ -34,7 +34,7 @@ typedef uint64_t Address;
 struct Function {
     void* symbol;
     // What its one argument is.
-    enum Argument { STEP, ASK, REQUESTS } argument;
+    enum Argument { STEP, ASK, REQUESTS, OPEN_STEP, APPEND_STEP } argument;
     int dynamic;
 };
 
@@ -207,8 +207,12 @@ Code cuModuleGetFunction(Function** function, void*, const char* name) {
     void* const library = dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     void* const symbol = dlsym(library, name);
     if (symbol == nullptr) return NOT_FOUND;
-    const bool is_ask = strncmp(name, "ask_", 4) == 0, is_requests = strcmp(name, "follow") == 0 || strcmp(name, "settle") == 0;
-    const Function::Argument argument = is_ask ? Function::ASK : is_requests ? Function::REQUESTS : Function::STEP;
+    const auto begins = [name](const char* with) { return strncmp(name, with, strlen(with)) == 0; };
+    const Function::Argument argument = begins("ask_")                            ? Function::ASK
+                                        : begins("follow") || begins("settle")    ? Function::REQUESTS
+                                        : begins("open_")                         ? Function::OPEN_STEP
+                                        : begins("append_each")                   ? Function::APPEND_STEP
+                                                                                  : Function::STEP;
     *function = &functions.emplace(name, Function{symbol, argument, 48 << 10}).first->second;
     return SUCCESS;
 }
@@ -224,6 +228,8 @@ Code cuLaunchKernelEx(const Launch* launch, Function* function, void** arguments
     switch (function->argument) {
         case Function::ASK: return launch_with<Ask>(function, *launch, arguments);
         case Function::REQUESTS: return launch_with<Requests>(function, *launch, arguments);
+        case Function::OPEN_STEP: return launch_with<OpenStep>(function, *launch, arguments);
+        case Function::APPEND_STEP: return launch_with<AppendStep>(function, *launch, arguments);
         default: return launch_with<Step>(function, *launch, arguments);
     }
 }

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "append.cuh"
+#include "opening.cuh"
 #include "question.cuh"
 #include "record.cuh"
 #include "requests.cuh"

@@ -11,16 +11,20 @@
 // 4. `report_<type>` where logprobs of what is left are asked for.
 // 5. `judge` for drafts that are judged by laws, and `append` for tokens that were chosen elsewhere.
 //
-// `ask_<type>` takes an `Ask` and answers a question about a part of a row. `follow` and `settle` take
-// `Requests`: they come before and after the kernels of a step where an engine keeps the texts.
+// `ask_<type>` takes an `Ask` and answers a question about a part of a row. `open_<type>` takes an `OpenStep`
+// and makes the first messages of a rank, one for each row; `append_each` takes an `AppendStep` and appends
+// tokens to the sequences of a rank. `follow` and `settle` take `Requests`: they come before and after the
+// kernels of a step where an engine keeps the texts.
 //
 // The second number of `__launch_bounds__` is how many thread blocks should fit a multiprocessor at once: the
 // compiler limits registers so that they do. A read of memory hides behind the other thread blocks, so the
 // first pass wants many; kernels/compile fails if registers are spilled for it (with one exception, which is
 // explained there). `draw_<type>` has a fixed number of registers instead, which leaves room for a thread
 // block of `weigh` beside it.
+#include "append.cuh"
 #include "draw.cuh"
 #include "layout.cuh"
+#include "opening.cuh"
 #include "question.cuh"
 #include "requests.cuh"
 #include "skyline.cuh"
@@ -69,6 +73,9 @@
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(ASK_THREADS, 1) ask_##NAME(const __grid_constant__ Ask ask) {       \
         answer<TYPE>(ask);                                                                                           \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(OPEN_THREADS, 1) open_##NAME(const __grid_constant__ OpenStep step) { \
+        open_row<TYPE>(step);                                                                                        \
     }
 
 OF_TYPE(f32, float)
@@ -97,4 +104,10 @@ extern "C" __global__ void __launch_bounds__(FOLLOW_THREADS, 1) follow(const __g
 // Hands tokens and logprobs to the engine, and lets requests move on.
 extern "C" __global__ void __launch_bounds__(SETTLE_THREADS, 1) settle(const __grid_constant__ Requests requests) {
     settle_turns(requests);
+}
+
+// Appends tokens to sequences that do not lie together.
+extern "C" __global__ void append_each(const __grid_constant__ AppendStep step) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < step.count) append(*step.list[i].sequence, step.list[i].sequence, step.list[i].token);
 }

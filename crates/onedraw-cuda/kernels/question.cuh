@@ -53,6 +53,9 @@ struct Ask {
     uint32_t shift, bin_count;
     // Whether masks and edits are ignored.
     uint32_t is_raw;
+    // Positions after the sequence's next, for the noise.
+    uint32_t ahead;
+    uint32_t reserved;
 };
 
 // A score as an integer in the same order; +0 and -0 are one.
@@ -115,7 +118,7 @@ __device__ __forceinline__ void answer(const Ask& ask) {
     const Place place = {ask.sequence, ask.mask, nullptr, 0};
     const uint32_t* const touched = sequence.touched;
     const bool is_bare = ask.is_raw || (ask.mask == nullptr && sequence.allowed == nullptr && touched == nullptr);
-    const Noise noise = {sequence.seed, sequence.position, sequence.sequence, sequence.round};
+    const Noise noise = {sequence.seed, sequence.position + ask.ahead, sequence.sequence, sequence.round};
     const Softmax softmax = {ask.x_max, ask.scale};
     const QuestionKind kind = ask.kind;
     const Key head = ask.head, last = ask.last;

@@ -63,6 +63,8 @@ struct Kernels {
     ask: [CUfunction; 3],
     follow: CUfunction,
     settle: CUfunction,
+    open: [CUfunction; 3],
+    append_each: CUfunction,
 }
 
 // SAFETY: it holds handles of the driver, which any thread may use once the context is bound to it. Nothing
@@ -191,6 +193,16 @@ impl Device {
         self.0.kernels.ask[dtype as usize]
     }
 
+    /// The kernel that makes a rank's first messages.
+    pub(crate) fn open(&self, dtype: Dtype) -> CUfunction {
+        self.0.kernels.open[dtype as usize]
+    }
+
+    /// The kernel that appends tokens to the sequences of a rank.
+    pub(crate) fn append_each(&self) -> CUfunction {
+        self.0.kernels.append_each
+    }
+
     /// Launches a kernel of a step, and does not wait for it.
     ///
     /// # Safety
@@ -314,6 +326,8 @@ impl Kernels {
             ask: of_types("ask", "")?,
             follow: find("follow".into())?,
             settle: find("settle".into())?,
+            open: of_types("open", "")?,
+            append_each: find("append_each".into())?,
         })
     }
 
@@ -323,8 +337,9 @@ impl Kernels {
         let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let most = context.attribute(most).map_err(CudaError::launch)?;
         let mut least = i32::MAX;
-        for &draw in
-            [&self.draw, &self.draw_bare, &self.draw_edited, &self.raw_logprobs].into_iter().flatten()
+        for &draw in [&self.draw, &self.draw_bare, &self.draw_edited, &self.raw_logprobs, &self.open]
+            .into_iter()
+            .flatten()
         {
             let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
             let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

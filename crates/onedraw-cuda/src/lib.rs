@@ -54,7 +54,7 @@ pub use onedraw::SequenceId;
 pub use record::chain::check;
 pub use requests::{Listed, RequestTurn, Requests, Texts, Written};
 pub use rows::Capacity;
-pub use shard::{Shard, ShardRow};
+pub use shard::{RankExchange, RankParts, RankRow, RankTurn, Shard, ShardRow};
 pub use stream::Stream;
 
 /// The driver's API, as streams and slices of this crate have it.

@@ -81,6 +81,12 @@ impl<'a> Matrix<'a> {
         self.vocabulary
     }
 
+    /// Row number `i` alone; the rows of a matrix are addressed as its maker promised.
+    pub(crate) fn row(&self, i: usize) -> Self {
+        let offset = (i as i64).wrapping_mul(self.stride).wrapping_mul(self.dtype.size() as i64);
+        Self { address: self.address.wrapping_add_signed(offset), rows: 1, ..*self }
+    }
+
     /// Whether each row begins at a multiple of 16 bytes.
     pub(crate) fn is_aligned(&self) -> bool {
         let stride = self.stride.unsigned_abs().wrapping_mul(self.dtype.size() as u64);

@@ -5,6 +5,7 @@
 mod device;
 mod edits;
 mod proof;
+mod ranks;
 mod refusals;
 mod requests;
 mod shards;

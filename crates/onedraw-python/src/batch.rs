@@ -3,14 +3,15 @@
 use std::sync::{Mutex, PoisonError};
 
 use onedraw::{Exchange, Rank, RankMemory, RowError, Saved, Step};
+use onedraw_cuda::RankTurn;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
+use crate::cuda::ranks::{Message, OnDevice, Parts, send};
 use crate::error::{Error, Result};
 use crate::explanation::Explanation;
 use crate::grammar::Matcher;
-use crate::guarded::{Guarded, check_process, in_stage};
+use crate::guarded::{Guarded, check_process};
 use crate::result::{Distribution, Sampled, token_logprobs};
 use crate::rows::{drawn, objects};
 use crate::sampler::{check_ahead, check_threads, kernel};
@@ -38,6 +39,8 @@ pub struct Batch {
     number: u64,
     /// For draws over ranks.
     ranks: Mutex<RankMemory>,
+    /// For draws over ranks from logits on a device.
+    parts: Parts,
     /// The process that its threads belong to, if it has any.
     process: Option<u32>,
 }
@@ -76,13 +79,7 @@ impl Steps {
     ) -> Result<Self> {
         let logits = if ids.is_empty() { Logits::read_rows(logits)? } else { Logits::read(logits)? };
         check_rows(ids.len(), logits.len())?;
-        let masks = match is_one {
-            true => vec![mask::read(masks, vocabulary)?],
-            false => {
-                let masks = mask::list(masks, ids.len())?;
-                masks.iter().map(|mask| mask::read(Some(mask), vocabulary)).collect::<Result<_>>()?
-            }
-        };
+        let masks = masks_of_whole_rows(ids.len(), is_one, masks, vocabulary)?;
         Ok(Self { ids, logits, masks, is_one })
     }
 
@@ -97,6 +94,19 @@ impl Steps {
     }
 }
 
+/// The masks of rows of `vocabulary` logits, each of which somebody holds a part of.
+fn masks_of_whole_rows(
+    rows: usize,
+    is_one: bool,
+    masks: Option<&Bound<'_, PyAny>>,
+    vocabulary: usize,
+) -> Result<Vec<Option<Vec<u32>>>> {
+    match is_one {
+        true => Ok(vec![mask::read(masks, vocabulary)?]),
+        false => mask::list(masks, rows)?.iter().map(|mask| mask::read(Some(mask), vocabulary)).collect(),
+    }
+}
+
 impl Batch {
     fn own(&self, sequence: &Bound<'_, SequenceId>) -> onedraw::SequenceId {
         sequence.get().of(self.number)
@@ -104,6 +114,36 @@ impl Batch {
 
     fn named(&self, id: onedraw::SequenceId) -> SequenceId {
         SequenceId::new(id, self.number)
+    }
+
+    /// Draws over ranks from logits on a device, and appends the tokens unless `ahead` is given; `None` if the
+    /// device cannot.
+    #[allow(clippy::too_many_arguments)] // They are those of `_draw_over`.
+    fn draw_there(
+        &self,
+        py: Python<'_>,
+        ids: &[onedraw::SequenceId],
+        rows: &OnDevice,
+        masks: &[Option<Vec<u32>>],
+        rank: &Rank,
+        length: usize,
+        ahead: Option<u32>,
+        gather: &Py<PyAny>,
+    ) -> Result<Option<Vec<std::result::Result<onedraw::Sampled, RowError>>>> {
+        let masks = masks.iter().map(Option::as_deref);
+        let turns: Vec<_> =
+            ids.iter().zip(masks).map(|(&sequence, mask)| RankTurn { sequence, mask }).collect();
+        self.with(py, |batch| {
+            let gather = |message: Message<'_>, room| send(gather, message, room);
+            let results =
+                self.parts.peek_over(batch, rows, length, &turns, rank, ahead.unwrap_or(0), gather)?;
+            Ok(results.map(|mut results| {
+                if ahead.is_none() {
+                    batch.accept_results(ids.iter().copied(), &mut results);
+                }
+                results
+            }))
+        })?
     }
 
     fn with<R: Send>(
@@ -151,7 +191,7 @@ impl Batch {
         let batch = onedraw::Batch::new().threads(check_threads(threads)?).kernel(self::kernel(kernel)?);
         let batch = Guarded::new(if shards > 1 { batch.shards(shards) } else { batch });
         let process = (threads != 1).then(std::process::id);
-        Ok(Self { batch, number: next_batch(), ranks: Mutex::default(), process })
+        Ok(Self { batch, number: next_batch(), ranks: Mutex::default(), parts: Parts::default(), process })
     }
 
     /// Adds a sequence: the first of the `n` that the parameters ask for. An error in the parameters changes
@@ -225,7 +265,8 @@ impl Batch {
 
     /// For `onedraw.distributed`: `sample`, or with `ahead` `peek`, over `ranks` ranks, of which this one
     /// holds `length` logits of each row from `start` on. `gather(message, room)` returns the messages of
-    /// all ranks, each of which is at most `room` bytes long.
+    /// all ranks, each of which is at most `room` bytes long. If the logits are on a device, the first message
+    /// is there too, as a `CudaMessage`.
     #[pyo3(signature = (sequences, logits, ahead, *, ranks, vocabulary, start, length, gather, masks=None))]
     #[allow(clippy::too_many_arguments)] // They are named where it is called.
     fn _draw_over<'py>(
@@ -242,31 +283,49 @@ impl Batch {
     ) -> Result<Bound<'py, PyAny>> {
         let py = logits.py();
         let gather = gather.clone().unbind();
-        // A stage's mark: what is called here must not wait for this batch.
-        let gather = |message: &[u8], room: usize| {
-            in_stage(|| {
-                Python::attach(|py| {
-                    gather.call1(py, (PyBytes::new(py, message), room))?.extract::<Vec<PyBackedBytes>>(py)
-                })
-            })
+        let (ids, is_one) = SequenceId::all_of(sequences, self.number)?;
+        let count = ids.len();
+        let rank = Rank { count: ranks, vocabulary, start };
+        let refuse = |error: Error| -> Result<_> {
+            // The others wait for this rank's message.
+            let error = PyErr::from(error);
+            let refusal = Exchange::refusal(count, &error.to_string());
+            send(&gather, Message::Bytes(&refusal), refusal.len())?;
+            Err(error.into())
         };
-        let named = SequenceId::all_of(sequences, self.number)?;
-        let count = named.0.len();
-        let read = match Steps::read_parts(named, logits, masks, vocabulary) {
-            Ok(read) => read,
-            Err(error) => {
-                // The others wait for this rank's message.
-                let error = PyErr::from(error);
-                gather(&Exchange::refusal(count, &error.to_string()), count * Exchange::SLOT)?;
-                return Err(error.into());
+        let mut logits = logits.clone();
+        if count > 0 && length > 0 {
+            let read = OnDevice::read(&logits).and_then(|rows| match rows {
+                Some(rows) => {
+                    check_rows(count, rows.rows())?;
+                    Ok(Some((rows, masks_of_whole_rows(count, is_one, masks, vocabulary)?)))
+                }
+                None => Ok(None),
+            });
+            match read {
+                Ok(None) => {}
+                Ok(Some((rows, words))) => {
+                    if let Some(results) =
+                        self.draw_there(py, &ids, &rows, &words, &rank, length, ahead, &gather)?
+                    {
+                        return drawn(py, results, is_one);
+                    }
+                    // What the device cannot draw is drawn from a copy.
+                    logits = logits.call_method0("cpu")?;
+                }
+                Err(error) => return refuse(error),
             }
+        }
+        let read = match Steps::read_parts((ids, is_one), &logits, masks, vocabulary) {
+            Ok(read) => read,
+            Err(error) => return refuse(error),
         };
         let mut steps = read.steps();
         for step in &mut steps {
             // A vocabulary may be padded.
             step.row = step.row.part(0..length.min(step.row.len()));
         }
-        let rank = Rank { count: ranks, vocabulary, start };
+        let gather = |message: &[u8], room: usize| send(&gather, Message::Bytes(message), room);
         let results = self.with(py, |batch| {
             let mut memory = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
             match ahead {

@@ -17,7 +17,7 @@ use crate::kernels::row::{Row, Rows};
 use crate::logprobs::{Distribution, Report, TokenLogprob};
 use crate::params::SamplingParams;
 use crate::sampled::{Runner, Sampled};
-use crate::sequence::{Saved, Sequence};
+use crate::sequence::{Saved, Sequence, Standing};
 use crate::slots::Slots;
 use crate::state::path::Rewind;
 
@@ -213,6 +213,11 @@ impl Batch {
         self.sequence(id).ok().and_then(Sequence::mirostat_mu)
     }
 
+    /// Where a sequence stands, for a device that answers for it.
+    pub fn standing(&self, id: SequenceId) -> Option<Standing<'_>> {
+        self.sequence(id).ok().map(Sequence::standing)
+    }
+
     /// The tokens a sequence has written so far, if it is there.
     pub fn output(&self, id: SequenceId) -> Option<&[u32]> {
         self.sequence(id).ok().map(Sequence::output)
@@ -251,14 +256,19 @@ impl Batch {
     /// gets [`RowError::RepeatedSequence`] for it: its position would be unclear.
     pub fn sample_into(&mut self, steps: &[Step<'_>], results: &mut Vec<Result<Sampled, RowError>>) {
         self.draw_into(steps, 0, results);
-        self.accept_results(steps, results);
+        self.accept_results(steps.iter().map(|step| step.sequence), results);
     }
 
-    /// Appends the tokens that were drawn. The second result of a sequence becomes an error.
-    pub(crate) fn accept_results(&mut self, steps: &[Step<'_>], results: &mut [Result<Sampled, RowError>]) {
+    /// Appends the tokens of one step that were drawn for these sequences. The second result of a sequence
+    /// becomes [`RowError::RepeatedSequence`].
+    pub fn accept_results(
+        &mut self,
+        sequences: impl IntoIterator<Item = SequenceId>,
+        results: &mut [Result<Sampled, RowError>],
+    ) {
         self.calls += 1;
-        for (step, result) in steps.iter().zip(results) {
-            let Some(member) = self.members.get_mut(step.sequence) else { continue };
+        for (sequence, result) in sequences.into_iter().zip(results) {
+            let Some(member) = self.members.get_mut(sequence) else { continue };
             if member.last_call == self.calls {
                 *result = Err(RowError::RepeatedSequence);
                 continue;

@@ -103,7 +103,7 @@ pub use chain::{Order, Stage};
 pub use constraint::{Constraint, ConstraintError};
 pub use contrast::Contrast;
 pub use custom::Custom;
-pub use engine::exchange::{Exchange, Rank};
+pub use engine::exchange::{Exchange, FirstQuestion, Part, Rank};
 pub use engine::local::ShardMemory;
 pub use engine::remote::{RemoteDraw, Reply as RemoteReply};
 pub use engine::shard::Shard;
@@ -118,11 +118,11 @@ pub use params::modes::{LogprobsMode, PenaltyScope};
 pub use params::stage_fields::{STAGE_FIELDS, StageField};
 pub use params::table::{Group, PARAMETERS, Parameter};
 pub use plan::Plan;
-pub use ranks::RankMemory;
+pub use ranks::{PartStep, RankMemory};
 pub use row::{Row, Rows};
 pub use sampled::{Runner, Sampled};
 pub use sampler::Sampler;
-pub use sequence::Saved;
+pub use sequence::{Saved, Standing};
 pub use stop::{Finish, FinishReason, Progress, Rewind, StopConditions, StopMatcher, Utf8Stream};
 
 /// The examples of the documents, compiled and run. Only doctests of the repository see them: a package has no

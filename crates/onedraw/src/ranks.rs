@@ -5,11 +5,22 @@
 
 use rayon::prelude::*;
 
-use crate::batch::{Batch, Step};
-use crate::engine::exchange::{Exchange, Rank, Turn};
+use crate::batch::{Batch, SequenceId, Step};
+use crate::engine::exchange::{Exchange, Part, Rank, Turn};
 use crate::engine::local::ShardMemory;
 use crate::error::RowError;
 use crate::sampled::Sampled;
+
+/// One sequence's turn, with a part of its row that is held elsewhere.
+#[derive(Clone, Debug)]
+pub struct PartStep<'m, P> {
+    /// Whose turn it is.
+    pub sequence: SequenceId,
+    /// The part, or why there is none.
+    pub part: Result<P, RowError>,
+    /// The tokens a grammar allows in the whole row, 32 per word, lowest bit first.
+    pub mask: Option<&'m [u32]>,
+}
 
 /// The memory of a rank, kept from step to step.
 #[derive(Clone, Debug, Default)]
@@ -56,20 +67,47 @@ impl Batch {
         memory: &'a mut RankMemory,
     ) -> Exchange<'a> {
         let RankMemory { rows } = memory;
+        let passes = self.passes();
         rows.resize_with(steps.len().max(rows.len()), ShardMemory::default);
         let turn = |(step, memory): (&Step<'a>, &'a mut ShardMemory)| {
             let turn = self.sequence(step.sequence).and_then(|sequence| {
-                sequence.turn((step.row, step.mask), rank, ahead, self.passes(), memory)
+                let (row, mask) = (step.row, step.mask);
+                sequence.turn(
+                    move || sequence.shard(row, rank.start, mask, ahead, passes, memory),
+                    mask,
+                    rank,
+                    ahead,
+                    passes,
+                )
             });
             let mut turn = turn.unwrap_or_else(Turn::Failed);
             let slot = turn.slot();
             (turn, slot)
         };
-        let turns = match self.pool() {
+        let turns: Vec<_> = match self.pool() {
             Some(pool) => pool.install(|| steps.par_iter().zip(rows).map(turn).collect()),
             None => steps.iter().zip(rows).map(turn).collect(),
         };
-        Exchange::new(rank, turns)
+        let (turns, slots): (_, Vec<_>) = turns.into_iter().unzip();
+        Exchange::new(rank, turns, slots.concat())
+    }
+
+    /// As [`Batch::exchange`], with parts that are held elsewhere, on a device for example. They make the
+    /// first message from [`Exchange::first_questions`], so the exchange has none; it goes on with
+    /// [`Exchange::receive`].
+    pub fn exchange_parts<'a, P: Part>(
+        &'a self,
+        steps: impl IntoIterator<Item = PartStep<'a, P>>,
+        rank: &Rank,
+        ahead: u32,
+    ) -> Exchange<'a, P> {
+        let turn = |PartStep { sequence, part, mask }| {
+            let turn = self
+                .sequence(sequence)
+                .and_then(|sequence| sequence.turn(|| part, mask, rank, ahead, self.passes()));
+            turn.unwrap_or_else(Turn::Failed)
+        };
+        Exchange::new(rank, steps.into_iter().map(turn).collect(), Vec::new())
     }
 
     /// Draws a token for each step, at `ahead` positions after each sequence's next, and leaves the
@@ -81,14 +119,9 @@ impl Batch {
         rank: &Rank,
         ahead: u32,
         memory: &mut RankMemory,
-        mut gather: impl FnMut(&[u8], usize) -> Result<Vec<M>, E>,
+        gather: impl FnMut(&[u8], usize) -> Result<Vec<M>, E>,
     ) -> Result<Vec<Result<Sampled, RowError>>, E> {
-        let mut exchange = self.exchange(steps, rank, ahead, memory);
-        while let Some(message) = exchange.message() {
-            let messages = gather(message, exchange.room())?;
-            exchange.receive(&messages);
-        }
-        Ok(exchange.results())
+        self.exchange(steps, rank, ahead, memory).finish(gather)
     }
 
     /// As [`Batch::peek_over`] at the next position, and appends each token to its sequence. Where `gather`
@@ -102,7 +135,7 @@ impl Batch {
         gather: impl FnMut(&[u8], usize) -> Result<Vec<M>, E>,
     ) -> Result<Vec<Result<Sampled, RowError>>, E> {
         let mut results = self.peek_over(steps, rank, 0, memory, gather)?;
-        self.accept_results(steps, &mut results);
+        self.accept_results(steps.iter().map(|step| step.sequence), &mut results);
         Ok(results)
     }
 }

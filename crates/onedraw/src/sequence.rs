@@ -69,6 +69,23 @@ pub struct Saved {
     path: Path,
 }
 
+/// Where a sequence stands: what another device needs to know to answer for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<'a> {
+    /// The parameters as they were given.
+    pub params: &'a SamplingParams,
+    /// The seed.
+    pub seed: u64,
+    /// Which of the `n` sequences of the parameters it is.
+    pub sequence: u32,
+    /// The tokens of the prompt.
+    pub prompt: &'a [u32],
+    /// The tokens written so far.
+    pub output: &'a [u32],
+    /// Whether text was taken back because of what was drawn, which changes the noise and bans tokens.
+    pub is_taken_back: bool,
+}
+
 /// A mask must reach to the end of the vocabulary; it may be longer.
 fn check_mask(mask: Option<&[u32]>, vocabulary: usize) -> Result<(), RowError> {
     let needed = vocabulary.div_ceil(32);
@@ -147,6 +164,18 @@ impl Sequence {
     fn truncate(&mut self, length: usize) {
         self.history.truncate_output(length);
         self.largest_output = self.history.output().iter().max().copied();
+    }
+
+    /// Where it stands.
+    pub(crate) fn standing(&self) -> Standing<'_> {
+        Standing {
+            params: &self.params,
+            seed: self.seed,
+            sequence: self.sequence,
+            prompt: self.history.prompt(),
+            output: self.history.output(),
+            is_taken_back: self.path.state().round > 0 || !self.path.bans.is_empty(),
+        }
     }
 
     pub(crate) fn prompt(&self) -> &[u32] {
@@ -531,18 +560,18 @@ impl Sequence {
         }))
     }
 
-    /// This rank's part in the draw of a row, `ahead` positions after the next.
-    pub(crate) fn turn<'a>(
+    /// This rank's turn in the draw of a row, `ahead` positions after the next, with its part of the row.
+    pub(crate) fn turn<'a, P>(
         &'a self,
-        (part, mask): (Row<'a>, Option<&'a [u32]>),
+        part: impl FnOnce() -> Result<P, RowError>,
+        mask: Option<&[u32]>,
         rank: &Rank,
         ahead: u32,
         passes: Passes,
-        memory: &'a mut ShardMemory,
-    ) -> Result<Turn<'a>, RowError> {
-        let Rank { start, vocabulary, count, .. } = *rank;
+    ) -> Result<Turn<'a, P>, RowError> {
+        let Rank { vocabulary, count, .. } = *rank;
         let segments = self.chain(vocabulary, mask)?;
-        let shard = self.shard(part, start, mask, ahead, passes, memory)?;
+        let part = part()?;
         let position = self.position().wrapping_add(ahead);
         let open = opening(segments, self.plan.is_greedy(), self.params.logprobs.is_some());
         let name = self.draw_name(position);
@@ -554,7 +583,7 @@ impl Sequence {
             row.open(open).await?;
             self.drawn(&mut row, segments, vocabulary, position, &mut memory, Choice::Race).await
         });
-        Ok(Turn::Drawing(Box::new(Drawing { shard, draw: remote, agreement })))
+        Ok(Turn::Drawing(Box::new(Drawing { part, draw: remote, agreement })))
     }
 
     /// What the ranks of a draw must have in common.

@@ -27,3 +27,8 @@ fn stop() {
 fn messages() {
     replay("messages", 100, fuzz::messages);
 }
+
+#[test]
+fn exchange() {
+    replay("exchange", 100, fuzz::exchange);
+}

@@ -6,6 +6,8 @@
 //! missing on one side, does not compile.
 
 use onedraw::noise::{BLOCK, Purpose};
+use onedraw::query::Open;
+use onedraw::{Exchange, FirstQuestion};
 
 const LIST: &[u8] = include_bytes!("../../kernels/shared.def");
 
@@ -166,8 +168,22 @@ pub(crate) const MAX_BINS: usize = value("CONSTANT(MAX_BINS") as usize;
 /// Words that a thread block answers a question with.
 pub(crate) const ANSWER_WORDS: usize = value("CONSTANT(ANSWER_WORDS") as usize;
 
-// Blocks of tokens and the purposes of noise are the library's.
+/// Threads of a thread block that makes a rank's first message about a row.
+pub(crate) const OPEN_THREADS: u32 = value("CONSTANT(OPEN_THREADS");
+/// Bytes of that message.
+pub(crate) const OPEN_SLOT: usize = value("CONSTANT(OPEN_SLOT") as usize;
+/// Bytes of it that the host gives.
+pub(crate) const OPEN_HEAD: usize = value("CONSTANT(OPEN_HEAD") as usize;
+/// Dynamic shared memory of such a thread block for each block of tokens.
+pub(crate) const OPEN_BYTES_PER_BLOCK: usize = value("CONSTANT(OPEN_BYTES_PER_BLOCK") as usize;
+
+// Blocks of tokens, the purposes of noise and the messages of ranks are the library's.
 const _: () = {
+    assert!(OPEN_SLOT == Exchange::SLOT && OPEN_HEAD == FirstQuestion::HEAD);
+    assert!(value("CONSTANT(OPEN_BEST") == Open::MAX_BEST);
+    assert!(value("CONSTANT(OPEN_FINISHERS") as usize == Open::FINISHERS);
+    assert!(value("CONSTANT(OPEN_POINTS") as usize == Open::POINTS);
+    assert!(value("CONSTANT(OPEN_STEPS") as usize == Open::STEPS);
     assert!(value("CONSTANT(BLOCK") as usize == BLOCK);
     assert!(value("PURPOSE(BLOCK_MINIMUM") == Purpose::BlockMinimum as u32);
     assert!(value("PURPOSE(BLOCK_LANE") == Purpose::BlockLane as u32);

@@ -144,7 +144,8 @@ impl ShardRow<'_> {
 
     /// Asks the device about the tokens that the arguments name.
     fn put_of(&mut self, ask: AskArguments) -> Result<[u64; ANSWER_WORDS], CudaError> {
-        let ask = AskArguments { mask: self.mask, head: self.head, is_raw: self.is_raw.into(), ..ask };
+        let (head, is_raw, ahead) = (self.head, self.is_raw.into(), self.ahead);
+        let ask = AskArguments { mask: self.mask, head, is_raw, ahead, ..ask };
         self.shard.answer(self.part.dtype, &ask)
     }
 

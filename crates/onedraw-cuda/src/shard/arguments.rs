@@ -65,6 +65,8 @@ shared_struct! { "Ask":
         pub shift: u32,
         pub bin_count: u32,
         pub is_raw: u32,
+        pub ahead: u32,
+        pub reserved: u32,
     }
 }
 

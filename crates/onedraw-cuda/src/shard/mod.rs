@@ -8,6 +8,8 @@
 //! - `sequence`: a sequence on a device that holds one shard of every row of it.
 //! - `row`: one shard of one row, loaded, ready to be asked.
 //! - `answer`: every question as one that the kernel answers; `arguments`: what the kernel is asked with.
+//! - `ranks`: a batch over ranks, each of which draws; `opening`: its first messages, made on the device;
+//!   `follow`: its sequences on the device, which follow those of the host.
 //!
 //! ```no_run
 //! use onedraw::{Sampler, SamplingParams};
@@ -34,8 +36,12 @@
 
 mod answer;
 mod arguments;
+mod follow;
+mod opening;
+mod ranks;
 mod row;
 mod sequence;
 
+pub use ranks::{RankExchange, RankParts, RankRow, RankTurn};
 pub use row::ShardRow;
 pub use sequence::Shard;

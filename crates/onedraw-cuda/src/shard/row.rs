@@ -21,6 +21,8 @@ pub struct ShardRow<'a> {
     pub(super) is_raw: bool,
     /// The tokens up to this key were removed.
     pub(super) head: u64,
+    /// Positions after the sequence's next.
+    pub(super) ahead: u32,
 }
 
 impl Shard {
@@ -53,6 +55,7 @@ impl Shard {
             mask: mask.map_or(0, |mask| mask.address),
             is_raw: false,
             head: 0,
+            ahead: 0,
             shard: self,
         })
     }
@@ -64,7 +67,7 @@ impl ShardRow<'_> {
     pub fn reply(&mut self, question: &[u8]) -> Vec<u8> {
         let _mode = Standard::enter();
         let held = Held { start: self.start, length: self.part.vocabulary as u32 };
-        wire::reply(self.shard.noise(), held, question, |question, lists| {
+        wire::reply(self.shard.noise(self.ahead), held, question, |question, lists| {
             self.answer(question, lists).map_err(|error| error.to_string())
         })
     }

@@ -68,7 +68,7 @@ impl Shard {
         (0..params.n).map(|sequence| Self::number(device, params, sequence, vocabulary)).collect()
     }
 
-    fn number(
+    pub(super) fn number(
         device: &Device,
         params: &SamplingParams,
         sequence: u32,
@@ -110,11 +110,22 @@ impl Shard {
         })
     }
 
-    /// The noise of the next draw, which names it in messages; of a greedy draw, without the seed.
-    pub(super) fn noise(&self) -> Noise {
+    /// The noise of a draw `ahead` positions after the next, which names it in messages; of a greedy draw,
+    /// without the seed.
+    pub(super) fn noise(&self, ahead: u32) -> Noise {
         let Sequence { seed, sequence, is_greedy, .. } = self.record;
         let seed = if is_greedy == 0 { seed } else { 0 };
-        Noise { seed, position: self.position, sequence, round: 0 }
+        Noise { seed, position: self.position.wrapping_add(ahead), sequence, round: 0 }
+    }
+
+    /// Where the sequence lies on the device.
+    pub(super) fn address(&self) -> u64 {
+        self.sequence.address()
+    }
+
+    /// Counts a token that somebody else appends on the device.
+    pub(super) fn move_on(&mut self) {
+        self.position += 1;
     }
 
     /// Checks that rows may come with a mask, and that this one reaches to id `end`.

@@ -47,6 +47,14 @@ class CudaArray:
     def __len__(self) -> int: ...
 
 @final
+class CudaMessage:
+    """The first message of a rank in device memory, for the call that gets it: `torch.as_tensor` reads it in place."""
+    @property
+    def device(self) -> int: """The number of the device."""
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+@final
 class CudaBatch:
     """Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and
     history. The default stream is PyTorch's current one if PyTorch uses CUDA, else the legacy default

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, Unpack
 
-from ._cuda import CudaArray, CudaBatch, CudaSequenceId, cuda_is_available, cuda_why_not
+from ._cuda import CudaArray, CudaBatch, CudaMessage, CudaSequenceId, cuda_is_available, cuda_why_not
 from ._decoding import (
     Beam, BeamSearch, Contrast, Draft, Event, Expansion, Generated, Generator, Grammar, Guess, Hypothesis, Matcher,
     Progress, RequestId, Rewind, Runner, StopMatcher, Stream, Tokenizer, Utf8Stream, Verdict, Vocabulary,
@@ -20,7 +20,7 @@ from ._types import (
 
 __all__ = [
     "__version__", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "CudaArray", "CudaBatch",
-    "CudaError", "CudaSequenceId", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit",
+    "CudaError", "CudaMessage", "CudaSequenceId", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit",
     "Event", "Expansion", "explain", "Explanation", "Generated", "Generator", "Grammar", "GrammarError", "Guess",
     "headline_field", "Hypothesis", "Matcher", "MAX_TOKENS", "ModelError", "OnedrawError", "order", "ParamError", "PRESETS", "Progress", "Report",
     "RequestId", "Rewind", "RowError", "RowsError", "Runner", "sample", "Sampled", "Sampler", "Samples",
@@ -559,7 +559,7 @@ class Batch:
         vocabulary: int,
         start: int,
         length: int,
-        gather: Callable[[bytes, int], list[bytes]],
+        gather: Callable[[bytes | CudaMessage, int], list[bytes]],
         masks: Mask | Masks | None = None,
     ) -> Sampled | Samples: ...
     @overload

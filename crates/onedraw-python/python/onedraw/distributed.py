@@ -5,6 +5,9 @@ Each rank gives its part of every row. A step of a whole batch takes one all-gat
 row, nearly always; rows that it does not decide take further ones, which they share. The tokens are those of the
 whole rows, drawn by one process.
 
+Logits may be on a GPU. Then the GPU makes the first message of all rows, with the bytes that a CPU would send, and
+NCCL gathers it from there. Further messages, and the chains that a GPU cannot draw yet, are as on the CPU.
+
 >>> import torch.distributed as dist  # doctest: +SKIP
 >>> from onedraw.distributed import Ranks  # doctest: +SKIP
 >>> dist.init_process_group("gloo")  # doctest: +SKIP
@@ -26,6 +29,7 @@ import torch.distributed as dist
 
 from ._onedraw import (
     Batch,
+    CudaMessage,
     OnedrawError,
     Rewind,
     Sampled,
@@ -67,7 +71,7 @@ class Ranks:
     the part: what comes after it is padding.
 
     The messages go over `group`, or over the default group: as tensors on the CPU, or with NCCL on the rank's
-    current GPU. A rank that does not answer is a `RankError`, after the group's timeout at the latest, and nothing
+    current GPU. `device_steps` counts the steps whose first message was made on a GPU. A rank that does not answer is a `RankError`, after the group's timeout at the latest, and nothing
     is appended. `patience` is how many seconds a rank then waits to hear from the others which of them are still
     there, to name those that are not.
     """
@@ -94,6 +98,8 @@ class Ranks:
         """The part of the vocabulary that this rank holds."""
         self.collectives = 0
         """How many collectives there were so far."""
+        self.device_steps = 0
+        """How many steps had their first message made on a GPU."""
         self.batch = Batch(threads=threads, kernel=kernel)
         """The sequences, as this rank has them."""
         self._device = torch.device("cuda", torch.cuda.current_device()) if _is_nccl(group) else torch.device("cpu")
@@ -182,7 +188,10 @@ class Ranks:
     ) -> Sampled | Samples:
         start, end = self.bounds
         if isinstance(logits, torch.Tensor):
-            logits = logits.detach().cpu()
+            logits = logits.detach()
+            # What is neither on the CPU nor on a GPU of CUDA is copied.
+            if logits.device.type not in ("cpu", "cuda") or torch.version.cuda is None:
+                logits = logits.cpu()
         return self.batch._draw_over(
             sequences if isinstance(sequences, SequenceId) else list(sequences),
             logits,
@@ -192,7 +201,7 @@ class Ranks:
             start=start,
             length=end - start,
             gather=self._gather,
-            masks=masks,
+            masks=_on_cpu(masks),
         )
 
     def _agree(self) -> int:
@@ -214,8 +223,13 @@ class Ranks:
             raise RankError(f"the ranks hold {following} tokens, and the vocabulary has {self.vocabulary}")
         return int(rows[0][3])
 
-    def _gather(self, message: bytes, room: int) -> list[bytes]:
+    def _gather(self, message: bytes | CudaMessage, room: int) -> list[bytes]:
         """The messages of all ranks, none of which is longer than `room`."""
+        if not isinstance(message, bytes):
+            # All first messages have one length.
+            self.device_steps += 1
+            own = torch.as_tensor(message, device=torch.device("cuda", message.device))
+            return [part.numpy().tobytes() for part in self._all_gather(own)]
         lengths = None
         if room > PADDED:
             lengths = [int(length) for length in self._all_gather(torch.tensor([len(message)]))]
@@ -254,6 +268,15 @@ class Ranks:
         except Exception:
             # Whoever holds the store is gone: nobody can be asked.
             return [0] if self.rank != 0 else []
+
+
+def _on_cpu(masks: Any) -> Any:
+    """Masks in the host's memory, where all ranks compare them."""
+    if isinstance(masks, torch.Tensor):
+        return masks.detach().cpu()
+    if isinstance(masks, (list, tuple)):
+        return [_on_cpu(mask) if isinstance(mask, torch.Tensor) else mask for mask in masks]
+    return masks
 
 
 def _is_nccl(group: Any) -> bool:

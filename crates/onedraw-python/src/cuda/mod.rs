@@ -7,6 +7,7 @@ pub mod device;
 mod draws;
 mod mask;
 pub mod once;
+pub mod ranks;
 mod requests;
 pub mod stream;
 pub mod tensor;
@@ -63,6 +64,7 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CudaArray", py.get_type::<array::DeviceArray>())?;
     module.add("CudaRequests", py.get_type::<requests::Requests>())?;
     module.add("cuda_check", wrap_pyfunction!(check, module)?)?;
+    module.add("CudaMessage", py.get_type::<ranks::CudaMessage>())?;
     module.add("cuda_is_available", wrap_pyfunction!(is_available, module)?)?;
     module.add("cuda_why_not", wrap_pyfunction!(why_not, module)?)
 }

@@ -43,7 +43,16 @@ impl Tensor {
         first: usize,
         rows: usize,
     ) -> std::result::Result<Matrix<'_>, CudaError> {
-        self.view(device, first, rows, self.view.stride)
+        self.view(device, first, rows, self.view.stride, self.view.vocabulary)
+    }
+
+    /// All rows, as far as their first `length` logits.
+    pub fn first_columns(
+        &self,
+        device: &Device,
+        length: usize,
+    ) -> std::result::Result<Matrix<'_>, CudaError> {
+        self.view(device, 0, self.view.rows, self.view.stride, length.min(self.view.vocabulary))
     }
 
     /// A matrix that repeats one row.
@@ -53,7 +62,7 @@ impl Tensor {
         row: usize,
         times: usize,
     ) -> std::result::Result<Matrix<'_>, CudaError> {
-        self.view(device, row, times, 0)
+        self.view(device, row, times, 0, self.view.vocabulary)
     }
 
     fn view(
@@ -62,8 +71,9 @@ impl Tensor {
         first: usize,
         rows: usize,
         stride: isize,
+        vocabulary: usize,
     ) -> std::result::Result<Matrix<'_>, CudaError> {
-        let View { first: start, element, vocabulary, stride: own, .. } = self.view;
+        let View { first: start, element, stride: own, .. } = self.view;
         let address = start.wrapping_offset(own.wrapping_mul(first as isize)).addr() as u64;
         let dtype = match element {
             Element::F32 => Dtype::F32,

@@ -7,7 +7,7 @@ use super::chain::Case;
 
 /// What happens to one message.
 #[derive(Clone, Copy, Debug)]
-enum Change {
+pub(super) enum Change {
     Byte { place: usize, value: u8 },
     Cut { length: usize },
     Append { bytes: usize },
@@ -15,7 +15,7 @@ enum Change {
 }
 
 impl Change {
-    fn read(bytes: &mut Bytes<'_>) -> Self {
+    pub(super) fn read(bytes: &mut Bytes<'_>) -> Self {
         let place = usize::from(bytes.u16());
         match bytes.below(8) {
             0 => Self::Cut { length: place },
@@ -26,7 +26,7 @@ impl Change {
     }
 
     /// The message as it arrives; `None` if it does not.
-    fn of(self, mut message: Vec<u8>) -> Option<Vec<u8>> {
+    pub(super) fn of(self, mut message: Vec<u8>) -> Option<Vec<u8>> {
         match self {
             Self::Byte { place, value } => {
                 let place = place % message.len().max(1);

@@ -5,6 +5,7 @@
 //! stays found.
 
 mod chain;
+mod exchange;
 mod given;
 mod kernels;
 mod messages;
@@ -15,6 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use chain::chain;
+pub use exchange::exchange;
 pub use kernels::kernels;
 pub use messages::messages;
 pub use params::params;

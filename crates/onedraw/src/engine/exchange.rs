@@ -15,6 +15,9 @@
 //! The first message opens every draw, in slots of a fixed length; it ends most draws (`logits/known.rs`).
 //! Rows that are still open ask on, all in one message, until the last has its token.
 //!
+//! A rank answers with a [`Part`] of each row: a [`Shard`] of this process, or one that lies on a device. A
+//! device makes the slots of all rows at once, from [`Exchange::first_questions`].
+//!
 //! # The messages
 //!
 //! Everything is little-endian. The first message has a slot of [`Exchange::SLOT`] bytes for each row: two
@@ -34,6 +37,8 @@ use crate::engine::shard::Shard;
 use crate::engine::wire;
 use crate::error::RowError;
 use crate::fault::Problem;
+use crate::logits::answer::Held;
+use crate::logits::query::{Open, Question};
 use crate::sampled::Sampled;
 
 /// This process's place among the ranks, and the part of the vocabulary that it holds: its rows are the
@@ -48,6 +53,40 @@ pub struct Rank {
     pub start: usize,
 }
 
+/// A part of a row, wherever it is held: it answers the questions of a draw.
+pub trait Part {
+    /// Its tokens.
+    fn held(&self) -> Held;
+
+    /// The reply to a question, both as messages ([`wire`](crate::wire)).
+    fn reply(&mut self, question: &[u8]) -> Vec<u8>;
+}
+
+impl Part for Shard<'_> {
+    fn held(&self) -> Held {
+        Shard::held(self)
+    }
+
+    fn reply(&mut self, question: &[u8]) -> Vec<u8> {
+        Shard::reply(self, question)
+    }
+}
+
+/// What a slot of the first message is made from, for a part that makes it elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FirstQuestion {
+    /// What the slot has before and after the length of the reply: two numbers of 8 bytes, and the header of
+    /// the reply.
+    pub head: [u8; Self::HEAD],
+    /// The question.
+    pub open: Open,
+}
+
+impl FirstQuestion {
+    /// The bytes of `head`.
+    pub const HEAD: usize = AGREEMENT + wire::REPLY_HEADER;
+}
+
 /// Two numbers that ranks compare before they draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreement {
@@ -57,69 +96,100 @@ pub(crate) struct Agreement {
     pub history: u64,
 }
 
+impl Agreement {
+    fn bytes(self) -> [u8; AGREEMENT] {
+        let Self { settings, history } = self;
+        (u128::from(settings) | u128::from(history) << 64).to_le_bytes()
+    }
+}
+
 /// The bytes of the two numbers.
 const AGREEMENT: usize = 16;
 /// The bytes of a length.
 const LENGTH: usize = 4;
+/// The bytes of a row in the first message.
+const SLOT: usize = AGREEMENT + LENGTH + wire::LONGEST_OPENING;
 
 /// One row's draw, on one rank.
-pub(crate) struct Drawing<'a> {
+pub(crate) struct Drawing<'a, P> {
     /// The rank's own part of the row.
-    pub shard: Shard<'a>,
+    pub part: P,
     pub draw: RemoteDraw<'a>,
     pub agreement: Agreement,
 }
 
-impl Drawing<'_> {
+impl<P: Part> Drawing<'_, P> {
     /// The reply of the rank's own part to the question that the draw asks now, if it asks one.
     fn reply(&mut self) -> Option<Vec<u8>> {
-        self.draw.question().map(|question| self.shard.reply(question))
+        self.draw.question().map(|question| self.part.reply(question))
+    }
+
+    /// The question that the draw begins with, if it does.
+    fn first_question(&self) -> Option<FirstQuestion> {
+        let question = self.draw.question()?;
+        let Some(Question::Open(open)) = wire::read_question(question) else { return None };
+        let mut head = self.agreement.bytes().to_vec();
+        head.extend_from_slice(&wire::reply_header(question, self.part.held())?);
+        Some(FirstQuestion { head: head.try_into().ok()?, open })
     }
 }
 
 /// One row's draw, as far as it has come.
-pub(crate) enum Turn<'a> {
+pub(crate) enum Turn<'a, P> {
     /// It is under way, or has ended.
-    Drawing(Box<Drawing<'a>>),
+    Drawing(Box<Drawing<'a, P>>),
     /// This rank cannot take part, or the ranks do not agree.
     Failed(RowError),
 }
 
-impl Turn<'_> {
+impl<P: Part> Turn<'_, P> {
     /// This rank's slot of the first message, also for a row that it cannot answer.
     pub(crate) fn slot(&mut self) -> Vec<u8> {
         match self {
             Self::Drawing(drawing) => slot(drawing.agreement, &drawing.reply().unwrap_or_default()),
-            Self::Failed(error) => Exchange::refusal(1, &error.to_string()),
+            Self::Failed(error) => refusal(&error.to_string()),
         }
     }
 }
 
-/// One step of a batch over ranks. Made by [`Batch::exchange`](crate::Batch::exchange).
-pub struct Exchange<'a> {
+/// One step of a batch over ranks. Made by [`Batch::exchange`](crate::Batch::exchange), and with parts that
+/// lie elsewhere by [`Batch::exchange_parts`](crate::Batch::exchange_parts).
+pub struct Exchange<'a, P = Shard<'a>> {
     ranks: usize,
-    turns: Vec<Turn<'a>>,
+    turns: Vec<Turn<'a, P>>,
     /// The largest vocabulary bounds every reply.
     vocabulary: usize,
     has_begun: bool,
     message: Vec<u8>,
 }
 
-impl<'a> Exchange<'a> {
+impl Exchange<'_> {
     /// The bytes of a row in the first message.
-    pub const SLOT: usize = AGREEMENT + LENGTH + wire::LONGEST_OPENING;
-
-    /// The turn of every row, each with its slot of the first message.
-    pub(crate) fn new(rank: &Rank, turns: Vec<(Turn<'a>, Vec<u8>)>) -> Self {
-        let Rank { count: ranks, vocabulary, .. } = *rank;
-        let (turns, slots): (Vec<_>, Vec<_>) = turns.into_iter().unzip();
-        Self { ranks, turns, vocabulary, has_begun: false, message: slots.concat() }
-    }
+    pub const SLOT: usize = SLOT;
 
     /// The first message of a rank that cannot take part in a step of so many rows, and why. Without one
     /// the other ranks would wait for it.
     pub fn refusal(rows: usize, reason: &str) -> Vec<u8> {
-        slot(Agreement { settings: 0, history: 0 }, &wire::failure(reason)).repeat(rows)
+        refusal(reason).repeat(rows)
+    }
+}
+
+impl<'a, P: Part> Exchange<'a, P> {
+    /// The turn of every row, with the first message; without one if the parts make it elsewhere.
+    pub(crate) fn new(rank: &Rank, turns: Vec<Turn<'a, P>>, message: Vec<u8>) -> Self {
+        let Rank { count: ranks, vocabulary, .. } = *rank;
+        Self { ranks, turns, vocabulary, has_begun: false, message }
+    }
+
+    /// For parts that make their slots elsewhere: what each row is asked first, or the whole slot of a row
+    /// that this rank cannot answer.
+    pub fn first_questions(&self) -> impl Iterator<Item = Result<FirstQuestion, Vec<u8>>> {
+        self.turns.iter().map(|turn| match turn {
+            Turn::Drawing(drawing) => {
+                drawing.first_question().ok_or_else(|| refusal("the draw does not begin with an opening"))
+            }
+            Turn::Failed(error) => Err(refusal(&error.to_string())),
+        })
     }
 
     /// What to send to all ranks, this one included; `None` once every row has its result.
@@ -131,7 +201,7 @@ impl<'a> Exchange<'a> {
     /// needs messages of one length can fill them up with zeros to it. In the first round it is the length.
     pub fn room(&self) -> usize {
         if !self.has_begun {
-            return self.message.len();
+            return self.turns.len() * SLOT;
         }
         let longest = |question: &[u8]| LENGTH + wire::longest_reply_to(question, self.vocabulary);
         self.questions().map(longest).sum()
@@ -171,7 +241,7 @@ impl<'a> Exchange<'a> {
 
     /// Takes the first messages.
     fn begin(&mut self, messages: &[&[u8]]) {
-        let length = self.turns.len() * Self::SLOT;
+        let length = self.turns.len() * SLOT;
         let is_whole = |(rank, message): (usize, &&[u8])| match message.len() {
             _ if rank >= self.ranks => Err(RowError::reply(rank, Problem::Unknown)),
             actual if actual < length => Err(RowError::reply(rank, Problem::Cut)),
@@ -182,7 +252,7 @@ impl<'a> Exchange<'a> {
         for (row, turn) in self.turns.iter_mut().enumerate() {
             let Turn::Drawing(drawing) = turn else { continue };
             let slots: Result<Vec<Slot<'_>>, RowError> = all.clone().and_then(|()| {
-                let slots = messages.iter().map(|message| &message[row * Self::SLOT..][..Self::SLOT]);
+                let slots = messages.iter().map(|message| &message[row * SLOT..][..SLOT]);
                 let slots = slots
                     .enumerate()
                     .map(|(rank, slot)| Slot::read(slot).ok_or(RowError::reply(rank, Problem::Cut)));
@@ -209,6 +279,20 @@ impl<'a> Exchange<'a> {
                 Err(rank) => *turn = Turn::Failed(RowError::reply(rank, Problem::Cut)),
             }
         }
+    }
+
+    /// Goes on to the end, and returns the results. `gather` gets this rank's message and the longest that any
+    /// rank's message can be, and returns the messages of all ranks, in their order; its error ends the
+    /// exchange.
+    pub fn finish<M: AsRef<[u8]>, E>(
+        mut self,
+        mut gather: impl FnMut(&[u8], usize) -> Result<Vec<M>, E>,
+    ) -> Result<Vec<Result<Sampled, RowError>>, E> {
+        while let Some(message) = self.message() {
+            let messages = gather(message, self.room())?;
+            self.receive(&messages);
+        }
+        Ok(self.results())
     }
 
     /// The token of each row, or its error. A row that still has a question has none.
@@ -241,13 +325,17 @@ impl<'m> Slot<'m> {
 /// A slot of a first message. A reason that is too long is cut.
 fn slot(agreement: Agreement, reply: &[u8]) -> Vec<u8> {
     let reply = &reply[..reply.len().min(wire::LONGEST_OPENING)];
-    let mut slot = Vec::with_capacity(Exchange::SLOT);
-    slot.extend_from_slice(&agreement.settings.to_le_bytes());
-    slot.extend_from_slice(&agreement.history.to_le_bytes());
+    let mut slot = Vec::with_capacity(SLOT);
+    slot.extend_from_slice(&agreement.bytes());
     slot.extend_from_slice(&(reply.len() as u32).to_le_bytes());
     slot.extend_from_slice(reply);
-    slot.resize(Exchange::SLOT, 0);
+    slot.resize(SLOT, 0);
     slot
+}
+
+/// The slot of a rank that cannot answer, and why.
+fn refusal(reason: &str) -> Vec<u8> {
+    slot(Agreement { settings: 0, history: 0 }, &wire::failure(reason))
 }
 
 /// The next reply of a message, after its length. A message that is cut is empty afterwards.

@@ -6,7 +6,7 @@
 //!
 //! | rounds of a draw | question | bytes out, bytes back, each shard |
 //! |---|---|---|
-//! | over ranks, at first | the opening, which answers most of the questions below | 0, up to 998 |
+//! | over ranks, at first | the opening, which answers most of the questions below | 0, up to 1006 |
 //! | always | the first token, the lowest bad logit | 1, 14 |
 //! | unless greedy | the race's winner | 29, 17 |
 //! | top-k up to 128 | the k best keys, before the race | 5, 5 + 8·k |
@@ -33,6 +33,7 @@
 
 use crate::engine::edits::ChainEdits;
 use crate::engine::wire;
+use crate::logits::answer::Held;
 use crate::logits::query::Question;
 use crate::logits::slice::Slice;
 use crate::numeric::float_mode::Standard;
@@ -49,6 +50,11 @@ pub struct Shard<'a> {
 impl<'a> Shard<'a> {
     pub(crate) fn new(slice: Slice<'a, ChainEdits<'a>>, noise: Noise) -> Self {
         Self { slice, noise }
+    }
+
+    /// The tokens that the shard holds.
+    pub fn held(&self) -> Held {
+        self.slice.held()
     }
 
     /// The reply to a question, both as messages. A question that cannot be read, or belongs to another draw,

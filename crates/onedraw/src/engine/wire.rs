@@ -7,8 +7,8 @@
 //!   position u32, sequence u32 and round u32 of the draw's noise. The fields of the question follow.
 //! - A *reply* has a header of 42 bytes: that of the question, then start u32 and length u32 of the tokens
 //!   that the shard holds. The fields of the answer follow, then its list, 8 bytes per entry. The number of
-//!   entries follows from the question where they are sums; before keys it is written as u32. Masses that
-//!   come with an opening are the last, 4 bytes each.
+//!   entries follows from the question where they are sums; before keys it is written as u32. The points
+//!   that come with an opening are the last, 2 bytes each.
 //! - A *failure* has the header of a reply, with kind 255, then a text that says why there is no answer.
 //!
 //! `draw` is another number for every draw of the asking process, also for one that is repeated (where
@@ -39,8 +39,11 @@ const LARGEST_ANSWER: usize = 64;
 /// The most bytes of a failure's text.
 const LONGEST_FAILURE: usize = 1000;
 
-/// The bytes of a reply's header.
-const REPLY_HEADER: usize = 42;
+/// The bytes of a question's header.
+const QUESTION_HEADER: usize = 34;
+
+/// The bytes of a reply's header: that of the question, and the tokens of the shard.
+pub(crate) const REPLY_HEADER: usize = QUESTION_HEADER + 8;
 
 /// Which question of which draw a message belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,18 +89,28 @@ pub(crate) fn longest_reply(vocabulary: usize) -> usize {
 }
 
 /// The most bytes that a reply to an [`Open`] can have: the header, the answer, the number of keys, the best
-/// tokens and finishers, and the masses.
+/// tokens and finishers, and the points.
 pub(crate) const LONGEST_OPENING: usize =
-    REPLY_HEADER + 18 + 4 + 8 * (Open::MAX_BEST as usize + Open::FINISHERS) + 4 * Open::STEPS;
+    REPLY_HEADER + 26 + 4 + 8 * (Open::MAX_BEST as usize + Open::FINISHERS) + 2 * Open::POINTS;
+
+/// The question of a message of this process.
+pub(crate) fn read_question(question: &[u8]) -> Option<Question> {
+    let mut from = Reader(question);
+    u8::read(&mut from)?;
+    let (_, kind) = Stamp::read(&mut from)?;
+    Question::read(kind, &mut from)
+}
+
+/// The header of an answer to a question, from a shard that holds these tokens.
+pub(crate) fn reply_header(question: &[u8], held: Held) -> Option<[u8; REPLY_HEADER]> {
+    let mut header = question.get(..QUESTION_HEADER)?.to_vec();
+    held.write(&mut header);
+    header.try_into().ok()
+}
 
 /// The most bytes that a reply to a question about a row of `vocabulary` logits can have, as message.
 pub(crate) fn longest_reply_to(question: &[u8], vocabulary: usize) -> usize {
-    let mut from = Reader(question);
-    let question = u8::read(&mut from).and_then(|_| {
-        let (_, kind) = Stamp::read(&mut from)?;
-        Question::read(kind, &mut from)
-    });
-    let entries = question.map_or(0, |question| question.most_entries(vocabulary));
+    let entries = read_question(question).map_or(0, |question| question.most_entries(vocabulary));
     (REPLY_HEADER + LARGEST_ANSWER + 8 * entries).max(REPLY_HEADER + LONGEST_FAILURE)
 }
 
@@ -149,8 +162,8 @@ pub(crate) fn read_body<Q: Query>(
     if !query.fits(&answer, held) {
         return Err(Problem::Impossible("an answer"));
     }
-    let masses = from.take_last(4 * query.masses()).ok_or(Problem::Cut)?;
-    lists.masses.extend(masses.as_chunks().0.iter().map(|&mass| f32::from_le_bytes(mass)));
+    let points = from.take_last(2 * query.points()).ok_or(Problem::Cut)?;
+    lists.points.extend(points.as_chunks().0.iter().map(|&point| u16::from_le_bytes(point)));
     if Q::LISTS_KEYS {
         read_keys(held, query.most_keys(held.length), &mut from, &mut lists.keys)?;
     } else {
@@ -283,6 +296,6 @@ fn answer_message(
     }
     lists.keys.iter().for_each(|key| key.write(&mut body));
     lists.sums.iter().for_each(|sum| sum.write(&mut body));
-    lists.masses.iter().for_each(|mass| mass.write(&mut body));
+    lists.points.iter().for_each(|point| point.write(&mut body));
     Ok((stamp, kind, body))
 }

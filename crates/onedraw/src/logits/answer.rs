@@ -49,15 +49,15 @@ pub struct Lists {
     pub keys: Vec<Key>,
     /// Sums.
     pub sums: Vec<u64>,
-    /// Masses that are rounded, as they come with an opening.
-    pub masses: Vec<f32>,
+    /// Points of the curve of masses that comes with an opening.
+    pub points: Vec<u16>,
 }
 
 impl Lists {
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.sums.clear();
-        self.masses.clear();
+        self.points.clear();
     }
 
     /// The sums, of which there are `count`; 0 at first.
@@ -277,29 +277,32 @@ impl AnswerPart for Logit {
 ///
 /// The keys that come with it ([`Lists::keys`]) are its first tokens, in order, then the tokens that finish
 /// the race first, the earliest first. There are fewer of either than were asked for only if there are
-/// fewer tokens alive. The finishers are those of a race among the part's own tokens: which of two tokens
-/// finishes first does not depend on the other parts.
+/// fewer tokens alive, or within the reach of the race. The finishers are those of a race among the part's
+/// own tokens: which of two tokens finishes first does not depend on the other parts.
 ///
-/// The masses ([`Lists::masses`]) are those of the tokens after its first ones, by steps of the logit.
+/// The points ([`Lists::points`]) say how the mass of the tokens after its first ones grows along the order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Opened {
     /// The first token, and the lowest bad logit.
     pub summit: Summit,
-    /// Whether no edit changed this part.
+    /// Whether every logit of this part is as the model gave it, in spite of masks and edits.
     pub is_raw: bool,
     /// How many of the keys are first tokens; the others are finishers.
     pub best: u32,
+    /// The mass of the tokens after the first ones, within the reach, relative to the part's largest logit.
+    pub rest: u64,
 }
 
 impl AnswerPart for Opened {
     /// Openings are looked at part by part; of two together only this is of use.
     fn merge(self, other: Self) -> Self {
         let summit = self.summit.merge(other.summit);
-        Self { summit, is_raw: self.is_raw && other.is_raw, best: self.best + other.best }
+        let (best, rest) = (self.best + other.best, self.rest.saturating_add(other.rest));
+        Self { summit, is_raw: self.is_raw && other.is_raw, best, rest }
     }
 
     fn fits(&self, held: &Held) -> bool {
-        self.summit.fits(held) && self.best <= held.length
+        self.summit.fits(held) && self.best <= held.length && self.rest <= largest_mass(held)
     }
 }
 
@@ -355,7 +358,7 @@ fields! {
     Deviations { count, sum, squares },
     Listed {},
     Logit { x },
-    Opened { summit, is_raw, best },
+    Opened { summit, is_raw, best, rest },
 }
 
 impl Field for BadLogit {

@@ -89,7 +89,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u8, u32, u64, u128, i32, f32, f64);
+numbers!(u8, u16, u32, u64, u128, i32, f32, f64);
 
 /// Writes and reads a struct field by field.
 macro_rules! fields {

@@ -43,6 +43,11 @@ impl EditedRow<'_> {
         self.memory.overlay.is_clean()
     }
 
+    /// Whether every logit is that of the row, in spite of masks and edits.
+    pub(crate) fn is_raw(&self) -> bool {
+        self.is_clean() || self.memory.overlay.changes_nothing(&self.span)
+    }
+
     /// Reads the row once: the skyline of what is alive, or the lowest bad logit.
     pub(crate) fn scan(&mut self) -> Result<(), BadLogit> {
         self.memory.skyline.scan(self.passes, &self.span, &self.memory.overlay)

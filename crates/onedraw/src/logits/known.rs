@@ -12,8 +12,12 @@
 //!   before some place may win, the part's finishers before it are looked at in turn. They are scored here,
 //!   as the race scores them: noise can be computed for any token alone. Tokens that a part did not send
 //!   finish after the last that it sent.
-//! - A mass beyond the known tokens is an interval: the steps before the one in question count in full,
-//!   that step may count or not. Most comparisons with p are decided by it.
+//! - A mass beyond the known tokens is an interval: the points of a part's curve say at least and at most how
+//!   much comes before a step of the logit (`logits/measure/curve.rs`). Most comparisons with p are decided by
+//!   it.
+//! - Where the chain has a min-p, parts leave out what it would drop of them alone. A part's largest logit is
+//!   at most that of the row, so the row's min-p drops that too, and the draw never asks about it: it cuts
+//!   before it races.
 //!
 //! A part weighs against its own logits, because it does not know the largest of the row. The factor
 //! between the two scales is a power; [`Interval::around`] covers the rounding of weights on both scales
@@ -21,7 +25,7 @@
 
 use crate::logits::answer::{AnswerPart, Held, Lists, Opened, Summit, Winner};
 use crate::logits::finalist::Finalist;
-use crate::logits::measure::steps::{STEPS, step_of};
+use crate::logits::measure::curve::{Targets, step_of};
 use crate::logits::questions::Open;
 use crate::numeric::key::Key;
 use crate::numeric::mass::{Interval, Softmax, UNIT};
@@ -38,10 +42,12 @@ pub(crate) struct Opening {
     best: Vec<Key>,
     /// All tokens up to this place are among the best.
     complete: Key,
+    /// Nothing after this place raced or was weighed.
+    end: Key,
     /// The first tokens to finish, the earliest first.
     finishers: Vec<Key>,
-    /// The masses of the tokens after the best, relative to the logit of the last of these.
-    masses: Vec<f32>,
+    /// The points of the curve of the tokens after the best.
+    points: Vec<u16>,
 }
 
 impl Opening {
@@ -54,28 +60,30 @@ impl Opening {
         let is_distinct = |keys: &[Key]| {
             (1..keys.len()).all(|i| keys[..i].iter().all(|key| key.token() != keys[i].token()))
         };
-        let mass: f64 = lists.masses.iter().fold(0.0, |sum, &mass| sum + f64::from(mass));
-        // Rounding to f32 may add a little.
-        let most = f64::from(held.length.saturating_sub(opened.best)) * UNIT as f64 * (1.0 + 1e-6);
+        let end = opened.summit.top.map_or(Key::END, |top| open.end(top.logit()));
+        // Of the best tokens, those that race.
+        let racing = best.partition_point(|&key| key <= end);
+        let is_all_racing = best.len() < wanted || racing < best.len();
+        let most = u64::from(held.length.saturating_sub(opened.best)) * UNIT;
         let is_possible = best.len() <= wanted
             && best.is_sorted_by(|a, b| a < b)
             && is_distinct(best)
             && finishers.len() <= runs
             // If there are fewer than wanted, there are no others.
-            && finishers.len() >= best.len().min(runs)
-            && (best.len() == wanted || finishers.len() <= best.len())
+            && finishers.len() >= racing.min(runs)
+            && (!is_all_racing || finishers.len() <= racing)
+            && finishers.iter().all(|&key| key <= end)
             && is_distinct(finishers)
             && (wanted == 0 || opened.summit.top == best.first().copied())
             && !(opened.summit.top.is_some() && opened.summit.bad.is_some())
-            && lists.masses.iter().all(|&mass| mass >= 0.0)
-            && mass <= if best.len() == wanted { most } else { 0.0 };
+            && opened.rest <= if is_all_racing { 0 } else { most };
         let complete = match best.last() {
             Some(&last) if best.len() == wanted => last,
             None if wanted == 0 => Key::from_number(0),
             _ => Key::END,
         };
-        let (best, finishers, masses) = (best.to_vec(), finishers.to_vec(), lists.masses.clone());
-        is_possible.then_some(Self { held, opened, best, complete, finishers, masses })
+        let (best, finishers, points) = (best.to_vec(), finishers.to_vec(), lists.points.clone());
+        is_possible.then_some(Self { held, opened, best, complete, end, finishers, points })
     }
 
     /// The listed tokens up to and including `last`.
@@ -83,27 +91,31 @@ impl Opening {
         &self.best[..self.best.partition_point(|&key| key <= last)]
     }
 
-    /// The mass of the tokens after the best ones, up to and including `last`, which comes after them.
+    /// The mass of the tokens after the best ones, up to and including `last`, which comes after them; `None`
+    /// where it is not known.
     ///
-    /// Here a weight is `w = floor(2^t · 2^43)` with t from the last of the best; in the row it is `w' =
-    /// floor(2^t' · 2^43)` with t' from the largest logit. Exactly, `t' = t + d`, the same d for every token.
-    /// Both exponents are rounded twice to f32 and are at most 64 in size, which changes a power by less than
+    /// Here a weight is `w = floor(2^t · 2^43)` with t from the part's largest logit; in the row it is `w' =
+    /// floor(2^t' · 2^43)` with t' from the row's. Exactly, `t' = t + d`, the same d for every token. Both
+    /// exponents are rounded twice to f32 and are at most 64 in size, which changes a power by less than
     /// 2^-16.5 in all, and both polynomials are within 2^-23. So `w'` lies within 2^-16 of `2^d · w`, but for
     /// the floors: w may be up to 1 short, and w' too.
-    fn rest(&self, last: Key, softmax: Softmax) -> Option<Interval> {
-        let anchor = self.best.last()?.logit();
-        let step = if last >= Key::END {
-            STEPS
+    fn rest(&self, last: Key, softmax: Softmax, focus: u64) -> Option<Interval> {
+        if last > self.end && self.end < Key::END {
+            return None;
+        }
+        let x_max = self.best.first()?.logit();
+        let own = Softmax { x_max, ..softmax };
+        let rest = self.opened.rest;
+        let (least, most) = if last >= self.end {
+            (rest, rest)
         } else {
-            step_of(last.logit(), Softmax { x_max: anchor, ..softmax })
+            let listed = self.best.iter().map(|key| own.weight(key.logit())).sum();
+            Targets::new(rest, listed, focus).bounds(&self.points, step_of(last.logit(), own))
         };
-        let sum = |masses: &[f32]| masses.iter().fold(0.0, |sum, &mass| sum + f64::from(mass));
-        let sure = sum(self.masses.get(..step)?);
-        let most = sure + f64::from(self.masses.get(step).copied().unwrap_or(0.0));
         let tokens = u64::from(self.held.length) - self.best.len() as u64;
-        let octaves = (f64::from(anchor) - f64::from(softmax.x_max)) * f64::from(softmax.scale);
+        let octaves = (f64::from(x_max) - f64::from(softmax.x_max)) * f64::from(softmax.scale);
         let factor = exp(octaves * std::f64::consts::LN_2);
-        Some(Interval::around(sure * factor, (most + tokens as f64) * factor, tokens))
+        Some(Interval::around(least as f64 * factor, (most + tokens) as f64 * factor, tokens))
     }
 }
 
@@ -163,7 +175,7 @@ impl Known {
             let listed = part.up_to(last).iter().map(|key| softmax.weight(key.logit())).sum();
             all = all.and(Interval { least: listed, most: listed });
             if last > part.complete {
-                all = all.and(part.rest(last, softmax).filter(|_| is_weighed)?);
+                all = all.and(part.rest(last, softmax, self.open.focus).filter(|_| is_weighed)?);
             }
         }
         Some(all)
@@ -201,7 +213,7 @@ impl Known {
         for part in &self.parts {
             let runners = if last <= part.complete {
                 part.up_to(last)
-            } else if self.open.race == Some(temperature) {
+            } else if self.open.race == Some(temperature) && last <= part.end {
                 if let [.., last_sent] = part.finishers[..]
                     && part.finishers.len() == Open::FINISHERS
                 {
@@ -239,6 +251,7 @@ fn latest(score: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::logits::measure::curve::{POINTS, STEPS};
     use onedraw_testkit::rows;
 
     const NOISE: Noise = Noise { seed: 5, position: 3, sequence: 0, round: 0 };
@@ -267,34 +280,45 @@ mod tests {
         let mut lists = Lists::default();
         let best = order.len().min(open.best as usize);
         lists.keys.extend_from_slice(&order[..best]);
+        let x_max = order.first().map_or(0.0, |top| top.logit());
+        let reached = &order[..order.partition_point(|&key| key <= open.end(x_max))];
         if let Some(temperature) = open.race {
-            let x_max = order.first().map_or(0.0, |top| top.logit());
-            let mut runners: Vec<_> = order.iter().map(|&key| finalist(key, x_max, temperature)).collect();
+            let mut runners: Vec<_> = reached.iter().map(|&key| finalist(key, x_max, temperature)).collect();
             runners.sort_by(
                 |a, b| if a.beats(b) { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater },
             );
             lists.keys.extend(runners.iter().take(Open::FINISHERS).map(|runner| runner.key));
         }
+        let mut rest = 0;
         if let Some(temperature) = open.masses {
-            lists.masses = vec![0.0; STEPS];
-            let mut sums = [0u64; STEPS];
-            if let Some(last) = best.checked_sub(1).map(|last| order[last]) {
-                let softmax = temperature.softmax(last.logit());
-                for key in &order[best..] {
-                    sums[step_of(key.logit(), softmax)] += softmax.weight(key.logit());
+            lists.points = vec![0; POINTS];
+            let softmax = temperature.softmax(x_max);
+            let mass = |keys: &[Key]| keys.iter().map(|key| softmax.weight(key.logit())).sum::<u64>();
+            let tail = reached.get(best..).unwrap_or_default();
+            if best == open.best as usize {
+                rest = mass(tail);
+                let targets = Targets::new(rest, mass(&order[..best]), open.focus);
+                let (mut upto, mut sum) = ([0; STEPS], 0);
+                for key in tail {
+                    sum += softmax.weight(key.logit());
+                    upto[step_of(key.logit(), softmax)..].fill(sum);
+                }
+                for (i, point) in lists.points.iter_mut().enumerate() {
+                    *point = upto.partition_point(|&mass| mass <= targets.of(i)) as u16;
                 }
             }
-            lists.masses = sums.iter().map(|&sum| sum as f32).collect();
         }
         let summit = Summit { top: order.first().copied(), bad: None };
-        let opened = Opened { summit, is_raw: true, best: best as u32 };
+        let opened = Opened { summit, is_raw: true, best: best as u32, rest };
         let held = Held { start: first as u32, length: row.len() as u32 };
         Opening::new(open, held, opened, &lists).expect("a possible opening")
     }
 
     fn whole(row: &[f32], parts: usize, best: u32, temperature: f64) -> Whole {
         let temperature = Temperature::ONE.then(temperature);
-        let open = Open { best, race: Some(temperature), masses: (best > 0).then_some(temperature) };
+        let masses = (best > 0).then_some(temperature);
+        let (reach, focus) = (f64::NEG_INFINITY, if parts % 2 == 0 { 1 << 52 } else { 0 });
+        let open = Open { best, race: Some(temperature), masses, reach, focus };
         let edge = |part: usize| part * row.len() / parts;
         let openings = (0..parts).map(|part| opening(&open, &row[edge(part)..edge(part + 1)], edge(part)));
         let known = Known::new(open, NOISE, openings.collect());
@@ -402,47 +426,82 @@ mod tests {
     #[test]
     fn impossible_openings() {
         let temperature = Temperature::ONE;
-        let open = Open { best: 3, race: Some(temperature), masses: Some(temperature) };
+        let reach = f64::NEG_INFINITY;
+        let open = Open { best: 3, race: Some(temperature), masses: Some(temperature), reach, focus: 0 };
         let held = Held { start: 10, length: 20 };
         let key = |x: f32, token| Key::new(x, token);
         let best = [key(5.0, 12), key(4.0, 11), key(4.0, 15)];
         let finishers: Vec<Key> = (10..18).map(|token| key(3.0, token)).collect();
         let summit = Summit { top: Some(best[0]), bad: None };
-        let good = Opened { summit, is_raw: true, best: 3 };
-        let lists = |best: &[Key], finishers: &[Key], mass: f32| {
-            let mut masses = vec![0.0; STEPS];
-            masses[5] = mass;
-            Lists { keys: [best, finishers].concat(), sums: Vec::new(), masses }
+        let good = Opened { summit, is_raw: true, best: 3, rest: 17 * UNIT };
+        let lists = |best: &[Key], finishers: &[Key]| Lists {
+            keys: [best, finishers].concat(),
+            sums: Vec::new(),
+            points: vec![0; POINTS],
         };
         let is_possible = |opened, lists| Opening::new(&open, held, opened, &lists).is_some();
-        assert!(is_possible(good, lists(&best, &finishers, 100.0)));
+        assert!(is_possible(good, lists(&best, &finishers)));
         let swapped = [best[0], best[2], best[1]];
         let twice = [best[0], best[1], best[1]];
         let mut repeated = finishers.clone();
         repeated[7] = repeated[0];
+        let two = Opened { best: 2, rest: 0, ..good };
+        let with_top = |top| Opened { summit: Summit { top, bad: None }, ..good };
         for (opened, lists) in [
-            (good, lists(&swapped, &finishers, 1.0)),
-            (good, lists(&twice, &finishers, 1.0)),
-            (good, lists(&best, &finishers[..2], 1.0)),
-            (good, lists(&best, &[&finishers[..], &best[..1]].concat(), 1.0)),
-            (good, lists(&best, &repeated, 1.0)),
-            (good, lists(&best, &finishers, -1.0)),
-            (good, lists(&best, &finishers, f32::NAN)),
-            (good, lists(&best, &finishers, f32::INFINITY)),
-            (good, lists(&best, &finishers, 18.0 * UNIT as f32)),
-            (Opened { best: 12, ..good }, lists(&best, &finishers, 1.0)),
+            (good, lists(&swapped, &finishers)),
+            (good, lists(&twice, &finishers)),
+            (good, lists(&best, &finishers[..2])),
+            (good, lists(&best, &[&finishers[..], &best[..1]].concat())),
+            (good, lists(&best, &repeated)),
+            (Opened { rest: 17 * UNIT + 1, ..good }, lists(&best, &finishers)),
+            (Opened { best: 12, ..good }, lists(&best, &finishers)),
             // Fewer than were asked for are all there are.
-            (Opened { best: 2, ..good }, lists(&best[..2], &finishers, 0.0)),
-            (Opened { best: 2, ..good }, lists(&best[..2], &best[..2], 1.0)),
-            (
-                Opened { summit: Summit { top: Some(best[1]), bad: None }, ..good },
-                lists(&best, &finishers, 1.0),
-            ),
-            (Opened { summit: Summit { top: None, bad: None }, ..good }, lists(&best, &finishers, 1.0)),
+            (two, lists(&best[..2], &finishers)),
+            (Opened { rest: 1, ..two }, lists(&best[..2], &best[..2])),
+            (with_top(Some(best[1])), lists(&best, &finishers)),
+            (with_top(None), lists(&best, &finishers)),
         ] {
             assert!(!is_possible(opened, lists.clone()), "{opened:?} {:?}", lists.keys);
         }
-        let few = Opened { best: 2, ..good };
-        assert!(is_possible(few, lists(&best[..2], &best[..2], 0.0)));
+        assert!(is_possible(two, lists(&best[..2], &best[..2])));
+
+        // Where two of the best tokens are within reach, no others race.
+        let open = Open { reach: -1.0, ..open };
+        let best = [key(5.0, 12), key(4.0, 11), key(3.5, 15)];
+        let none = Opened { rest: 0, ..good };
+        let is_possible = |opened, lists| Opening::new(&open, held, opened, &lists).is_some();
+        assert!(is_possible(none, lists(&best, &best[..2])));
+        assert!(!is_possible(none, lists(&best, &best)));
+        assert!(!is_possible(none, lists(&best, &best[..1])));
+        assert!(!is_possible(Opened { rest: 1, ..good }, lists(&best, &best[..2])));
+    }
+
+    /// Parts that leave out what a min-p drops say nothing about it, and the rest is right.
+    #[test]
+    fn what_is_out_of_reach_is_not_known() {
+        let temperature = Temperature::ONE.then(0.8);
+        for seed in 0..20 {
+            let row = rows::gaussian(seed, 4000, 1.0);
+            let reach = -2.0;
+            let open = Open { best: 50, race: Some(temperature), masses: Some(temperature), reach, focus: 0 };
+            let parts = [0..1500, 1500..4000].map(|part| opening(&open, &row[part.clone()], part.start));
+            let whole =
+                Whole { order: sorted(&row, 0), temperature, known: Known::new(open, NOISE, parts.into()) };
+            let (x_max, softmax) = (whole.order[0].logit(), temperature.softmax(whole.order[0].logit()));
+            let cut = open.end(x_max);
+            let kept = whole.order.partition_point(|&key| key <= cut);
+            assert!((20..1000).contains(&kept), "{kept}");
+            for place in [0, 49, 60, kept / 2, kept - 1] {
+                whole.ask(place);
+            }
+            let mass = whole.order[..kept].iter().map(|key| softmax.weight(key.logit())).sum();
+            let bounds = whole.known.bounds(cut, softmax).expect("within reach");
+            assert!((bounds.least..=bounds.most).contains(&mass));
+            // One of the parts is as narrow as the row, and its mass is told.
+            assert!(bounds.most - bounds.least < mass / 50, "{bounds:?} of {mass}");
+            assert!(whole.known.race(x_max, temperature, Some(cut.next())).is_some());
+            assert_eq!(whole.known.race(x_max, temperature, None), None);
+            assert_eq!(whole.known.bounds(Key::END, softmax), None);
+        }
     }
 }

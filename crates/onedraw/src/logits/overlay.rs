@@ -87,6 +87,18 @@ impl Overlay {
         self.clean_for.is_some()
     }
 
+    /// Whether every logit is that of the row.
+    pub(crate) fn changes_nothing(&self, span: &Span<'_>) -> bool {
+        (0..span.blocks()).all(|block| {
+            let (lanes, index) = span.held(block);
+            let is_same = |lane: usize| {
+                let is_touched = (!self.alive[block] | self.edited[block]) >> lane & 1 == 1;
+                !is_touched || self.get(span, block, lane) == span.row.get(index + lane - lanes.start)
+            };
+            lanes.clone().all(is_same)
+        })
+    }
+
     /// Lanes that hold a token which is not masked, a word per block.
     pub(crate) fn alive(&self) -> &[u64] {
         &self.alive
@@ -148,6 +160,12 @@ mod tests {
         assert_eq!(overlay.get(&span, 1, 4), f32::NEG_INFINITY);
         assert_eq!(overlay.get(&span, 0, 6), 70.0);
         assert_eq!(span.token(1, 4), 132);
+        assert!(!overlay.changes_nothing(&span));
+        overlay.reset(&span);
+        overlay.set(1, 3, 131.0);
+        assert!(overlay.changes_nothing(&span) && !overlay.is_clean());
+        overlay.mask(0, 63);
+        assert!(!overlay.changes_nothing(&span));
         let whole_blocks = |span: &Span<'_>| match span.whole_blocks() {
             (Row::F32(values), first) => (values.to_vec(), first),
             other => panic!("{other:?}"),

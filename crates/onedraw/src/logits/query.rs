@@ -19,7 +19,7 @@ use crate::logits::answer::{
 };
 use crate::logits::code::{Field, Reader};
 use crate::logits::known::Known;
-use crate::logits::measure::steps::STEPS;
+use crate::logits::measure::curve::POINTS;
 use crate::logits::measure::{band, sketch, sums};
 use crate::logits::questions::MAX_WIDTH;
 use crate::logits::slice::{Edits, Slice};
@@ -60,8 +60,8 @@ pub(crate) trait Query: Field + Sync {
         0
     }
 
-    /// How many masses come with the answer, in [`Lists::masses`].
-    fn masses(&self) -> usize {
+    /// How many points come with the answer, in [`Lists::points`].
+    fn points(&self) -> usize {
         0
     }
 
@@ -183,7 +183,7 @@ macro_rules! questions {
                 match (self, answer) {
                     $((Self::$query(query), Answer::$answer(_)) => {
                         lists.sums.len() == query.sums()
-                            && lists.masses.len() == query.masses()
+                            && lists.points.len() == query.points()
                             && ($query::LISTS_KEYS || lists.keys.is_empty())
                     })*
                     _ => false,
@@ -409,8 +409,8 @@ questions! {
             length + length.min(Open::FINISHERS as u32)
         }
 
-        fn masses(&self) -> usize {
-            if self.masses.is_some() { STEPS } else { 0 }
+        fn points(&self) -> usize {
+            if self.masses.is_some() { POINTS } else { 0 }
         }
 
         fn is_sound(&self) -> bool {
@@ -420,6 +420,8 @@ questions! {
                 && is_sound(self.race)
                 && is_sound(self.masses)
                 && (self.best > 0 || self.masses.is_none())
+                && self.reach <= 0.0
+                && self.focus <= 1 << 53
         }
     };
 }

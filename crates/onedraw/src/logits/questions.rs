@@ -5,7 +5,7 @@ use crate::kernels::bend::Bend;
 use crate::kernels::deviation::DEVIATION_BITS;
 use crate::logits::code::{Absent, Field, Reader, Sink, fields};
 use crate::logits::finalist::MAX_FINISHERS;
-use crate::logits::measure::{band, sketch, steps};
+use crate::logits::measure::{band, curve, sketch};
 use crate::numeric::key::Key;
 use crate::numeric::mass::Softmax;
 use crate::numeric::math::power_of_two;
@@ -228,6 +228,11 @@ pub struct Open {
     pub race: Option<Temperature>,
     /// The temperature at which the tokens that are not among the best are weighed, if they are.
     pub masses: Option<Temperature>,
+    /// Tokens whose logits are further than this from the part's largest one neither race nor are weighed:
+    /// at most 0; −inf where all are.
+    pub reach: f64,
+    /// The share of the mass, of 2^53, around which masses are told most precisely; 0: all alike.
+    pub focus: u64,
 }
 
 /// Histograms of a radix select have at most 2^11 intervals.
@@ -279,8 +284,16 @@ impl Open {
     pub const MAX_BEST: u32 = 50;
     /// How many of the first finishers of the race come with the answer, where as many run.
     pub const FINISHERS: usize = MAX_FINISHERS;
-    /// How many masses come with the answer.
-    pub const STEPS: usize = steps::STEPS;
+    /// How many points come with the answer.
+    pub const POINTS: usize = curve::POINTS;
+    /// How many steps a point may lie at.
+    pub const STEPS: usize = curve::STEPS;
+
+    /// The last place of the order that is within reach, in a part whose largest logit is `x_max`. A part's
+    /// largest logit is at most that of the row, so what min-p keeps of the row is within it.
+    pub fn end(&self, x_max: f32) -> Key {
+        Key::last_within(x_max, self.reach)
+    }
 }
 
 // ---- As bytes ----
@@ -306,7 +319,7 @@ fields! {
     Smooth { bend, x_max },
     EditTokens { logits },
     KeepOnly { ids },
-    Open { best, race, masses },
+    Open { best, race, masses, reach, focus },
     Centre { x_max, temperature, mean },
     Stretch { highest, lowest },
     Place { segment, operation },

@@ -6,8 +6,9 @@ use crate::kernels::row::Row;
 use crate::logits::answer::{BadLogit, Held, Lists, Opened, Summit};
 use crate::logits::edited::{EditedMemory, EditedRow};
 use crate::logits::finalist::{Finalist, MAX_FINISHERS};
+use crate::logits::measure::curve::Tail;
 use crate::logits::measure::head::{self, Head};
-use crate::logits::measure::{steps, sums, visit};
+use crate::logits::measure::{curve, sums, visit};
 use crate::logits::questions::Open;
 use crate::logits::race::{Race, Runners};
 use crate::logits::span::Span;
@@ -255,25 +256,29 @@ impl<'a, E: Edits> Slice<'a, E> {
     /// What this part can say before it knows anything about the others.
     pub(crate) fn open(&mut self, query: &Open, lists: &mut Lists) -> Opened {
         let summit = self.summit();
-        let is_raw = self.edited.is_clean();
-        let steps = if query.masses.is_some() { steps::STEPS } else { 0 };
-        lists.masses.resize(steps, 0.0);
-        let Some(top) = summit.top else { return Opened { summit, is_raw, best: 0 } };
+        let is_raw = summit.bad.is_none() && self.edited.is_raw();
+        lists.points.resize(if query.masses.is_some() { curve::POINTS } else { 0 }, 0);
+        let Some(top) = summit.top else { return Opened { summit, is_raw, best: 0, rest: 0 } };
+        let (x_max, end) = (top.logit(), query.end(top.logit()));
         let wanted = query.best as usize;
-        let best = self.head.list(&self.edited, wanted);
-        let is_all = best.len() < wanted;
-        let last = best.last().copied();
+        let Self { edited, noise, race, head, .. } = self;
+        let best = head.list(edited, wanted);
         lists.keys.extend_from_slice(best);
-        let best = best.len() as u32;
         if let Some(temperature) = query.race {
-            let Self { edited, noise, race, .. } = self;
-            let runners = Runners { edited, noise, x_max: top.logit(), temperature, before: None };
+            let before = (end < Key::END).then(|| end.next());
+            let runners = Runners { edited, noise, x_max, temperature, before };
             let lead = race.run(&runners, MAX_FINISHERS);
             lists.keys.extend(lead.finishers().iter().map(|finalist| finalist.key));
         }
-        if let (Some(temperature), Some(last), false) = (query.masses, last, is_all) {
-            steps::masses(&self.edited, last, temperature.softmax(last.logit()), &mut lists.masses);
+        let mut rest = 0;
+        if let (Some(temperature), Some(&last)) = (query.masses, best.last())
+            && best.len() == wanted
+        {
+            let softmax = temperature.softmax(x_max);
+            let listed = best.iter().map(|key| softmax.weight(key.logit())).sum();
+            let tail = Tail { last, end, softmax, listed, focus: query.focus };
+            rest = curve::draw(edited, &tail, &mut lists.points);
         }
-        Opened { summit, is_raw, best }
+        Opened { summit, is_raw, best: best.len() as u32, rest }
     }
 }

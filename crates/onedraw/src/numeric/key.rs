@@ -22,6 +22,13 @@ impl Key {
         Self::new(logit, u32::MAX)
     }
 
+    /// The last key of the smallest logit x with `f64(x) − f64(x_max) ≥ threshold`; that of `x_max` itself
+    /// where even this one is too low.
+    pub(crate) fn last_within(x_max: f32, threshold: f64) -> Self {
+        let lowest = lowest_where(x_max, |x| f64::from(x) - f64::from(x_max) >= threshold);
+        Self::last_of(lowest.unwrap_or(x_max))
+    }
+
     /// The logit; −0.0 is returned as +0.0.
     #[inline(always)]
     pub fn logit(self) -> f32 {

@@ -13,13 +13,13 @@
 //!
 //! `sums`: counts and masses.  `head`: the first tokens of the order, listed once.  `sketch`: a rough picture
 //! of where the mass lies.  `band`: the exact mass up to a band of logits, and the tokens in the band.
-//! `steps`: masses by steps of the logit.  `centre`: typical's distances.
+//! `curve`: how the mass grows along the order.  `centre`: typical's distances.
 
 pub(crate) mod band;
 pub(crate) mod centre;
+pub(crate) mod curve;
 pub(crate) mod head;
 pub(crate) mod sketch;
-pub(crate) mod steps;
 pub(crate) mod sums;
 
 use crate::kernels::lanes::Lanes;

@@ -1,7 +1,7 @@
 //! Min-p: keeps tokens at least `min_p` times as likely as the best (Nguyen and others, Turning up the heat,
 //! 2024).
 
-use crate::numeric::key::{Key, lowest_where};
+use crate::numeric::key::Key;
 use crate::numeric::math::ln;
 use crate::numeric::temperature::Temperature;
 
@@ -25,9 +25,7 @@ impl MinP {
 
     /// The last place of the smallest logit x with `f64(x) − f64(x_max) ≥ T·ln(min_p)`.
     pub(crate) fn cut(&self, x_max: f32, temperature: Temperature) -> Key {
-        let threshold = self.threshold(temperature);
-        let lowest = lowest_where(x_max, |x| f64::from(x) - f64::from(x_max) >= threshold);
-        Key::last_of(lowest.unwrap_or(x_max))
+        Key::last_within(x_max, self.threshold(temperature))
     }
 }
 
