@@ -20,6 +20,7 @@ Every rank makes the same calls in the same order. Needs `pip install onedraw[di
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, overload
@@ -36,6 +37,7 @@ from ._onedraw import (
     Samples,
     SamplingParams,
     SequenceId,
+    cuda_is_available,
 )
 
 if TYPE_CHECKING:
@@ -187,11 +189,7 @@ class Ranks:
         masks: Mask | Masks | None,
     ) -> Sampled | Samples:
         start, end = self.bounds
-        if isinstance(logits, torch.Tensor):
-            logits = logits.detach()
-            # What is neither on the CPU nor on a GPU of CUDA is copied.
-            if logits.device.type not in ("cpu", "cuda") or torch.version.cuda is None:
-                logits = logits.cpu()
+        logits = _readable(logits)
         return self.batch._draw_over(
             sequences if isinstance(sequences, SequenceId) else list(sequences),
             logits,
@@ -268,6 +266,19 @@ class Ranks:
         except Exception:
             # Whoever holds the store is gone: nobody can be asked.
             return [0] if self.rank != 0 else []
+
+
+def _readable(logits: Any) -> Any:
+    """Logits on the CPU, or on a GPU that can draw; a copy of them on the CPU if they are anywhere else."""
+    if not isinstance(logits, torch.Tensor):
+        return logits
+    logits, device = logits.detach(), logits.device
+    return logits if device.type == "cuda" and _can_draw(device.index) else logits.cpu()
+
+
+@functools.cache
+def _can_draw(device: int) -> bool:
+    return cuda_is_available(device)
 
 
 def _on_cpu(masks: Any) -> Any:
