@@ -126,7 +126,6 @@ impl Batch {
         rows: &OnDevice,
         masks: &[Option<Vec<u32>>],
         rank: &Rank,
-        length: usize,
         ahead: Option<u32>,
         gather: &Py<PyAny>,
     ) -> Result<Option<Vec<std::result::Result<onedraw::Sampled, RowError>>>> {
@@ -135,8 +134,7 @@ impl Batch {
             ids.iter().zip(masks).map(|(&sequence, mask)| RankTurn { sequence, mask }).collect();
         self.with(py, |batch| {
             let gather = |message: Message<'_>, room| send(gather, message, room);
-            let results =
-                self.parts.peek_over(batch, rows, length, &turns, rank, ahead.unwrap_or(0), gather)?;
+            let results = self.parts.peek_over(batch, rows, &turns, rank, ahead.unwrap_or(0), gather)?;
             Ok(results.map(|mut results| {
                 if ahead.is_none() {
                     batch.accept_results(ids.iter().copied(), &mut results);
@@ -304,10 +302,9 @@ impl Batch {
             });
             match read {
                 Ok(None) => {}
-                Ok(Some((rows, words))) => {
-                    if let Some(results) =
-                        self.draw_there(py, &ids, &rows, &words, &rank, length, ahead, &gather)?
-                    {
+                Ok(Some((mut rows, words))) => {
+                    rows.length = length;
+                    if let Some(results) = self.draw_there(py, &ids, &rows, &words, &rank, ahead, &gather)? {
                         return drawn(py, results, is_one);
                     }
                     // What the device cannot draw is drawn from a copy.

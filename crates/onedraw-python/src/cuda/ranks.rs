@@ -55,6 +55,8 @@ pub enum Message<'m> {
 /// Logits on a device, and the stream on which they are ready.
 pub struct OnDevice {
     tensor: Tensor,
+    /// How many logits of each row there are; what comes after them is padding.
+    pub length: usize,
     device: Device,
     stream: Handle,
 }
@@ -66,7 +68,7 @@ impl OnDevice {
         let device = device::open(logits.py(), ordinal)?;
         let stream = Handle::current(logits.py(), None, ordinal)?;
         let tensor = Tensor::read(request, logits, stream)?;
-        Ok(Some(Self { tensor, device, stream }))
+        Ok(Some(Self { length: tensor.vocabulary(), tensor, device, stream }))
     }
 
     pub fn rows(&self) -> usize {
@@ -82,24 +84,23 @@ pub struct Parts(Mutex<Option<RankParts>>);
 type Results = Vec<std::result::Result<onedraw::Sampled, RowError>>;
 
 impl Parts {
-    /// Draws a token for each turn from the first `length` logits of each row, `ahead` positions after the
+    /// Draws a token for each turn from its row, `ahead` positions after the
     /// next, and appends nothing; `None` if the device cannot draw for one of the sequences. Then nothing was
     /// sent. Where the device fails before the first message, the others are told.
     pub fn peek_over(
         &self,
         batch: &onedraw::Batch,
         rows: &OnDevice,
-        length: usize,
         turns: &[RankTurn<'_>],
         rank: &Rank,
         ahead: u32,
         mut gather: impl FnMut(Message<'_>, usize) -> PyResult<Vec<PyBackedBytes>>,
     ) -> Result<Option<Results>> {
-        let OnDevice { tensor, device, stream } = rows;
+        let OnDevice { tensor, length, device, stream } = rows;
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _current = Current::keep();
         let begun = parts_on(&mut parts, device).and_then(|parts| {
-            let matrix = tensor.first_columns(device, length)?;
+            let matrix = tensor.first_columns(device, *length)?;
             parts.exchange(batch, turns, &matrix, rank, ahead, stream.stream())
         });
         let exchange = match begun {

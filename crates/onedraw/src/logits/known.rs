@@ -317,7 +317,7 @@ mod tests {
     fn whole(row: &[f32], parts: usize, best: u32, temperature: f64) -> Whole {
         let temperature = Temperature::ONE.then(temperature);
         let masses = (best > 0).then_some(temperature);
-        let (reach, focus) = (f64::NEG_INFINITY, if parts % 2 == 0 { 1 << 52 } else { 0 });
+        let (reach, focus) = (f64::NEG_INFINITY, if parts.is_multiple_of(2) { 1 << 52 } else { 0 });
         let open = Open { best, race: Some(temperature), masses, reach, focus };
         let edge = |part: usize| part * row.len() / parts;
         let openings = (0..parts).map(|part| opening(&open, &row[edge(part)..edge(part + 1)], edge(part)));
