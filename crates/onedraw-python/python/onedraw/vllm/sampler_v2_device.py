@@ -31,7 +31,6 @@ class DeviceSampler(Drawing):
             logprobs=MOST_LOGPROBS if most < 0 else min(most, MOST_LOGPROBS),
             device=self.req_states.device.index or 0,
         )
-        self._slots: set[int] = set()
 
     def add_request(self, req_idx: int, sampling_params: Any) -> None:
         """Takes a request into a slot. Its text is read on the device, at its next draw."""
@@ -39,7 +38,6 @@ class DeviceSampler(Drawing):
         takes_best = listed(sampling_params, self.logprobs_mode) is not None
         prompt = int(self.req_states.prompt_len.np[req_idx])
         self._requests.add(req_idx, params, prompt, takes_best=takes_best, stream=self._stream())
-        self._slots.add(req_idx)
         super().add_request(req_idx, sampling_params)
 
     def __call__(self, logits: torch.Tensor, input_batch: InputBatch) -> SamplerOutput:
@@ -48,8 +46,9 @@ class DeviceSampler(Drawing):
     def verify(self, logits: torch.Tensor, input_batch: InputBatch, draft_logits: Any = None, invalid_drafts: torch.Tensor | None = None) -> SamplerOutput:
         """Draws the tokens of a step, after the guesses that are right. What the drafter drew its guesses from does not
         matter."""
-        if not self._slots.issuperset(input_batch.idx_mapping_np.tolist()):
-            # A trial run, before there are requests.
+        known = self.req_states.req_id_to_index
+        if not any(name in known for name in input_batch.req_ids):
+            # A trial run, with requests that nobody has made: it must not move those that there are.
             return super().__call__(logits, input_batch)
         processed = self._processed(logits, input_batch)
         # Rows may lie apart, but the logits of a row lie side by side.
