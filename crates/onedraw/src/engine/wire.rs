@@ -165,15 +165,23 @@ pub(crate) fn read_body<Q: Query>(
     let points = from.take_last(2 * query.points()).ok_or(Problem::Cut)?;
     lists.points.extend(points.as_chunks().0.iter().map(|&point| u16::from_le_bytes(point)));
     if Q::LISTS_KEYS {
-        read_keys(held, query.most_keys(held.length), &mut from, &mut lists.keys)?;
+        // What is weighed is at most as large as the largest logit of the row.
+        let highest = query.softmax().map_or(f32::INFINITY, |softmax| softmax.x_max);
+        read_keys(held, query.most_keys(held.length), highest, &mut from, &mut lists.keys)?;
     } else {
         read_sums(query.sums(), query.largest_sum(held.length), from.0, lists)?;
     }
     Ok(answer)
 }
 
-/// Keys of the shard's tokens, at most so many.
-fn read_keys(held: &Held, most: u32, from: &mut Reader<'_>, keys: &mut Vec<Key>) -> Result<(), Problem> {
+/// Keys of the shard's tokens, at most so many, whose logits are at most `highest`.
+fn read_keys(
+    held: &Held,
+    most: u32,
+    highest: f32,
+    from: &mut Reader<'_>,
+    keys: &mut Vec<Key>,
+) -> Result<(), Problem> {
     let count = u32::read(from).ok_or(Problem::Cut)?;
     if count > most {
         return Err(Problem::Impossible("a number of tokens"));
@@ -181,7 +189,8 @@ fn read_keys(held: &Held, most: u32, from: &mut Reader<'_>, keys: &mut Vec<Key>)
     let entries = read_entries(from.0, count as usize)?;
     keys.reserve(entries.len());
     for key in entries.iter().map(|&entry| Key::from_number(u64::from_le_bytes(entry))) {
-        if key > Key::END || key.logit().is_nan() || !held.has(key.token()) {
+        let is_possible = key <= Key::END && !key.logit().is_nan() && key.logit() <= highest;
+        if !is_possible || !held.has(key.token()) {
             return Err(Problem::Impossible("a token"));
         }
         keys.push(key);
