@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, Unpack
 
-from ._cuda import CudaArray, CudaBatch, CudaMessage, CudaSequenceId, cuda_is_available, cuda_why_not
+from ._cuda import CudaArray, CudaBatch, CudaMessage, CudaRequests, CudaSequenceId, cuda_check, cuda_is_available, cuda_why_not
 from ._decoding import (
     Beam, BeamSearch, Contrast, Draft, Event, Expansion, Generated, Generator, Grammar, Guess, Hypothesis, Matcher,
     Progress, RequestId, Rewind, Runner, StopMatcher, Stream, Tokenizer, Utf8Stream, Verdict, Vocabulary,
@@ -20,7 +20,7 @@ from ._types import (
 
 __all__ = [
     "__version__", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "CudaArray", "CudaBatch",
-    "CudaError", "CudaMessage", "CudaSequenceId", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit",
+    "CudaError", "CudaMessage", "CudaRequests", "CudaSequenceId", "cuda_check", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit",
     "Event", "Expansion", "explain", "Explanation", "Generated", "Generator", "Grammar", "GrammarError", "Guess",
     "headline_field", "Hypothesis", "Matcher", "MAX_TOKENS", "ModelError", "OnedrawError", "order", "ParamError", "PRESETS", "Progress", "Report",
     "RequestId", "Rewind", "RowError", "RowsError", "Runner", "sample", "Sampled", "Sampler", "Samples",

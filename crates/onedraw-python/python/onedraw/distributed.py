@@ -233,7 +233,8 @@ class Ranks:
             lengths = [int(length) for length in self._all_gather(torch.tensor([len(message)]))]
             room = max(lengths)
         padded = torch.zeros(room, dtype=torch.uint8)
-        padded[: len(message)] = torch.frombuffer(bytearray(message), dtype=torch.uint8)
+        if message:
+            padded[: len(message)] = torch.frombuffer(bytearray(message), dtype=torch.uint8)
         gathered = [part.numpy().tobytes() for part in self._all_gather(padded)]
         return gathered if lengths is None else [part[:length] for part, length in zip(gathered, lengths, strict=True)]
 
