@@ -110,7 +110,7 @@ class Steps:
         }
         return InputBatch(**fields)
 
-    def draw(self, parts: Sequence[Part], model: Model, **more: Any) -> Any:
+    def draw(self, parts: Sequence[Part], model: Model) -> Any:
         """A whole step: inputs, logits, the sampler, and what the runner does with its tokens."""
         batch, states = self.batch(parts), self.states
         logits = model(batch.input_ids[batch.logits_indices], batch.positions[batch.logits_indices])

@@ -84,9 +84,9 @@ pub struct Parts(Mutex<Option<RankParts>>);
 type Results = Vec<std::result::Result<onedraw::Sampled, RowError>>;
 
 impl Parts {
-    /// Draws a token for each turn from its row, `ahead` positions after the
-    /// next, and appends nothing; `None` if the device cannot draw for one of the sequences. Then nothing was
-    /// sent. Where the device fails before the first message, the others are told.
+    /// Draws a token for each turn from its row, `ahead` positions after the next, and appends nothing; `None`
+    /// if the device cannot draw for one of the sequences. Then nothing was sent. Where the device fails before
+    /// the first message, the others are told.
     pub fn peek_over(
         &self,
         batch: &onedraw::Batch,
