@@ -12,7 +12,7 @@ import pytest
 
 import onedraw
 from onedraw.vllm.hooks import when_imported
-from onedraw.vllm.params import derived_seed, listed, signed, translated
+from onedraw.vllm.params import check_device, derived_seed, listed, signed, translated
 from onedraw.vllm.requests import Requests
 from onedraw.vllm.settings import Settings, settings_of
 
@@ -169,3 +169,21 @@ def test_sequences_follow_what_was_written() -> None:
     assert requests.batch.output(plain.sequence) == [3, 1, 2, 0]
     requests.keep({"learning"}, 1)
     assert len(requests.batch) == 1 and requests.find("plain", "owner") is None and requests.find("learning", "owner") is learning
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"extra_args": {"onedraw": {"xtc_probability": 0.5}}}, "extra_args: xtc is not on the device yet"),
+        ({"extra_args": {"onedraw": {"mirostat": 2}}}, "extra_args: mirostat is not on the device yet"),
+        ({"logprobs": 1025}, r"logprobs: must be in \[0, 1024\] on a GPU, not 1025"),
+        ({"logprobs": -1}, r"logprobs: must be in \[0, 1024\] on a GPU, not -1"),
+        ({"min_tokens": 2, "structured_outputs": object()}, "min_tokens: does not work together with structured outputs on a GPU yet"),
+    ],
+)
+def test_what_a_gpu_cannot_draw_is_the_request_s_error(given: dict[str, Any], words: str) -> None:
+    params = asked(**given)
+    with pytest.raises(onedraw.ParamError, match=words):
+        check_device(params, translated(params, mode="raw_logprobs", vocabulary=100))
+    plain = asked(top_p=0.9, logprobs=5, seed=1)
+    check_device(plain, translated(plain, mode="raw_logprobs", vocabulary=100))

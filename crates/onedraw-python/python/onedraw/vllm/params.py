@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from .._onedraw import ParamError, SamplingParams
+from .._onedraw import CudaError, ParamError, SamplingParams
 from .._onedraw import cuda_check as check
 
 SAME = (
@@ -124,11 +124,15 @@ def relaxed(params: Any, translated: SamplingParams) -> SamplingParams | None:
 
 def check_device(params: Any, translated: SamplingParams) -> None:
     """An error if only the CPU can draw for a request."""
-    check(translated)
     if not -1 < (params.logprobs or 0) <= MOST_LOGPROBS:
         raise wrong("logprobs", f"must be in [0, {MOST_LOGPROBS}] on a GPU, not {params.logprobs}")
     if relaxed(params, translated) is not None:
         raise wrong("min_tokens", "does not work together with structured outputs on a GPU yet")
+    try:
+        check(translated)
+    except CudaError as error:
+        # Whatever else the device does not have, vLLM does not have either.
+        raise wrong("extra_args", str(error)) from None
 
 
 def derived_seed(request: str, engine_seed: int) -> int:
