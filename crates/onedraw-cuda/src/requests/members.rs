@@ -4,7 +4,7 @@ use onedraw::{ParamError, SamplingParams};
 
 use crate::device::Device;
 use crate::error::CudaError;
-use crate::memory::{Array, Inbox, Staging};
+use crate::memory::{Array, Staging};
 use crate::record::chain::Record;
 use crate::record::layout::{Sequence, Task, TurnRecord};
 use crate::record::tables::Tables;
@@ -22,7 +22,6 @@ pub struct Requests {
     /// Memory of earlier requests.
     spare: Vec<Array<u32>>,
     staging: Staging,
-    pub(super) turns: Inbox<TurnRecord>,
     /// The number of steps so far.
     pub(super) steps: u64,
     /// Memory in which the tasks and turns of a step are made.
@@ -51,10 +50,9 @@ impl Requests {
             members: (0..capacity.sequences).map(|_| None).collect(),
             spare: Vec::new(),
             staging: Staging::new(context),
-            turns: Inbox::new(context, capacity.rows)?,
             steps: 0,
             next: Default::default(),
-            rows: Rows::new(device, capacity)?,
+            rows: Rows::with_turns(device, capacity)?,
         })
     }
 

@@ -40,11 +40,10 @@ impl Requests {
             return Ok(());
         }
         self.rows.form = form;
-        self.rows.tasks.post(stream, &self.next.0)?;
-        self.turns.post(stream, &self.next.1)?;
+        let turns_at = self.rows.tasks.post_with(stream, &self.next.0, &self.next.1)?;
         let skyline = launch::skyline(form, matrix.dtype, matrix.vocabulary, matrix.is_aligned());
         let arguments = self.rows.arguments(matrix, &skyline);
-        let requests = self.arguments(texts, written);
+        let requests = self.arguments(turns_at, texts, written);
         // SAFETY: tasks and turns name slots of the array and rows of the step; the arrays have room for the
         // rows. The rest is the caller's promise.
         unsafe {
@@ -113,11 +112,11 @@ impl Requests {
         Ok(form)
     }
 
-    fn arguments(&self, texts: &Texts, written: &Written) -> RequestArguments {
+    fn arguments(&self, turns: u64, texts: &Texts, written: &Written) -> RequestArguments {
         let arrays = &self.rows.arrays;
         let mut arguments = RequestArguments {
             sequences: arrays.sequences.address(),
-            turns: self.turns.address(),
+            turns,
             results: arrays.results.address(),
             reports: arrays.reports.address(),
             entries: arrays.entries.address(),

@@ -14,7 +14,7 @@ use crate::launch;
 use crate::matrix::Matrix;
 use crate::memory::Inbox;
 use crate::record::chain::Record;
-use crate::record::layout::{StepArguments, Task, pitch};
+use crate::record::layout::{StepArguments, Task, TurnRecord, pitch};
 use crate::stream::Stream;
 pub(crate) use arrays::Arrays;
 pub use capacity::Capacity;
@@ -35,11 +35,22 @@ impl Rows {
     /// Memory for so many rows and sequences. It is an error if the device cannot have so much.
     pub(crate) fn new(device: &Device, capacity: Capacity) -> Result<Self, CudaError> {
         capacity.check(device)?;
+        let tasks = Inbox::new(device.context(), capacity.rows)?;
+        Self::with_tasks(device, capacity, tasks)
+    }
+
+    /// The same, with room for a turn for each row beside the tasks.
+    pub(crate) fn with_turns(device: &Device, capacity: Capacity) -> Result<Self, CudaError> {
+        capacity.check(device)?;
+        let tasks = Inbox::beside::<TurnRecord>(device.context(), capacity.rows)?;
+        Self::with_tasks(device, capacity, tasks)
+    }
+
+    fn with_tasks(device: &Device, capacity: Capacity, tasks: Inbox<Task>) -> Result<Self, CudaError> {
         let arrays = Arrays::new(device, &capacity)?;
         // A row without a sequence is drawn greedily, and its token is not used.
         let nobody = Record::new(&SamplingParams { temperature: 0.0, ..Default::default() })?.sequence;
         arrays.sequences.write(device.uploads(), capacity.sequences, &[nobody])?;
-        let tasks = Inbox::new(device.context(), capacity.rows)?;
         Ok(Self { capacity, arrays, tasks, form: Form::default(), device: device.clone() })
     }
 
