@@ -94,7 +94,7 @@ impl Steps {
     }
 }
 
-/// The masks of rows of `vocabulary` logits, each of which somebody holds a part of.
+/// The masks of rows of `vocabulary` logits, each of which somebody holds a part of; empty if there are none.
 fn masks_of_whole_rows(
     rows: usize,
     is_one: bool,
@@ -129,9 +129,9 @@ impl Batch {
         ahead: Option<u32>,
         gather: &Py<PyAny>,
     ) -> Result<Option<Vec<std::result::Result<onedraw::Sampled, RowError>>>> {
-        let masks = masks.iter().map(Option::as_deref);
-        let turns: Vec<_> =
-            ids.iter().zip(masks).map(|(&sequence, mask)| RankTurn { sequence, mask }).collect();
+        let mask = |row| masks.get(row).and_then(Option::as_deref);
+        let turn = |(row, &sequence)| RankTurn { sequence, mask: mask(row) };
+        let turns: Vec<_> = ids.iter().enumerate().map(turn).collect();
         self.with(py, |batch| {
             let gather = |message: Message<'_>, room| send(gather, message, room);
             let results = self.parts.peek_over(batch, rows, &turns, rank, ahead.unwrap_or(0), gather)?;

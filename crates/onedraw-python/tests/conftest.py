@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import onedraw
+
 ROOT = Path(__file__).resolve().parents[3]
 """The repository."""
 
@@ -57,3 +59,14 @@ def row(seed: int, size: int = 1000, scale: float = 3.0) -> NDArray[np.float32]:
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """PyTorch with a device."""
+    if (why_not := onedraw.cuda.why_not()) is not None:
+        pytest.skip(why_not)
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    return torch

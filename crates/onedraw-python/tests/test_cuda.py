@@ -58,17 +58,6 @@ class Foreign:
         return self.tensor.__dlpack__(stream=stream, **options)
 
 
-@pytest.fixture(scope="module")
-def torch() -> Any:
-    """PyTorch with a device."""
-    if WHY_NOT is not None:
-        pytest.skip(WHY_NOT)
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("this PyTorch has no CUDA")
-    return torch
-
-
 def test_what_is_missing_is_said() -> None:
     assert onedraw.cuda.is_available() == (WHY_NOT is None)
     if WHY_NOT is None:
