@@ -175,14 +175,8 @@ struct Draw {
     // Whether a logit is within `lowest` and `above`.
     __device__ __forceinline__ bool passes(float x) const { return x >= lowest && x < above; }
 
-    // MIN_P: the lowest x with x - x_max >= threshold, both in f64. The f32 nearest to x_max + threshold is
-    // that one or its neighbour; the loops test the definition itself.
-    __device__ __forceinline__ float lowest_of(double threshold) const {
-        uint32_t place = descending(float(double(x_max) + threshold));
-        while (!(double(logit_of_place(place)) - double(x_max) >= threshold)) place--;
-        while (double(logit_of_place(place + 1)) - double(x_max) >= threshold && place + 1 <= descending(-LARGEST_FLOAT)) place++;
-        return logit_of_place(place);
-    }
+    // MIN_P: the lowest logit that is kept.
+    __device__ __forceinline__ float lowest_of(double threshold) const { return lowest_within(double(x_max), threshold); }
 
     __device__ __forceinline__ Noise noise() const { return {sequence.seed, sequence.position + place.depth, sequence.sequence, sequence.round}; }
 

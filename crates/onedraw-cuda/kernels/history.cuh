@@ -7,7 +7,7 @@
 // What this code does differently:
 //
 // 1. The text is kept only as far as somebody asks for it: the last `ring` tokens, token number i at place i
-//    % ring.
+//    % ring. Ids of an engine's text that are no tokens of the vocabulary are NO_TOKEN there, and never counted.
 // 2. The counts of all tokens are one array, and a token that comes for the first time is entered into the
 //    bitmap and the list of touched tokens. A token that leaves the window stays there: its count is 0, so
 //    penalties leave its logit as it is.
@@ -41,7 +41,7 @@ __device__ void append(const Sequence& sequence, Sequence* on_device, uint32_t t
             // The ring may be as short as the window, and then the new token takes this one's place: read it
             // first.
             const uint32_t leaves = sequence.history[(index - window) % sequence.ring];
-            atomicSub(index - window < sequence.prompt ? &sequence.counts[leaves].x : &sequence.counts[leaves].y, 1);
+            if (leaves != NO_TOKEN) atomicSub(index - window < sequence.prompt ? &sequence.counts[leaves].x : &sequence.counts[leaves].y, 1);
         }
     }
     if (sequence.ring > 0) sequence.history[index % sequence.ring] = token;

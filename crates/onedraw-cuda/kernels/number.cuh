@@ -215,6 +215,15 @@ __device__ __forceinline__ float logit_of_place(uint32_t place) {
     return __uint_as_float(bits >> 31 ? bits ^ 0x80000000u : ~bits);
 }
 
+// The lowest x with x - x_max >= reach, both in f64. The f32 nearest to x_max + reach is that one or its
+// neighbour; the loops test the definition itself.
+__device__ __forceinline__ float lowest_within(double x_max, double reach) {
+    uint32_t place = descending(float(x_max + reach));
+    while (!(double(logit_of_place(place)) - x_max >= reach)) place--;
+    while (double(logit_of_place(place + 1)) - x_max >= reach && place + 1 <= descending(-LARGEST_FLOAT)) place++;
+    return logit_of_place(place);
+}
+
 __device__ __forceinline__ float logit_of(Key key) { return logit_of_place(uint32_t(key >> 32)); }
 
 // The last key that a token of this logit can have.

@@ -84,9 +84,6 @@ constexpr uint32_t OPEN_HALVES = 2 * OPEN_WARPS;
 constexpr uint32_t OPEN_LIST = OPEN_STEPS / 2;
 // Blocks with the largest bounds that are raced first, at least: on flat rows they hold most of the finishers.
 constexpr uint32_t FIRST_RACED = 32;
-// The steps of a power of two of weight, and how far the points around a cut reach: measure/curve.rs.
-constexpr float STEPS_PER_OCTAVE = 128.0f;
-constexpr uint64_t FOCUS = 16;
 // Bytes of the answer between the header and the keys, and where it begins in the slot.
 constexpr uint32_t OPEN_ANSWER = OPEN_HEAD + 4, OPEN_KEYS = OPEN_ANSWER + 30;
 
@@ -341,20 +338,10 @@ struct Opening {
         if (threadIdx.x == 0) {
             top = ~found_key;
             x_max = logit_of(top);
-            end = task.reach > -__longlong_as_double(0x7ff0000000000000ll) ? last_of(lowest_within()) : key_end();
+            end = task.reach > -__longlong_as_double(0x7ff0000000000000ll) ? last_of(lowest_within(double(x_max), task.reach)) : key_end();
         }
         __syncthreads();
         return true;
-    }
-
-    // The lowest x with x - x_max >= reach, both in f64. The f32 nearest to x_max + reach is that one or its
-    // neighbour; the loops test the definition itself.
-    __device__ __noinline__ float lowest_within() const {
-        const double highest = double(x_max), reach = task.reach;
-        uint32_t place = descending(float(highest + reach));
-        while (!(double(logit_of_place(place)) - highest >= reach)) place--;
-        while (double(logit_of_place(place + 1)) - highest >= reach && place + 1 <= descending(-LARGEST_FLOAT)) place++;
-        return logit_of_place(place);
     }
 
     // The first tokens of the order.
@@ -528,7 +515,7 @@ struct Opening {
             if (key <= last || key > latest) return;
             const uint64_t own = weight_below(softmax, x);
             const float depth = (softmax.x_max - x) * softmax.scale;
-            if (own > 0) atomicAdd(&sums[uint32_t(fminf(STEPS_PER_OCTAVE * depth, float(OPEN_STEPS - 1)))], (unsigned long long)own);
+            if (own > 0) atomicAdd(&sums[uint32_t(fminf(float(OPEN_STEPS_PER_OCTAVE) * depth, float(OPEN_STEPS - 1)))], (unsigned long long)own);
         });
         __syncthreads();
         // Sums up to each step.
@@ -574,7 +561,7 @@ struct Opening {
         if (task.focus == 0) return share_of(mass, point, OPEN_POINTS);
         if (point < HALF) return share_of(mass, point, HALF);
         const unsigned __int128 product = (unsigned __int128)task.focus * (mass + listed);
-        const uint64_t share = uint64_t(product >> 53), cut = min(share > listed ? share - uint64_t(listed) : 0, mass), around = mass / FOCUS;
+        const uint64_t share = uint64_t(product >> 53), cut = min(share > listed ? share - uint64_t(listed) : 0, mass), around = mass / OPEN_FOCUS;
         return min((cut > around ? cut - around : 0) + share_of(2 * around, point - HALF, HALF), mass);
     }
 

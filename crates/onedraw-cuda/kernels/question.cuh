@@ -20,8 +20,7 @@
 
 #include "edit.cuh"
 
-// The argument of the kernels `ask_*`. The host calls it `AskArguments`; here it keeps its name, because
-// symbols of the kept image contain it.
+// The argument of the kernels `ask_*`, which the host calls `AskArguments`.
 struct Ask {
     // The part's logits, and the sequence whose edits apply to them; its tables are those of the whole
     // vocabulary.

@@ -92,7 +92,10 @@ __device__ __forceinline__ void follow_texts(const Requests& requests) {
             if (place < EDIT_LIST_CAPACITY) sequence.edit_list[place] = token;
         }
     }
-    for (uint32_t i = (length > ring ? length - ring : 0) + threadIdx.x; i < length; i += blockDim.x) sequence.history[i % ring] = turn.text[i];
+    for (uint32_t i = (length > ring ? length - ring : 0) + threadIdx.x; i < length; i += blockDim.x) {
+        const uint32_t token = turn.text[i];
+        sequence.history[i % ring] = token < requests.vocabulary ? token : NO_TOKEN;
+    }
     if (threadIdx.x == 0) sequence.position = length > prompt ? length - prompt : 0;
 }
 

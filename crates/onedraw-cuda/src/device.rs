@@ -43,6 +43,8 @@ struct Loaded {
     begins_early: bool,
     /// Bytes of dynamic shared memory that a draw may have.
     draw_memory: usize,
+    /// The same of the kernel that makes a rank's first messages.
+    open_memory: usize,
     /// The number of multiprocessors.
     processors: usize,
 }
@@ -123,7 +125,9 @@ impl Device {
         let uploads = context.new_stream().map_err(CudaError::launch)?;
         let module = Module::load(&context)?;
         let kernels = Kernels::find(module.handle)?;
-        let draw_memory = kernels.allow_memory(&context)?;
+        let draws = [&kernels.draw, &kernels.draw_bare, &kernels.draw_edited, &kernels.raw_logprobs];
+        let draw_memory = allow_memory(&context, draws.into_iter().flatten())?;
+        let open_memory = allow_memory(&context, &kernels.open)?;
         let begins_early = major == 9;
         let processors = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let processors = context.attribute(processors).map_err(CudaError::launch)?.max(1) as usize;
@@ -134,6 +138,7 @@ impl Device {
             kernels,
             begins_early,
             draw_memory,
+            open_memory,
             processors,
         })))
     }
@@ -157,6 +162,11 @@ impl Device {
     /// shared memory of a multiprocessor.
     pub fn max_vocabulary(&self) -> usize {
         launch::max_vocabulary(self.0.draw_memory)
+    }
+
+    /// The most logits that a rank's part of a row may have on this device.
+    pub(crate) fn max_part(&self) -> usize {
+        launch::max_part(self.0.open_memory)
     }
 
     pub(crate) fn uploads(&self) -> Stream<'_> {
@@ -330,30 +340,30 @@ impl Kernels {
             append_each: find("append_each".into())?,
         })
     }
+}
 
-    /// Lets draws have all the shared memory there is; returns how many bytes that leaves them beside what
-    /// they always have.
-    fn allow_memory(&self, context: &CudaContext) -> Result<usize, CudaError> {
-        let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let most = context.attribute(most).map_err(CudaError::launch)?;
-        let mut least = i32::MAX;
-        for &draw in [&self.draw, &self.draw_bare, &self.draw_edited, &self.raw_logprobs, &self.open]
-            .into_iter()
-            .flatten()
-        {
-            let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-            let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            // SAFETY: a function of the module that was just loaded.
-            let left = unsafe {
-                let left =
-                    most - result::function::get_function_attribute(draw, own).map_err(CudaError::launch)?;
-                result::function::set_function_attribute(draw, dynamic, left).map_err(CudaError::launch)?;
-                left
-            };
-            least = least.min(left);
-        }
-        Ok(least.max(0) as usize)
+/// Lets kernels have all the shared memory there is; returns how many bytes that leaves each of them beside
+/// what it always has.
+fn allow_memory<'f>(
+    context: &CudaContext,
+    functions: impl IntoIterator<Item = &'f CUfunction>,
+) -> Result<usize, CudaError> {
+    let most = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+    let most = context.attribute(most).map_err(CudaError::launch)?;
+    let own = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+    let dynamic = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    let mut least = i32::MAX;
+    for &function in functions {
+        // SAFETY: a function of the module that was just loaded.
+        let left = unsafe {
+            let left =
+                most - result::function::get_function_attribute(function, own).map_err(CudaError::launch)?;
+            result::function::set_function_attribute(function, dynamic, left).map_err(CudaError::launch)?;
+            left
+        };
+        least = least.min(left);
     }
+    Ok(least.max(0) as usize)
 }
 
 fn driver_version() -> Result<u32, CudaError> {

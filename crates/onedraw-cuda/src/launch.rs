@@ -8,8 +8,8 @@ use crate::kernel::{SKYLINES, SKYLINES_WITHOUT_EDITS};
 use crate::record::layout::pitch;
 use crate::record::shared::{
     BLOCKS_PER_VECTOR, BLOCKS_ROUNDED_TO, DRAW_BYTES_PER_BLOCK, DRAW_THREADS, EDIT_LIST_CAPACITY,
-    EDITS_PER_THREAD, FOLLOW_THREADS, MAX_BLOCKS, REPORT_THREADS, REPORT_TOKENS, SETTLE_THREADS,
-    SKYLINE_THREADS, WEIGH_TOKENS,
+    EDITS_PER_THREAD, FOLLOW_THREADS, MAX_BLOCKS, OPEN_BYTES_PER_BLOCK, REPORT_THREADS, REPORT_TOKENS,
+    SETTLE_THREADS, SKYLINE_THREADS, WEIGH_TOKENS,
 };
 
 /// The most rows of a step: they are counted by the second side of a grid, which CUDA limits to so many.
@@ -37,6 +37,12 @@ pub(crate) struct Grid {
 pub(crate) fn max_vocabulary(memory: usize) -> usize {
     let blocks = memory / (DRAW_BYTES_PER_BLOCK * BLOCKS_ROUNDED_TO) * BLOCKS_ROUNDED_TO;
     blocks.min(MAX_BLOCKS) * BLOCK
+}
+
+/// The most logits of a rank's part of a row, where the kernel of first messages may have so many bytes of
+/// dynamic shared memory. The part may begin and end within a block.
+pub(crate) fn max_part(memory: usize) -> usize {
+    (memory / OPEN_BYTES_PER_BLOCK).saturating_sub(1).min(MAX_BLOCKS) * BLOCK
 }
 
 /// A launch of the first pass.
@@ -201,5 +207,7 @@ mod tests {
             assert!(max_vocabulary(memory - 1) < vocabulary);
         }
         assert_eq!((max_vocabulary(15), max_vocabulary(1 << 30)), (0, 917_504));
+        // A part of one block more begins and ends within blocks.
+        assert_eq!((max_part(7), max_part(8 * 4097), max_part(1 << 30)), (0, 262_144, 917_504));
     }
 }

@@ -1,11 +1,11 @@
 //! Batches over ranks whose parts lie on the device: the messages are those that a CPU sends, to the byte, and
 //! the tokens are those of the whole rows. Without a driver the tests are skipped, and say so.
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // A launch reads memory that the test keeps.
 
 use std::ops::Range;
 
 use onedraw::stop::Rewind;
-use onedraw::{Batch, Exchange, Part, Rank, RankMemory, RowError, Sampled, SamplingParams, SequenceId, Step};
+use onedraw::{Batch, Exchange, Rank, RankMemory, RowError, Sampled, SamplingParams, SequenceId, Step};
 use onedraw_cuda::{CudaError, Device, Dtype, RankParts, RankTurn, Stream};
 use onedraw_testkit::rows::{self, SplitMix64};
 
@@ -108,7 +108,8 @@ impl World {
             let cpu = batch.exchange(&steps, &rank, ahead, memory).message().expect("opens").to_vec();
             let matrix = uploaded.matrix(device);
             let turns = given.turns(ids);
-            let exchange = parts.exchange(batch, &turns, &matrix, &rank, ahead, Stream::default());
+            // SAFETY: the rows are kept to the end of the step.
+            let exchange = unsafe { parts.exchange(batch, &turns, &matrix, &rank, ahead, Stream::default()) };
             let exchange = exchange.unwrap_or_else(|error| panic!("{what}: {error}"));
             let message = exchange.message().expect("a message");
             for (row, (found, right)) in
@@ -358,10 +359,38 @@ fn what_the_device_refuses() {
     assert!(matches!(taken_back, Err(CudaError::Unsupported { .. })), "{taken_back:?}");
 }
 
-/// A part of a rank is one as the CPU's is.
+/// Where the device cannot draw for one of the sequences, the others stay where they are, and follow later.
 #[test]
-fn parts_of_both_sides_are_parts() {
-    fn is_part<P: Part>() {}
-    is_part::<onedraw::Shard<'_>>();
-    is_part::<onedraw_cuda::RankRow<'_>>();
+fn a_step_that_the_device_refuses_moves_nothing() {
+    let Some(device) = device() else { return };
+    let vocabulary = 300;
+    let mut batch = Batch::new();
+    let seeded = SamplingParams { seed: Some(8), frequency_penalty: 0.7, ..Default::default() };
+    let plain = batch.add(seeded.clone()).expect("valid");
+    let xtc = batch.add(SamplingParams { xtc_probability: 0.5, ..seeded }).expect("valid");
+    let mut parts = RankParts::new(&device).expect("memory");
+    let rank = Rank { count: 1, vocabulary, start: 0 };
+    let echo = |message: &[u8], _| Ok::<_, CudaError>(vec![message.to_vec()]);
+    for step in 0..12 {
+        let rows = Rows::new(Dtype::F32, vec![rows::gaussian(step, vocabulary, 1.0); 2]);
+        let expected = batch.peek(&[Step::new(plain, rows.row(0))], 0);
+        let uploaded = Uploaded::new(&device, &rows, Lie::default());
+        let (both, turns) = (uploaded.matrix(&device), [plain, xtc].map(RankTurn::new));
+        let refused = parts.sample_over(&mut batch, &turns, &both, &rank, Stream::default(), echo);
+        assert!(matches!(refused, Err(CudaError::Unsupported { .. })), "{refused:?}");
+        if step % 4 < 3 {
+            // The host draws it.
+            let drawn = batch.sample(&[Step::new(plain, rows.row(0))]);
+            assert_eq!(drawn, expected);
+            continue;
+        }
+        let one = Uploaded::new(
+            &device,
+            &Rows::new(Dtype::F32, vec![rows::gaussian(step, vocabulary, 1.0)]),
+            Lie::default(),
+        );
+        let drawn =
+            parts.sample_over(&mut batch, &turns[..1], &one.matrix(&device), &rank, Stream::default(), echo);
+        assert_eq!(drawn, Ok(expected), "step {step}");
+    }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use onedraw::speculate::{Draft, Verify};
-use onedraw::{LogprobsMode, Row, RowError, Sampled, SamplingParams, Step, TokenLogprob};
+use onedraw::{LogprobsMode, PenaltyScope, Row, RowError, Sampled, SamplingParams, Step, TokenLogprob};
 use onedraw_cuda::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits};
 use onedraw_cuda::{
     Capacity, CudaError, Device, Dtype, Listed, Matrix, RequestTurn, Requests, Texts, Written,
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// Puts a request out and in again with what it has written.
+    /// Takes a request away, and adds it again with what it has written.
     fn preempt(&mut self, slot: usize) {
         let Some(text) = self.slots[slot].as_ref() else { return };
         let (params, (prompt, output)) = (text.params.clone(), text.tokens.split_at(text.prompt));
@@ -371,6 +371,56 @@ fn requests_come_and_go_and_guess() {
         }
     }
     assert!(guessed > 50, "{guessed} guesses were right");
+}
+
+/// Ids that stand for a picture have a place in the text, and nothing else. On the CPU a token that can never be
+/// drawn stands there.
+#[test]
+fn ids_that_are_no_tokens_are_not_counted() {
+    let Some(device) = device() else { return };
+    let vocabulary = 40;
+    let filler = vocabulary as u32 - 1;
+    let random = &mut SplitMix64::new(11);
+    for window in [0, 1, 3, 8, 30] {
+        let mut engine = Engine::new(&device, vocabulary);
+        let params = SamplingParams {
+            seed: Some(window.into()),
+            repetition_penalty: 1.5,
+            frequency_penalty: 0.5,
+            penalty_window: window,
+            penalty_scope: PenaltyScope::All,
+            bad_words_ids: vec![vec![2, 7], vec![5, 1, 3]],
+            ..Default::default()
+        };
+        let prompt = vec![filler, 3, filler, filler, 5, 6, filler, 3, 5, filler, filler];
+        engine.add(0, &params, prompt, vec![]);
+        let text = engine.slots[0].as_mut().expect("a request");
+        for (place, token) in text.tokens.iter_mut().enumerate().filter(|(_, token)| **token == filler) {
+            *token = [u32::MAX, vocabulary as u32, 1 << 31][place % 3];
+        }
+        for step in 0..25 {
+            let mut row = any_row(random, cases::Shape::Flat, vocabulary);
+            row[filler as usize] = f32::NEG_INFINITY;
+            let asked = Asked { slot: 0, guesses: vec![], refused: vec![0], rows: vec![row] };
+            engine.step(&[asked], Dtype::F32, &[], &format!("window {window}, step {step}"));
+        }
+    }
+}
+
+/// More requests come at once than pinned memory was made for.
+#[test]
+fn many_requests_come_at_once() {
+    let Some(device) = device() else { return };
+    let random = &mut SplitMix64::new(12);
+    let mut engine = Engine::new(&device, 1000);
+    for step in 0..3 {
+        for turn in 0..400 {
+            let (params, prompt, output) = any_request(random, 1000);
+            engine.add(turn % SLOTS, &params, prompt, output);
+        }
+        let asked: Vec<Asked> = (0..SLOTS).map(|slot| any_asked(&mut engine, random, slot, true)).collect();
+        engine.step(&asked, Dtype::F32, &[], &format!("step {step}"));
+    }
 }
 
 #[test]

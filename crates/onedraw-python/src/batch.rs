@@ -308,7 +308,10 @@ impl Batch {
                         return drawn(py, results, is_one);
                     }
                     // What the device cannot draw is drawn from a copy.
-                    logits = logits.call_method0("cpu")?;
+                    logits = match logits.call_method0("cpu") {
+                        Ok(logits) => logits,
+                        Err(error) => return refuse(error.into()),
+                    };
                 }
                 Err(error) => return refuse(error),
             }

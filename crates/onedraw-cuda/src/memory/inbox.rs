@@ -41,7 +41,7 @@ impl<T: Pod> Inbox<T> {
             sent: Vec::with_capacity(bytes),
             next: Vec::with_capacity(bytes),
             copied: context.new_event(None).map_err(CudaError::memory)?,
-            staging: Staging::new(context),
+            staging: Staging::new(context, bytes)?,
             elements: PhantomData,
         })
     }

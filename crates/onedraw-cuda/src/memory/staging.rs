@@ -1,38 +1,46 @@
 //! Copies to the device that the host does not wait for.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaEvent, result};
+use cudarc::driver::{CudaContext, CudaEvent, result, sys};
 
 use super::Pinned;
 use crate::error::CudaError;
 use crate::stream::Stream;
 
-/// Copies that may be under way at once. An engine that prepares its next steps while the device works on
-/// earlier ones is two or three steps ahead, and a step makes one copy or two.
-const MOST_UNDER_WAY: usize = 16;
-/// Bytes of the smallest buffer.
-const SMALLEST: usize = 4096;
+/// Bytes of the smallest chunk.
+const SMALLEST: usize = 64 << 10;
+/// Chunks that are there from the beginning.
+const FIRST_CHUNKS: usize = 2;
+/// Copies begin at multiples of this.
+const ALIGNMENT: usize = 16;
 
-/// Pinned buffers for copies to the device. A buffer is used again once the device has read it: only if all of
-/// them are still to be read does the host wait.
+/// Pinned memory for copies to the device, in chunks that many copies share. A chunk is used again once the
+/// device has read all of it. If it has not, there is another chunk, so the host never waits.
 #[derive(Debug)]
 pub(crate) struct Staging {
     context: Arc<CudaContext>,
-    buffers: Vec<Buffer>,
+    /// The one that was begun first is in front. The last one is being filled.
+    chunks: VecDeque<Chunk>,
 }
 
 #[derive(Debug)]
-struct Buffer {
+struct Chunk {
     bytes: Pinned<u8>,
-    /// Happens when the device has read the bytes.
+    /// How many bytes are taken.
+    used: usize,
+    /// Happens when the device has read them.
     read: CudaEvent,
 }
 
 impl Staging {
-    pub(crate) fn new(context: &Arc<CudaContext>) -> Self {
-        Self { context: context.clone(), buffers: Vec::new() }
+    /// For copies that usually have at most so many bytes.
+    pub(crate) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, CudaError> {
+        let chunk = |_| Chunk::new(context, 4 * bytes);
+        let chunks = (0..FIRST_CHUNKS).map(chunk).collect::<Result<_, _>>()?;
+        Ok(Self { context: context.clone(), chunks })
     }
 
     /// Copies bytes to an address, in the stream's order.
@@ -50,50 +58,54 @@ impl Staging {
             return Ok(());
         }
         self.context.bind_to_thread().map_err(CudaError::memory)?;
-        let buffer = self.free(bytes.len())?;
-        buffer.bytes[..bytes.len()].copy_from_slice(bytes);
+        let chunk = self.with_room(bytes.len())?;
+        let place = chunk.used..chunk.used + bytes.len();
+        chunk.bytes[place.clone()].copy_from_slice(bytes);
+        let event = chunk.read.cu_event();
+        if place.start > 0 {
+            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            // Another stream may have made the copy before: the event below then comes after both.
+            // SAFETY: the event lives as long as the chunk.
+            unsafe { result::stream::wait_event(stream.raw(), event, flags) }.map_err(CudaError::memory)?;
+        }
+        // The place is taken even if the copy fails: it may have begun.
+        chunk.used = place.end.next_multiple_of(ALIGNMENT);
         // SAFETY: the copy is inside both allocations, as the caller promises for the device's. The host's is
         // changed or freed only after the event.
         unsafe {
-            result::memcpy_htod_async(address, &buffer.bytes[..bytes.len()], stream.raw())
-                .and_then(|()| result::event::record(buffer.read.cu_event(), stream.raw()))
+            result::memcpy_htod_async(address, &chunk.bytes[place], stream.raw())
+                .and_then(|()| result::event::record(event, stream.raw()))
         }
         .map_err(CudaError::memory)
     }
 
-    /// A buffer of at least so many bytes that nobody reads.
-    fn free(&mut self, bytes: usize) -> Result<&mut Buffer, CudaError> {
-        let fits = |buffer: &Buffer| buffer.bytes.len() >= bytes;
-        let found = self.buffers.iter().position(|buffer| fits(buffer) && buffer.read.is_complete());
-        let place = match found {
-            Some(place) => place,
-            None if self.buffers.len() < MOST_UNDER_WAY => {
-                self.buffers.push(Buffer::new(&self.context, bytes)?);
-                self.buffers.len() - 1
-            }
-            None => {
-                // Those behind were used last.
-                self.buffers.rotate_left(1);
-                let place = MOST_UNDER_WAY - 1;
-                self.buffers[place].read.synchronize().map_err(CudaError::memory)?;
-                if !fits(&self.buffers[place]) {
-                    self.buffers[place] = Buffer::new(&self.context, bytes)?;
-                }
-                place
-            }
-        };
-        Ok(&mut self.buffers[place])
+    /// A chunk with room for so many bytes, the last one.
+    fn with_room(&mut self, bytes: usize) -> Result<&mut Chunk, CudaError> {
+        if self.chunks.back().is_none_or(|chunk| chunk.left() < bytes) {
+            let first = self.chunks.pop_front_if(|chunk| chunk.read.is_complete());
+            let mut next = match first.filter(|chunk| chunk.bytes.len() >= bytes) {
+                Some(chunk) => chunk,
+                None => Chunk::new(&self.context, bytes)?,
+            };
+            next.used = 0;
+            self.chunks.push_back(next);
+        }
+        Ok(self.chunks.back_mut().expect("one was pushed"))
     }
 }
 
-impl Buffer {
+impl Chunk {
     fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, CudaError> {
         let bytes = Pinned::new(context, bytes.next_power_of_two().max(SMALLEST))?;
-        Ok(Self { bytes, read: context.new_event(None).map_err(CudaError::memory)? })
+        Ok(Self { bytes, used: 0, read: context.new_event(None).map_err(CudaError::memory)? })
+    }
+
+    fn left(&self) -> usize {
+        self.bytes.len().saturating_sub(self.used)
     }
 }
 
-impl Drop for Buffer {
+impl Drop for Chunk {
     fn drop(&mut self) {
         // A copy may still be reading the memory that is freed next.
         let _ = self.read.synchronize();

@@ -184,6 +184,8 @@ const _: () = {
     assert!(value("CONSTANT(OPEN_FINISHERS") as usize == Open::FINISHERS);
     assert!(value("CONSTANT(OPEN_POINTS") as usize == Open::POINTS);
     assert!(value("CONSTANT(OPEN_STEPS") as usize == Open::STEPS);
+    assert!(value("CONSTANT(OPEN_STEPS_PER_OCTAVE") as f32 == Open::STEPS_PER_OCTAVE);
+    assert!(value("CONSTANT(OPEN_FOCUS") as u64 == Open::FOCUS);
     assert!(value("CONSTANT(BLOCK") as usize == BLOCK);
     assert!(value("PURPOSE(BLOCK_MINIMUM") == Purpose::BlockMinimum as u32);
     assert!(value("PURPOSE(BLOCK_LANE") == Purpose::BlockLane as u32);

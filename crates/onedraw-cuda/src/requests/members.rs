@@ -1,4 +1,4 @@
-//! Which request sits in which slot, and its memory.
+//! Which request has which slot, and its memory.
 
 use onedraw::{ParamError, SamplingParams};
 
@@ -49,7 +49,7 @@ impl Requests {
         Ok(Self {
             members: (0..capacity.sequences).map(|_| None).collect(),
             spare: Vec::new(),
-            staging: Staging::new(context),
+            staging: Staging::new(context, size_of::<Sequence>())?,
             steps: 0,
             next: Default::default(),
             rows: Rows::with_turns(device, capacity)?,
@@ -71,7 +71,7 @@ impl Requests {
         self.members.get(slot).is_some_and(Option::is_some)
     }
 
-    /// Puts a request into a slot; whoever sat there is gone. Its text is where the engine keeps it, and it is
+    /// Puts a request into a slot, in the place of one that may be there. Its text is where the engine keeps it, and it is
     /// read in the request's next step: the first `prompt` tokens are the prompt. With `takes_best`, every row
     /// takes the first token of the order, and not the one that is drawn; the parameters must ask for a
     /// logprob.
@@ -128,8 +128,8 @@ impl Requests {
         Ok(record)
     }
 
-    /// Memory of so many words: that of an earlier request, if it is large enough and not much larger. What is
-    /// in the stream's order may write it at once, because whoever read it comes before.
+    /// Memory of so many words: that of an earlier request, if it is large enough and not much larger. It may be
+    /// written at once: in the stream's order, the steps of the earlier request come before.
     fn memory(&mut self, words: usize) -> Result<Option<Array<u32>>, CudaError> {
         if words == 0 {
             return Ok(None);

@@ -10,6 +10,7 @@ use super::opening::{Appending, Openings};
 use super::sequence::Shard;
 use crate::device::Device;
 use crate::error::CudaError;
+use crate::record::chain::Record;
 use crate::stream::Stream;
 
 /// One sequence on the device.
@@ -42,8 +43,21 @@ impl Followers {
         follower.filter(|follower| follower.id == id).map(|follower| &follower.shard)
     }
 
-    /// Follows a sequence to where it stands, over rows of `vocabulary` logits. The inner error is that of its
-    /// row; the outer one says what the device cannot do.
+    /// An error if the device cannot follow a sequence of the batch.
+    pub(super) fn check(&self, batch: &Batch, id: SequenceId) -> Result<(), CudaError> {
+        let Some(standing) = batch.standing(id) else { return Ok(()) };
+        if standing.is_taken_back {
+            return Err(CudaError::unsupported("text that was taken back"));
+        }
+        // The others were followed before.
+        if self.shard(id).is_none() {
+            Record::new(standing.params)?;
+        }
+        Ok(())
+    }
+
+    /// Follows a sequence to where it stands, over rows of `vocabulary` logits, if it can be followed. The inner
+    /// error is that of its row. After the outer one [`Followers::forget`] must be called.
     pub(super) fn follow(
         &mut self,
         batch: &Batch,
@@ -53,9 +67,6 @@ impl Followers {
         let Some(standing) = batch.standing(id) else { return Ok(Err(RowError::UnknownSequence)) };
         if let Err(error) = batch.check_vocabulary(id, vocabulary) {
             return Ok(Err(error));
-        }
-        if standing.is_taken_back {
-            return Err(CudaError::unsupported("text that was taken back"));
         }
         let slot = id.slot() as usize;
         if slot >= self.followers.len() {
@@ -86,16 +97,18 @@ impl Followers {
         Ok(Ok(()))
     }
 
-    /// Appends the missing tokens, in the stream's order.
+    /// Appends the missing tokens, in the stream's order. After an error [`Followers::forget`] must be called.
     pub(super) fn move_on(&mut self, stream: Stream<'_>, openings: &mut Openings) -> Result<(), CudaError> {
         for list in std::mem::take(&mut self.missing) {
-            if let Err(error) = openings.append(stream, &list) {
-                // Nobody knows where they stand.
-                self.followers.clear();
-                return Err(error);
-            }
+            openings.append(stream, &list)?;
         }
         Ok(())
+    }
+
+    /// Forgets all sequences, because it is not known where they stand on the device.
+    pub(super) fn forget(&mut self) {
+        self.followers.clear();
+        self.missing.clear();
     }
 }
 

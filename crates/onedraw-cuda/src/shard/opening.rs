@@ -201,7 +201,7 @@ impl<T> Default for Growing<T> {
     }
 }
 
-impl<T: Pod + PartialEq> Growing<T> {
+impl<T: Pod> Growing<T> {
     /// Copies elements to the device, in the stream's order; returns where the first lies.
     fn post(&mut self, device: &Device, stream: Stream<'_>, elements: &[T]) -> Result<u64, CudaError> {
         if elements.len() > self.capacity {

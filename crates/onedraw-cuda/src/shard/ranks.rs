@@ -78,7 +78,12 @@ impl RankParts {
     /// draw for one of the sequences; these rows can be drawn from a copy on the CPU.
     ///
     /// The messages are under way on the stream when this returns, and nobody has waited for them.
-    pub fn exchange<'a>(
+    ///
+    /// # Safety
+    ///
+    /// The rows are device memory that nobody frees or writes until the stream has made the messages, even if
+    /// the exchange is dropped.
+    pub unsafe fn exchange<'a>(
         &'a mut self,
         batch: &'a Batch,
         turns: &[RankTurn<'a>],
@@ -89,11 +94,12 @@ impl RankParts {
     ) -> Result<RankExchange<'a>, CudaError> {
         let held = self.held(turns, rows, rank)?;
         let Self { device, followers, openings } = self;
-        let mut known = Vec::with_capacity(turns.len());
-        for turn in turns {
-            known.push(followers.follow(batch, turn.sequence, rank.vocabulary)?);
-        }
-        followers.move_on(stream, openings)?;
+        // All of them, before the first one is moved on.
+        turns.iter().try_for_each(|turn| followers.check(batch, turn.sequence))?;
+        let follow = |turn: &RankTurn<'_>| followers.follow(batch, turn.sequence, rank.vocabulary);
+        let known: Result<Vec<_>, CudaError> = turns.iter().map(follow).collect();
+        let known = known.and_then(|known| followers.move_on(stream, openings).map(|()| known));
+        let known = known.inspect_err(|_| followers.forget())?;
         let followers: &'a Followers = followers;
 
         let words: Vec<u32> = turns.iter().filter_map(|turn| turn.mask).flatten().copied().collect();
@@ -132,8 +138,9 @@ impl RankParts {
         for (row, slot) in refused {
             openings.slots().write_bytes(stream, row * OPEN_SLOT, &slot)?;
         }
-        // SAFETY: the rows and masks hold as many tokens as `held` says, and were admitted; the sequences live
-        // as long as the followers, the slots as long as `openings`.
+        // SAFETY: the rows and masks hold as many tokens as `held` says, and were admitted; how long the rows
+        // live is the caller's promise. Masks, sequences and slots live as long as `self`, and what replaces
+        // them waits for the device.
         unsafe { openings.open(stream, rows.dtype, held, &tasks) }?;
         Ok(RankExchange { exchange, openings, rows: turns.len(), stream })
     }
@@ -147,7 +154,7 @@ impl RankParts {
             return Err(CudaError::Rows { rows: rows.rows, turns: turns.len() });
         }
         let too_many = |what, given, capacity| Err(CudaError::TooMany { what, given, capacity });
-        let (end, most) = (rank.start.saturating_add(rows.vocabulary), self.device.max_vocabulary());
+        let (end, most) = (rank.start.saturating_add(rows.vocabulary), self.device.max_part());
         match () {
             () if turns.len() > MAX_ROWS => too_many("rows", turns.len(), MAX_ROWS),
             () if end > rank.vocabulary => too_many("logits", end, rank.vocabulary),
@@ -168,7 +175,8 @@ impl RankParts {
         stream: Stream<'_>,
         mut gather: impl FnMut(&[u8], usize) -> Result<Vec<M>, E>,
     ) -> Result<Vec<Result<Sampled, RowError>>, E> {
-        let exchange = self.exchange(batch, turns, rows, rank, ahead, stream)?;
+        // SAFETY: the rows are borrowed until the next line has waited for the messages.
+        let exchange = unsafe { self.exchange(batch, turns, rows, rank, ahead, stream)? };
         let message = exchange.message()?;
         let mut exchange = exchange.into_exchange();
         exchange.receive(&gather(&message, message.len())?);

@@ -110,10 +110,12 @@ pub fn exchange(data: &[u8]) {
     assert!(results.iter().all(|own| same(own, &results[0])), "all ranks say the same");
 }
 
-/// Whether two ranks say the same. A rank that cannot take part knows the reason; the others know who it is.
+/// Whether two ranks say the same. A rank that cannot take part knows the reason; the others know who it is, and
+/// name the same one.
 fn same(one: &[Result<Sampled, RowError>], other: &[Result<Sampled, RowError>]) -> bool {
+    let knows = |result: &Result<Sampled, RowError>| !matches!(result, Ok(_) | Err(RowError::Shard(_)));
     let is_same = |(a, b): (&Result<Sampled, RowError>, &Result<Sampled, RowError>)| {
-        a == b || (a.is_err() && b.is_err())
+        a == b || (a.is_err() && b.is_err() && (knows(a) || knows(b)))
     };
     one.iter().zip(other).all(is_same)
 }

@@ -8,10 +8,10 @@
 //!
 //! - The best tokens of a part are all its tokens up to some place of the order. Up to the first of these
 //!   places the whole row is known: counts, masses and lists are exact there.
-//! - A race among all tokens is won by the first finisher of some part. After a rejection, when only tokens
-//!   before some place may win, the part's finishers before it are looked at in turn. They are scored here,
-//!   as the race scores them: noise can be computed for any token alone. Tokens that a part did not send
-//!   finish after the last that it sent.
+//! - A race among all tokens is won by the first finisher of some part. Where only tokens before some place may
+//!   win, the part's finishers before it are looked at in turn. They are scored here, as the race scores them:
+//!   noise can be computed for any token alone. Tokens that a part did not send finish after the last that it
+//!   sent.
 //! - A mass beyond the known tokens is an interval: the points of a part's curve say at least and at most how
 //!   much comes before a step of the logit (`logits/measure/curve.rs`). Most comparisons with p are decided by
 //!   it.
@@ -25,7 +25,7 @@
 
 use crate::logits::answer::{AnswerPart, Held, Lists, Opened, Summit, Winner};
 use crate::logits::finalist::Finalist;
-use crate::logits::measure::curve::{Targets, step_of};
+use crate::logits::measure::curve::{Targets, are_possible, step_of};
 use crate::logits::questions::Open;
 use crate::numeric::key::Key;
 use crate::numeric::mass::{Interval, Softmax, UNIT};
@@ -46,6 +46,8 @@ pub(crate) struct Opening {
     end: Key,
     /// The first tokens to finish, the earliest first.
     finishers: Vec<Key>,
+    /// The mass of the best tokens, weighed as the part weighs.
+    listed: u64,
     /// The points of the curve of the tokens after the best.
     points: Vec<u16>,
 }
@@ -58,7 +60,8 @@ impl Opening {
         let wanted = open.best as usize;
         let runs = if open.race.is_some() { Open::FINISHERS } else { 0 };
         let is_distinct = |keys: &[Key]| {
-            (1..keys.len()).all(|i| keys[..i].iter().all(|key| key.token() != keys[i].token()))
+            let tokens: Vec<u32> = keys.iter().map(|key| key.token()).collect();
+            (1..tokens.len()).all(|i| !tokens[..i].contains(&tokens[i]))
         };
         let end = opened.summit.top.map_or(Key::END, |top| open.end(top.logit()));
         // Of the best tokens, those that race.
@@ -76,14 +79,19 @@ impl Opening {
             && is_distinct(finishers)
             && (wanted == 0 || opened.summit.top == best.first().copied())
             && !(opened.summit.top.is_some() && opened.summit.bad.is_some())
-            && opened.rest <= if is_all_racing { 0 } else { most };
+            && opened.rest <= if is_all_racing { 0 } else { most }
+            && are_possible(&lists.points, open.focus);
         let complete = match best.last() {
             Some(&last) if best.len() == wanted => last,
             None if wanted == 0 => Key::from_number(0),
             _ => Key::END,
         };
+        let listed = match (open.masses, best.first()) {
+            (Some(temperature), Some(top)) if is_possible => weigh(best, temperature.softmax(top.logit())),
+            _ => 0,
+        };
         let (best, finishers, points) = (best.to_vec(), finishers.to_vec(), lists.points.clone());
-        is_possible.then_some(Self { held, opened, best, complete, end, finishers, points })
+        is_possible.then_some(Self { held, opened, best, complete, end, finishers, listed, points })
     }
 
     /// The listed tokens up to and including `last`.
@@ -92,7 +100,7 @@ impl Opening {
     }
 
     /// The mass of the tokens after the best ones, up to and including `last`, which comes after them; `None`
-    /// where it is not known.
+    /// where it is not known. The softmax has the temperature at which the part weighed.
     ///
     /// Here a weight is `w = floor(2^t · 2^43)` with t from the part's largest logit; in the row it is `w' =
     /// floor(2^t' · 2^43)` with t' from the row's. Exactly, `t' = t + d`, the same d for every token. Both
@@ -109,8 +117,7 @@ impl Opening {
         let (least, most) = if last >= self.end {
             (rest, rest)
         } else {
-            let listed = self.best.iter().map(|key| own.weight(key.logit())).sum();
-            Targets::new(rest, listed, focus).bounds(&self.points, step_of(last.logit(), own))
+            Targets::new(rest, self.listed, focus).bounds(&self.points, step_of(last.logit(), own))
         };
         let tokens = u64::from(self.held.length) - self.best.len() as u64;
         let octaves = (f64::from(x_max) - f64::from(softmax.x_max)) * f64::from(softmax.scale);
@@ -170,12 +177,15 @@ impl Known {
     pub(crate) fn bounds(&self, last: Key, softmax: Softmax) -> Option<Interval> {
         let is_weighed =
             self.open.masses.is_some_and(|temperature| temperature.softmax(0.0).scale == softmax.scale);
+        if !is_weighed && !self.is_known(last) {
+            return None;
+        }
         let mut all = Interval::default();
         for part in &self.parts {
-            let listed = part.up_to(last).iter().map(|key| softmax.weight(key.logit())).sum();
+            let listed = weigh(part.up_to(last), softmax);
             all = all.and(Interval { least: listed, most: listed });
             if last > part.complete {
-                all = all.and(part.rest(last, softmax, self.open.focus).filter(|_| is_weighed)?);
+                all = all.and(part.rest(last, softmax, self.open.focus)?);
             }
         }
         Some(all)
@@ -203,7 +213,8 @@ impl Known {
         named.map(|key| key.logit())
     }
 
-    /// The winner of the race among the tokens before `before`, if it is certain.
+    /// The winner of the race among the tokens before `before`, if it is certain. Few tokens are scored: usually
+    /// the first finisher of each part, and the second of one.
     pub(crate) fn race(&self, x_max: f32, temperature: Temperature, before: Option<Key>) -> Option<Winner> {
         let last = before.map_or(Key::END, Key::previous);
         let score = |key: Key| Finalist::new(key, self.noise.token(key.token()), x_max, temperature);
@@ -211,28 +222,43 @@ impl Known {
         // A score that no token reaches which is not looked at, with room for rounding.
         let mut bar = f64::NEG_INFINITY;
         for part in &self.parts {
-            let runners = if last <= part.complete {
-                part.up_to(last)
-            } else if self.open.race == Some(temperature) && last <= part.end {
-                if let [.., last_sent] = part.finishers[..]
-                    && part.finishers.len() == Open::FINISHERS
-                {
-                    bar = bar.max(latest(score(last_sent).score));
-                }
-                &part.finishers
-            } else {
+            let has_raced = self.open.race == Some(temperature) && last <= part.end;
+            if !has_raced && last > part.complete {
                 return None;
-            };
-            for &key in runners.iter().filter(|&&key| key <= last) {
-                let finalist = score(key);
-                if winner.is_none_or(|winner| finalist.beats(&winner)) {
-                    winner = Some(finalist);
+            }
+            let mut is_open = true;
+            if has_raced {
+                // Those who finish later do not beat one who has lost by more than the rounding.
+                for &key in part.finishers.iter().filter(|&&key| key <= last) {
+                    let finalist = score(key);
+                    let winner = *winner.insert(first_of(finalist, winner));
+                    if latest(finalist.score) < winner.score {
+                        is_open = false;
+                        break;
+                    }
                 }
+                is_open &= part.finishers.len() == Open::FINISHERS;
+            }
+            if is_open && last <= part.complete {
+                winner =
+                    part.up_to(last).iter().fold(winner, |winner, &key| Some(first_of(score(key), winner)));
+            } else if is_open && let Some(&last_sent) = part.finishers.last() {
+                bar = bar.max(latest(score(last_sent).score));
             }
         }
         let is_certain = winner.map_or(bar == f64::NEG_INFINITY, |winner| winner.score > bar);
         is_certain.then_some(Winner { finalist: winner })
     }
+}
+
+/// Whoever finishes first.
+fn first_of(one: Finalist, other: Option<Finalist>) -> Finalist {
+    other.filter(|other| !one.beats(other)).unwrap_or(one)
+}
+
+/// The mass of these tokens.
+fn weigh(keys: &[Key], softmax: Softmax) -> u64 {
+    keys.iter().map(|key| softmax.weight(key.logit())).sum()
 }
 
 /// The highest score that a token can have which a part did not send, if the last finisher that it sent has
@@ -441,6 +467,13 @@ mod tests {
         };
         let is_possible = |opened, lists| Opening::new(&open, held, opened, &lists).is_some();
         assert!(is_possible(good, lists(&best, &finishers)));
+        // Points do not fall where their targets rise: twice from half on, if there is a focus.
+        let mut falling = lists(&best, &finishers);
+        falling.points[..POINTS / 2].fill(7);
+        assert!(!is_possible(good, falling.clone()));
+        assert!(Opening::new(&Open { focus: 1, ..open }, held, good, &falling).is_some());
+        falling.points[POINTS - 2] = 1;
+        assert!(Opening::new(&Open { focus: 1, ..open }, held, good, &falling).is_none());
         let swapped = [best[0], best[2], best[1]];
         let twice = [best[0], best[1], best[1]];
         let mut repeated = finishers.clone();

@@ -288,6 +288,10 @@ impl Open {
     pub const POINTS: usize = curve::POINTS;
     /// How many steps a point may lie at.
     pub const STEPS: usize = curve::STEPS;
+    /// How many of them make a power of two of weight.
+    pub const STEPS_PER_OCTAVE: f32 = curve::STEPS_PER_OCTAVE;
+    /// The points around an expected cut lie within one part in so many of the mass, on either side.
+    pub const FOCUS: u64 = curve::FOCUS;
 
     /// The last place of the order that is within reach, in a part whose largest logit is `x_max`. A part's
     /// largest logit is at most that of the row, so what min-p keeps of the row is within it.

@@ -36,11 +36,11 @@ pub(crate) const STEPS: usize = 4096;
 
 /// Steps for each power of two of weight. A device sums them all in the shared memory of one thread block,
 /// which has room for no more.
-const STEPS_PER_OCTAVE: f32 = 128.0;
+pub(crate) const STEPS_PER_OCTAVE: f32 = 128.0;
 
 /// The points around an expected cut lie within one part in so many of the mass, on either side. Ranks that
 /// hold 8,016 tokens of a row of normal logits differ by a hundredth of it.
-const FOCUS: u64 = 16;
+pub(crate) const FOCUS: u64 = 16;
 
 /// The step of a logit, at most `softmax.x_max`. A lower logit has the same step or a later one: every
 /// operation is monotone, rounded or not.
@@ -83,16 +83,30 @@ impl Targets {
     /// at most how much those up to the end of `step`.
     pub(crate) fn bounds(&self, points: &[u16], step: usize) -> (u64, u64) {
         let (mut least, mut most) = (0, self.mass);
-        for (i, &point) in points.iter().enumerate() {
-            // The steps before `point` weigh no more than the target, and one step more weighs more than it.
-            if usize::from(point) < step {
-                least = least.max(self.of(i));
-            } else if usize::from(point) > step {
-                most = most.min(self.of(i));
+        for (first, points) in rising(points, self.lowest.is_some()) {
+            // The steps before a point weigh no more than its target, and one step more weighs more than it.
+            let before = points.partition_point(|&point| usize::from(point) < step);
+            let up_to = points.partition_point(|&point| usize::from(point) <= step);
+            if before > 0 {
+                least = least.max(self.of(first + before - 1));
+            }
+            if up_to < points.len() {
+                most = most.min(self.of(first + up_to));
             }
         }
         (least.min(most), most)
     }
+}
+
+/// Runs of points whose targets rise, each with the number of its first point.
+fn rising(points: &[u16], is_focused: bool) -> impl Iterator<Item = (usize, &[u16])> {
+    let length = if is_focused { POINTS / 2 } else { POINTS };
+    points.chunks(length).enumerate().map(move |(run, points)| (run * length, points))
+}
+
+/// Whether a curve can have these points, with such a focus: where targets rise, points do not fall.
+pub(crate) fn are_possible(points: &[u16], focus: u64) -> bool {
+    rising(points, focus > 0).all(|(_, points)| points.is_sorted())
 }
 
 /// The tokens that a curve is about: those after the listed ones.
