@@ -87,7 +87,7 @@ def expected(table: Table, params: SamplingParams, prompt: list[int], mode: str)
 
 
 def write(table: Table, guesses: int, mode: str, device: str, sampler: Callable[..., Any]) -> int:
-    """Writes all texts in batches that change, with prompts in pieces, requests that are put out and come back, and guesses
+    """Writes all texts in batches that change, with prompts in pieces, requests that are preempted and come back, and guesses
     of which some are right. Returns how many were."""
     chance = random.Random(7)
     steps = Steps(VOCABULARY, 8, device, guesses, mode)
@@ -154,7 +154,7 @@ def prove(device: str = "cuda", sampler: Callable[..., Any] = DeviceSampler) -> 
         for mode in ("raw_logprobs", "processed_logprobs"):
             for guesses in (0, 3):
                 held = write(table, guesses, mode, device, sampler)
-                print(f"{len(KINDS)} texts of {LENGTH} tokens, {dtype}, {mode}, {guesses} guesses a step: those of the CPU; {held} guesses were right", flush=True)
+                print(f"{len(KINDS)} texts of {LENGTH} tokens, {dtype}, {mode}, {guesses} guesses for each step: those of the CPU; {held} guesses were right", flush=True)
                 assert (held > 0) == (guesses > 0)
 
 

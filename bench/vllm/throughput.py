@@ -1,4 +1,4 @@
-"""Tokens a second of a whole engine on the CPU, with vLLM's own sampler and with onedraw's. Both engines live at the
+"""Tokens per second of a whole engine on the CPU, with vLLM's own sampler and with onedraw's. Both engines live at the
 same time and take turns."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def engine(is_ours: bool, tokens: int) -> None:
-    """An engine that writes texts of a kind for each line of its input, and answers with tokens a second."""
+    """An engine that writes texts of a kind for each line of its input, and answers with tokens per second."""
     from vllm import LLM, SamplingParams
 
     llm = LLM(
@@ -73,7 +73,7 @@ def main() -> None:
         engine(bool(arguments.engine), arguments.tokens)
         return
     engines = [started(is_ours, arguments.tokens) for is_ours in (True, False)]
-    print(f"32 requests of {arguments.tokens} tokens; tokens a second, medians of {arguments.turns}\n")
+    print(f"32 requests of {arguments.tokens} tokens; tokens per second, medians of {arguments.turns}\n")
     print("| parameters | onedraw | vLLM | ratio |\n|---|---:|---:|---:|")
     for name, params in KINDS.items():
         speeds: tuple[list[float], list[float]] = ([], [])

@@ -510,13 +510,20 @@ struct Opening {
         const Key last = best[best_count - 1], latest = end;
         // Weights are 0 from 2^-44 on; the rest is room for rounding.
         const float reach = fmaxf(softmax.x_max - 50.0f / softmax.scale, logit_of(latest));
+        // Many tokens have the last step, and atomics on one place wait for each other: each thread sums its own.
+        uint64_t of_last_step = 0;
         over_reaching<4>(reach, [&](float x, uint32_t token) {
             const Key key = key_of(x, token);
             if (key <= last || key > latest) return;
             const uint64_t own = weight_below(softmax, x);
             const float depth = (softmax.x_max - x) * softmax.scale;
-            if (own > 0) atomicAdd(&sums[uint32_t(fminf(float(OPEN_STEPS_PER_OCTAVE) * depth, float(OPEN_STEPS - 1)))], (unsigned long long)own);
+            const uint32_t step = uint32_t(fminf(float(OPEN_STEPS_PER_OCTAVE) * depth, float(OPEN_STEPS - 1)));
+            if (step == OPEN_STEPS - 1) of_last_step += own;
+            else if (own > 0) atomicAdd(&sums[step], (unsigned long long)own);
         });
+#pragma unroll
+        for (int offset = 16; offset > 0; offset >>= 1) of_last_step += __shfl_xor_sync(ALL_LANES, of_last_step, offset);
+        if (lane == 0 && of_last_step > 0) atomicAdd(&sums[OPEN_STEPS - 1], (unsigned long long)of_last_step);
         __syncthreads();
         // Sums up to each step.
         uint64_t own = 0;

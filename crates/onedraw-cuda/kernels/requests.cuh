@@ -56,8 +56,8 @@ struct Requests {
     const uint32_t* read_lengths;
     // For each row whether the guess that leads to it must not be taken; null: every guess may be.
     const uint8_t* refused;
-    // For each turn its tokens, in rows of `token_width`; how many there are; how many rows are left over; the
-    // status of the row that could not be drawn, or 0.
+    // For each turn its tokens, in rows of `token_width`; how many there are; how many rows are left over; of a
+    // row that could not be drawn 65,536 times its status, plus the number of tokens before it, or 0.
     int64_t* tokens;
     int32_t *counts, *rejected, *failures;
     // For each row of a token, in rows of `best` + 1: the token and the best ones, and their logprobs; and the
@@ -177,7 +177,7 @@ __device__ __forceinline__ void settle_turns(const Requests& requests) {
         count = is_complete ? max(count, 1u) : 0;
         requests.counts[number] = count;
         requests.rejected[number] = is_complete ? turn.rows - count : 0;
-        requests.failures[number] = is_complete ? status : 0;
+        requests.failures[number] = is_complete && status != DRAWN ? int32_t(status << 16 | drawn_rows) : 0;
     }
     __syncthreads();
 #pragma unroll 1

@@ -134,7 +134,10 @@ impl Engine {
             tokens,
             count: count as i32,
             rejected: if is_complete { (rows.len() - count) as i32 } else { 0 },
-            failure: verdict.error.as_ref().filter(|_| is_complete).map_or(0, status),
+            failure: match &verdict.error {
+                Some(error) if is_complete => status(error) << 16 | verdict.sampled.len() as i32,
+                _ => 0,
+            },
             listed: match text.params.logprobs {
                 Some(_) if is_complete && verdict.error.is_none() => {
                     verdict.sampled.iter().map(|sampled| self.line(sampled)).collect()

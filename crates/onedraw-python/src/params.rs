@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onedraw::import::Source;
-use onedraw::{LogprobsMode, Order, PARAMETERS, ParamError, PenaltyScope, SamplingParams as Params};
+use onedraw::{
+    LogprobsMode, Order, PARAMETERS, ParamError, PenaltyScope, Plan, RowError, SamplingParams as Params,
+};
 use onedraw_lm::settings::{Layer, Origin};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
@@ -163,6 +165,24 @@ impl SamplingParams {
         let params = Params { order: Some(order.order.clone()), ..self.params.clone() };
         params.validate()?;
         Ok(Self { params, order: Some(order) })
+    }
+
+    /// Raises a `ParamError` if an id of the parameters is not a token of a vocabulary of this size. Draws check
+    /// it, too; this finds it before there are logits.
+    ///
+    /// >>> import onedraw
+    /// >>> onedraw.SamplingParams(logit_bias={500: 1.0}).check_vocabulary(100)
+    /// Traceback (most recent call last):
+    /// onedraw.ParamError: logit_bias: token 500 is outside the vocabulary; ids are 0 to 99
+    fn check_vocabulary(&self, vocabulary: usize) -> Result<()> {
+        let checked = Plan::new(&self.params)?.check_vocabulary(vocabulary);
+        Ok(checked.map_err(|error| match error {
+            RowError::OutsideVocabulary { field, token, vocabulary } => {
+                let ids = format!("ids are 0 to {}", vocabulary.saturating_sub(1));
+                ParamError::new(field, format!("token {token} is outside the vocabulary; {ids}"))
+            }
+            other => ParamError::new("vocabulary", other.to_string()),
+        })?)
     }
 
     /// All parameters by name.

@@ -15,7 +15,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table with `best` best tokens a line. Where a draw lists fewer, the first ids of the vocabulary that
+    /// The table with `best` best tokens in each line. Where a draw lists fewer, the first ids of the vocabulary that
     /// it does not list follow, with a logprob of −inf; they may not suffice if the vocabulary is too small.
     pub fn new(draws: &[Sampled], best: usize, vocabulary: usize) -> Self {
         let width = best + 1;

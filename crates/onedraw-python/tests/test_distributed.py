@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,22 @@ def texts(rank: int, world: int, folder: Path) -> None:
     assert ranks.collectives - before <= 10
 
 
-@pytest.mark.parametrize("world", [2, 4])
+def many(rank: int, world: int, folder: Path) -> None:
+    ranks, whole, count = make(), onedraw.Batch(), 300
+    first, end = ranks.bounds
+    ids, expected_ids = ([batch.add(temperature=0.8, seed=seed) for seed in range(count)] for batch in (ranks, whole))
+    rows = step_rows(2, count)
+    before = ranks.collectives
+    assert list(ranks.sample(ids, rows[:, first:end])) == list(whole.sample(expected_ids, rows))
+    # The first message is longer than `PADDED`, and its length is known all the same.
+    assert ranks.collectives - before == 1
+
+
+def test_many_rows_take_one_collective(tmp_path: Path) -> None:
+    start(many, 2, tmp_path)
+
+
+@pytest.mark.parametrize("world", [2, 4, pytest.param(16, marks=pytest.mark.long)])
 def test_texts_are_those_of_one_process(world: int, tmp_path: Path) -> None:
     start(texts, world, tmp_path)
 
@@ -168,17 +184,17 @@ def death(rank: int, world: int, folder: Path) -> None:
     if rank == 2:
         gather, before = ranks._gather, ranks.collectives
 
-        def die(message: bytes, room: int) -> list[bytes]:
+        def die(message: bytes, room: int, *, is_first: bool) -> list[bytes]:
             if ranks.collectives > before:
                 os._exit(0)
-            return list(gather(message, room))
+            return list(gather(message, room, is_first=is_first))
 
         ranks._gather = die
     began = time.monotonic()
     with pytest.raises(RankError) as raised:
         ranks.sample(ids, part)
     assert time.monotonic() - began < 25
-    assert 2 in raised.value.ranks and "rank 2" in str(raised.value)
+    assert raised.value.ranks == (2,) and "no word from rank 2:" in str(raised.value)
     assert [len(ranks.output(id)) for id in ids] == [1, 1]
     (folder / f"named-by-{rank}").write_text(str(raised.value))
     # The group is of no use any more.
@@ -188,3 +204,68 @@ def death(rank: int, world: int, folder: Path) -> None:
 def test_a_rank_that_dies_is_named(tmp_path: Path) -> None:
     start(death, 3, tmp_path, timeout=10.0)
     assert sorted(path.name for path in tmp_path.glob("named-by-*")) == ["named-by-0", "named-by-1"]
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[None]:
+    """A process group of this process."""
+    dist.init_process_group("gloo", f"file://{tmp_path}/init", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize("length", [-1, 2**19 + 1])
+def test_a_rank_that_announces_an_impossible_length_is_named(alone: None, monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    from onedraw.distributed import RankError
+
+    ranks, room = make(), 2**19
+    monkeypatch.setattr(ranks, "_all_gather", lambda own: [own, torch.tensor([length])])
+    with pytest.raises(RankError, match=f"rank 1 announces a message of {length} bytes; the longest has {room}") as raised:
+        ranks._gather(b"short", room, is_first=False)
+    assert raised.value.ranks == (1,)
+
+
+class Store(dict[str, str]):
+    """A store that is in this process."""
+
+    set = dict.__setitem__
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self for key in keys)
+
+
+def test_ranks_of_two_objects_do_not_answer_for_each_other(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, store = make(patience=0.1), make(patience=0.1), Store()
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", lambda: store)
+    first.count, first.rank = second.count, second.rank = 2, 0
+    assert first._missing() == [1] and first.collectives == second.collectives
+    second.rank = 1
+    # Rank 0 has answered for the other object alone.
+    assert second._missing() == [0]
+    first.rank = 1
+    assert first._missing() == []
+
+
+def test_nobody_is_named_if_the_store_cannot_be_reached(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onedraw import distributed
+
+    def gone(*arguments: Any, **named: Any) -> None:
+        raise RuntimeError("broken pipe")
+
+    ranks = make()
+    ranks.count, ranks.rank = 2, 1
+    monkeypatch.setattr(distributed, "_all_gather", gone)
+    monkeypatch.setattr(dist.distributed_c10d, "_get_default_store", gone)
+    with pytest.raises(distributed.RankError, match="the group's store cannot be reached either: broken pipe") as raised:
+        ranks._all_gather(torch.zeros(1))
+    assert raised.value.ranks == ()
+
+
+def test_seeds_do_not_depend_on_pytorchs_generator(alone: None) -> None:
+    seeds, states = set(), []
+    for _ in range(2):
+        torch.manual_seed(5)
+        ranks = make()
+        seeds.add(ranks.seed(ranks.add()))
+        states.append(torch.rand(1).item())
+    assert len(seeds) == 2 and len(set(states)) == 1

@@ -275,3 +275,25 @@ def test_settings_of_other_systems() -> None:
     assert any(note.startswith("lost: grammar") for note in notes)
     with pytest.raises(onedraw.ParamError, match="source: `vim` is not known"):
         SamplingParams.import_settings("{}", "vim")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"xtc_protected_token_ids": [3, 100]}, "xtc_protected_token_ids: token 100 is outside the vocabulary; ids are 0 to 99"),
+        ({"dry_sequence_breakers": [[1], [2, 500]]}, "dry_sequence_breakers: token 500 is outside"),
+        ({"bad_words_ids": [[7, 101]]}, "bad_words_ids: token 101 is outside"),
+        ({"prompt_token_ids": [100]}, "prompt_token_ids: token 100 is outside"),
+    ],
+)
+def test_ids_outside_a_vocabulary_are_found_without_logits(given: dict[str, Any], message: str) -> None:
+    params = SamplingParams(**given)
+    params.check_vocabulary(1000)
+    with pytest.raises(onedraw.ParamError) as raised:
+        params.check_vocabulary(100)
+    assert message in str(raised.value) and raised.value.field == next(iter(given))
+
+
+def test_an_empty_vocabulary_has_no_tokens() -> None:
+    with pytest.raises(onedraw.ParamError, match="vocabulary: "):
+        SamplingParams().check_vocabulary(0)

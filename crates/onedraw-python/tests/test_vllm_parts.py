@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import onedraw
-from onedraw.vllm.hooks import when_imported
-from onedraw.vllm.params import check_device, derived_seed, listed, signed, translated
+from onedraw.vllm.hooks import Install, extends, replaces, when_imported
+from onedraw.vllm.params import check_device, derived_seed, listed, room, signed, translated
 from onedraw.vllm.requests import Requests
 from onedraw.vllm.settings import Settings, settings_of
 
@@ -114,6 +114,8 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"smapler": True}, "`smapler` is not a setting; there are sampler, shards, threads"),
         ({"sampler": 1}, "sampler is 1, but a value such as False is wanted"),
         ({"threads": -1}, "threads must be in"),
+        ({"shards": True}, "shards needs sampler"),
+        ({"sampler": False, "shards": True}, "shards needs sampler"),
         ([], "settings are an object"),
     ]:
         with pytest.raises(ValueError, match=r"additional_config\['onedraw'\]") as error:
@@ -129,20 +131,108 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_module_is_extended_when_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "engine_of_test.py").write_text("value = 1\n", encoding="utf-8")
-    extension = ModuleType("extension_of_test")
     seen: list[ModuleType] = []
-    extension.install = seen.append  # type: ignore[attr-defined]
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(sys.modules, "extension_of_test", extension)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    when_imported("engine_of_test", "extension_of_test")
+    when_imported("engine_of_test", seen.append)
     assert seen == []
     module = importlib.import_module("engine_of_test")
     assert seen == [module] and module.value == 1
     # Once is enough.
-    when_imported("engine_of_test", "extension_of_test")
+    when_imported("engine_of_test", seen.append)
     assert seen == [module]
     sys.modules.pop("engine_of_test")
+
+
+def configured(**ours: Any) -> SimpleNamespace:
+    """The configuration of an engine with such settings."""
+    return SimpleNamespace(additional_config={"onedraw": ours} if ours else {})
+
+
+class Made:
+    """A class of an engine, and the state of a model."""
+
+    def __init__(self, vllm_config: Any, other: int = 0) -> None:
+        self.vllm_config, self.other = vllm_config, other
+
+    def custom_sampler(self, sampler: Any) -> Any:
+        return None
+
+
+@pytest.fixture
+def another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A vLLM that nobody knows here. Nothing can be imported from it."""
+    module = ModuleType("vllm")
+    module.__version__ = "0.99.1"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm", module)
+    for name in ("frontend", "runner_v2"):
+        monkeypatch.delitem(sys.modules, f"onedraw.vllm.{name}", raising=False)
+
+
+KNOWN = r"^onedraw knows vLLM 0\.32\.x, and this is 0\.99\.1; install one of those, or leave `sampler` off$"
+HOOKS = [extends("Made", "frontend:Checked"), replaces("Made", "custom_sampler", "runner_v2:custom_sampler")]
+
+
+@pytest.mark.parametrize("install", HOOKS, ids=["class", "method"])
+def test_a_vllm_without_what_is_extended_is_left_alone(another_version: None, monkeypatch: pytest.MonkeyPatch, install: Install) -> None:
+    before = set(sys.modules)
+    install(ModuleType("empty"))
+    assert set(sys.modules) == before
+    # Nobody else would say that the sampler is not used.
+    monkeypatch.setenv("ONEDRAW_VLLM", '{"sampler": true}')
+    with pytest.raises(RuntimeError, match=KNOWN):
+        install(ModuleType("empty"))
+
+
+def test_a_method_that_a_class_does_not_have_is_left_alone(another_version: None) -> None:
+    module = ModuleType("other")
+    module.Made = other = type("Made", (), {})  # type: ignore[attr-defined]
+    HOOKS[1](module)
+    assert not hasattr(other, "custom_sampler")
+
+
+def test_until_it_is_asked_for_nothing_is_imported_or_checked(another_version: None) -> None:
+    module, before = ModuleType("other"), set(sys.modules)
+    module.Made = Extended = type("Made", (Made,), {})  # type: ignore[attr-defined]
+    for install in HOOKS:
+        install(module)
+    made = [Extended(configured(), 7), Extended(vllm_config=configured(sampler=False), other=7)]
+    assert [(type(one), one.other, one.custom_sampler(None)) for one in made] == [(Extended, 7, None)] * 2
+    assert set(sys.modules) == before
+    for given in ({"vllm_config": configured(sampler=True)}, {"vllm_config": configured(sampler=True), "other": 7}):
+        with pytest.raises(RuntimeError, match=KNOWN):
+            Extended(**given)
+    with pytest.raises(RuntimeError, match=KNOWN):
+        Extended(configured(sampler=True))
+    made[0].vllm_config = configured(sampler=True)
+    with pytest.raises(RuntimeError, match=KNOWN):
+        made[0].custom_sampler(None)
+
+
+def test_a_class_may_make_its_objects_itself() -> None:
+    class Counted(Made):
+        count = 0
+
+        def __new__(cls, *arguments: Any, **named: Any) -> Any:
+            Counted.count += 1
+            return super().__new__(cls)
+
+    module = ModuleType("other")
+    module.Made = Counted  # type: ignore[attr-defined]
+    HOOKS[0](module)
+    assert Counted(configured(), other=3).other == 3 and Counted.count == 1
+
+
+def test_a_device_has_room_for_the_best_of_a_list() -> None:
+    assert [room(most) for most in (-1, 0, 1, 20, 5000)] == [1024, 1, 1, 20, 1024]
+
+
+def test_ids_outside_the_vocabulary() -> None:
+    # A token that cannot be drawn ends no text; vLLM takes it, too.
+    assert read(all_stop_token_ids={4, 100}).stop_token_ids == [4]
+    params = read(bad_words_token_ids=[[7, 100]], extra_args={"onedraw": {"dry_sequence_breakers": [[5]]}})
+    with pytest.raises(onedraw.ParamError, match="bad_words_ids: token 100 is outside the vocabulary"):
+        params.check_vocabulary(100)
 
 
 def test_sequences_follow_what_was_written() -> None:

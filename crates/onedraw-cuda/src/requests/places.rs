@@ -45,8 +45,8 @@ pub struct Written {
     /// For each turn how many of its rows have no token, as a 32-bit number; 0 if the model has not read
     /// enough.
     pub rejected: u64,
-    /// For each turn a 32-bit number that is not 0 if a row could not be drawn: 1 there was a NaN, 2 there was
-    /// an infinite logit, 3 no token was left.
+    /// For each turn a 32-bit number that is not 0 if a row could not be drawn: 65,536 times the reason (1: a
+    /// NaN, 2: an infinite logit, 3: no token was left), plus the number of tokens that were drawn before.
     pub failures: u64,
     /// Where logprobs go, if they are wanted.
     pub listed: Option<Listed>,

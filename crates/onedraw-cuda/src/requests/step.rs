@@ -16,7 +16,7 @@ use crate::stream::Stream;
 impl Requests {
     /// Draws for each turn from its rows, as long as its guesses are right, and writes the results where the
     /// engine wants them. Requests move on by their tokens, unless the model has not read enough of their
-    /// texts. The host waits for nothing, and nothing is allocated.
+    /// texts. The host waits for nothing. Memory is allocated only if more is under way than ever before.
     ///
     /// A turn of an empty slot, or a second turn of a slot, is an error, and nothing is drawn.
     ///

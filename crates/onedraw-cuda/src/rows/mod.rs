@@ -39,10 +39,10 @@ impl Rows {
         Self::with_tasks(device, capacity, tasks)
     }
 
-    /// The same, with room for a turn for each row beside the tasks.
+    /// The same, with room for a turn for each row beside the tasks, which are copied ahead of their steps.
     pub(crate) fn with_turns(device: &Device, capacity: Capacity) -> Result<Self, CudaError> {
         capacity.check(device)?;
-        let tasks = Inbox::beside::<TurnRecord>(device.context(), capacity.rows)?;
+        let tasks = Inbox::ahead::<TurnRecord>(device.context(), capacity.rows)?;
         Self::with_tasks(device, capacity, tasks)
     }
 

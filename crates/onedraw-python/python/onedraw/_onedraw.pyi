@@ -125,6 +125,8 @@ class SamplingParams:
     def replace(self, **parameters: Unpack[Parameters]) -> SamplingParams: """A copy with other values."""
     def with_stage(self, stage: Stage, before: Stage) -> SamplingParams:
         """A copy with a stage (an `Edit`, a `Truncation` or a name) inserted before another one."""
+    def check_vocabulary(self, vocabulary: int) -> None:
+        """Raises a `ParamError` if an id of the parameters is not a token of a vocabulary of this size."""
     def to_dict(self) -> dict[str, Any]: """All parameters by name."""
     def changed(self) -> dict[str, Any]: """The parameters that differ from their defaults."""
     def to_json(self) -> str:

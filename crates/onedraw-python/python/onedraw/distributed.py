@@ -21,6 +21,7 @@ Every rank makes the same calls in the same order. Needs `pip install onedraw[di
 from __future__ import annotations
 
 import functools
+import secrets
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, overload
@@ -51,7 +52,8 @@ __all__ = ["RankError", "Ranks"]
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 PADDED: int = 1 << 18
-"""Messages that may be longer than this are not filled up to one length: their lengths are gathered first."""
+"""Messages after the first one of a draw that may be longer than this are not filled up to one length: their lengths
+are gathered first."""
 
 
 class RankError(OnedrawError):
@@ -73,9 +75,9 @@ class Ranks:
     the part: what comes after it is padding.
 
     The messages go over `group`, or over the default group: as tensors on the CPU, or with NCCL on the rank's
-    current GPU. `device_steps` counts the steps whose first message was made on a GPU. A rank that does not answer is a `RankError`, after the group's timeout at the latest, and nothing
-    is appended. `patience` is how many seconds a rank then waits to hear from the others which of them are still
-    there, to name those that are not.
+    current GPU. `device_steps` counts the steps whose first message was made on a GPU. A rank that does not answer
+    is a `RankError`, after the group's timeout at the latest, and nothing is appended. `patience` is how many
+    seconds a rank then waits to hear from the others which of them are still there, to name those that are not.
     """
 
     def __init__(
@@ -107,7 +109,8 @@ class Ranks:
         self._device = torch.device("cuda", torch.cuda.current_device()) if _is_nccl(group) else torch.device("cpu")
         self._patience = patience
         self._added = 0
-        self._seed = self._agree()
+        self._key: int | None = None
+        self._seed, self._key = self._agree()
 
     def add(self, params: Params = None, **parameters: Unpack[Parameters]) -> SequenceId:
         """Adds a sequence: the first of the `n` that the parameters ask for. Without a seed it gets one that is the
@@ -190,6 +193,13 @@ class Ranks:
     ) -> Sampled | Samples:
         start, end = self.bounds
         logits = _readable(logits)
+        is_first = True
+
+        def gather(message: bytes | CudaMessage, room: int) -> list[bytes]:
+            nonlocal is_first
+            was_first, is_first = is_first, False
+            return self._gather(message, room, is_first=was_first)
+
         return self.batch._draw_over(
             sequences if isinstance(sequences, SequenceId) else list(sequences),
             logits,
@@ -198,39 +208,44 @@ class Ranks:
             vocabulary=self.vocabulary,
             start=start,
             length=end - start,
-            gather=self._gather,
+            gather=gather,
             masks=_on_cpu(masks),
         )
 
-    def _agree(self) -> int:
-        """Tells the others which part this rank holds, and takes rank 0's seed for sequences that have none."""
-        seed = int.from_bytes(torch.randint(256, (8,), dtype=torch.uint8).numpy().tobytes(), "little") >> 1
-        own = torch.tensor([*self.bounds, self.vocabulary, seed], dtype=torch.int64)
+    def _agree(self) -> tuple[int, int]:
+        """Tells the others which part this rank holds. Returns what rank 0 has chosen at random: the seed for
+        sequences that have none, and the number that tells these ranks from others in the store."""
+        chosen = (secrets.randbits(63), secrets.randbits(63))
+        own = torch.tensor([*self.bounds, self.vocabulary, *chosen], dtype=torch.int64)
         rows = [row.tolist() for row in self._all_gather(own)]
-        for number, (_, _, vocabulary, _) in enumerate(rows):
+        for number, (_, _, vocabulary, *_) in enumerate(rows):
             if vocabulary != rows[0][2]:
                 message = f"rank {number} has a vocabulary of {vocabulary}, rank 0 one of {rows[0][2]}"
                 raise RankError(message, [number])
         following = 0
-        for number, (start, end, _, _) in sorted(enumerate(rows), key=lambda row: (row[1][0], row[1][1])):
+        for number, (start, end, *_) in sorted(enumerate(rows), key=lambda row: (row[1][0], row[1][1])):
             if end < start or (end > start and start != following):
                 message = f"rank {number} holds the tokens {start} to {end}; together the ranks must hold each token once"
                 raise RankError(message, [number])
             following = max(following, end)
         if following != self.vocabulary:
             raise RankError(f"the ranks hold {following} tokens, and the vocabulary has {self.vocabulary}")
-        return int(rows[0][3])
+        return int(rows[0][3]), int(rows[0][4])
 
-    def _gather(self, message: bytes | CudaMessage, room: int) -> list[bytes]:
-        """The messages of all ranks, none of which is longer than `room`."""
+    def _gather(self, message: bytes | CudaMessage, room: int, *, is_first: bool) -> list[bytes]:
+        """The messages of all ranks, none of which is longer than `room`. The first ones of a draw are all as long as
+        that, on a GPU and on the CPU, so that they always take one collective."""
         if not isinstance(message, bytes):
-            # All first messages have one length.
             self.device_steps += 1
             own = torch.as_tensor(message, device=torch.device("cuda", message.device))
             return [part.numpy().tobytes() for part in self._all_gather(own)]
         lengths = None
-        if room > PADDED:
+        if room > PADDED and not is_first:
             lengths = [int(length) for length in self._all_gather(torch.tensor([len(message)]))]
+            for rank, length in enumerate(lengths):
+                if not 0 <= length <= room:
+                    announced = f"rank {rank} announces a message of {length} bytes"
+                    raise RankError(f"{announced}; the longest has {room}", [rank])
             room = max(lengths)
         padded = torch.zeros(room, dtype=torch.uint8)
         if message:
@@ -248,25 +263,29 @@ class Ranks:
             return list(gathered.cpu().unbind())
         except (RuntimeError, ValueError) as error:
             missing = self._missing()
-            who = f"; no word from rank {', '.join(map(str, missing))}" if missing else ""
-            raise RankError(f"the ranks could not exchange their messages{who}: {error}", missing) from error
+            who = "; the group's store cannot be reached either" if missing is None else ""
+            if missing:
+                who = f"; no word from rank {', '.join(map(str, missing))}"
+            raise RankError(f"the ranks could not exchange their messages{who}: {error}", missing or ()) from error
 
-    def _missing(self) -> list[int]:
+    def _missing(self) -> list[int] | None:
         """The ranks that do not say within the patience that they are still there. Each one that an exchange failed
-        for says so in the group's store, which the process of rank 0 may hold."""
+        for says so in the group's store. None: the store cannot be reached, such as when the process that holds it has
+        ended. Nobody is named before the ranks have agreed on the key that they use there."""
+        if self._key is None:
+            return []
+        key = f"onedraw/{self._key}/{self.collectives}"
+        others = set(range(self.count)) - {self.rank}
+        until = time.monotonic() + self._patience
         try:
             store = dist.distributed_c10d._get_default_store()
-            key = f"onedraw/{self.collectives}"
             store.set(f"{key}/{self.rank}", "here")
-            others = set(range(self.count)) - {self.rank}
-            until = time.monotonic() + self._patience
             while others and time.monotonic() < until:
                 others -= {rank for rank in others if store.check([f"{key}/{rank}"])}
                 time.sleep(0.05)
-            return sorted(others)
         except Exception:
-            # Whoever holds the store is gone: nobody can be asked.
-            return [0] if self.rank != 0 else []
+            return None
+        return sorted(others)
 
 
 def _readable(logits: Any) -> Any:

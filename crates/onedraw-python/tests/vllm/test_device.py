@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compare import ACCEPTED
 from engines import Write
 from kinds import KINDS, requests
 
@@ -31,9 +32,12 @@ def test_the_device_writes_the_texts_of_the_cpu(together: list[dict[str, Any]], 
     asked = {name: one for name, one in zip(KINDS, requests(length), strict=True) if name not in ON_CPU_ALONE}
     engine = {} if guesses is None else {"speculative_config": guesses}
     written = write([list(asked.values())], runner=2, emulated=emulated, max_num_seqs=8, **engine)
+    assert "onedraw.vllm.sampler_v2_device.DeviceSampler" in written["sampler"]
+    assert (written["metrics"].get(ACCEPTED, 0) > 0) == (guesses is not None)
     expected = dict(zip(KINDS, together, strict=True))
     for name, text in zip(asked, written["runs"][0], strict=True):
         assert text["tokens"] == expected[name]["tokens"][:length], name
-        for ours, theirs in zip(text["logprobs"], expected[name]["logprobs"], strict=False):
+        assert len(text["logprobs"]) == (len(text["tokens"]) if name == "logprobs" else 0)
+        for ours, theirs in zip(text["logprobs"], expected[name]["logprobs"][: len(text["tokens"])], strict=True):
             assert {token: rank for token, (_, rank) in ours.items()} == {token: rank for token, (_, rank) in theirs.items()}
             assert all(abs(ours[token][0] - theirs[token][0]) < 1e-5 for token in ours)

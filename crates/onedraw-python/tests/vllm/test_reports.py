@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from compare import ACCEPTED
 from engines import Write
-from kinds import PROMPTS
+from kinds import N_GRAM, PROMPTS
 
 pytestmark = pytest.mark.vllm
 
@@ -57,6 +58,12 @@ def check(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
     assert compared > 500
 
 
+def check_same(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
+    for mine, its in zip(ours, theirs, strict=True):
+        assert mine.keys() == its.keys()
+        assert all(abs(mine[token][0] - its[token][0]) < 1e-5 and mine[token][1] == its[token][1] for token in its)
+
+
 @pytest.mark.long
 def test_scored_tokens_and_prompts(write: Write) -> None:
     """What is left to vLLM: logprobs of the prompt, and of tokens that a request names."""
@@ -64,8 +71,10 @@ def test_scored_tokens_and_prompts(write: Write) -> None:
     ours, theirs = (write([asked], ours=is_ours)["runs"][0] for is_ours in (True, False))
     first = ours[0]["logprobs"]
     assert all({"438", "491", "7"} <= entry.keys() for entry in first)
-    for mine, its in zip(first, theirs[0]["logprobs"], strict=True):
-        assert all(abs(mine[token][0] - its[token][0]) < 1e-5 for token in its)
+    check_same(first, theirs[0]["logprobs"])
+    # The first token of a prompt has none.
+    assert len(ours[2]["prompt_logprobs"]) > 3 and all(ours[2]["prompt_logprobs"][1:])
+    check_same(ours[2]["prompt_logprobs"], theirs[2]["prompt_logprobs"])
     # A neighbour's wish does not take away one's own.
     assert all(len(entry) >= 2 for entry in ours[1]["logprobs"])
 
@@ -80,6 +89,7 @@ def test_a_bad_request_is_an_error_of_its_own(write: Write) -> None:
         "probability: cannot be set for a request of vLLM": {"onedraw": {"probability": True}},
         "extra_args: `onedraw` cannot be read as JSON": {"onedraw": "{"},
         "extra_args: `onedraw` holds parameters by name": {"onedraw": [1]},
+        "xtc_protected_token_ids: token 9000000 is outside the vocabulary": {"onedraw": {"xtc_protected_token_ids": [9_000_000]}},
     }
     runs = [[good], *[[request(extra_args=extra)] for extra in bad.values()], [good], [request(extra_args={"onedraw": '{"no_repeat_ngram_size": 1}'})]]
     first, *refused, last, from_text = write(runs)["runs"]
@@ -90,10 +100,39 @@ def test_a_bad_request_is_an_error_of_its_own(write: Write) -> None:
     assert len(set(from_text[0]["tokens"])) == len(from_text[0]["tokens"]) > 20
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("runner", [1, 2])
+def test_a_first_row_that_cannot_be_sampled_leaves_the_logprobs_of_the_prompt(write: Write, runner: int) -> None:
+    asked = [request(seed=seed, prompt_logprobs=1) for seed in (1, 2)]
+    both, after = write([asked, asked[:1]], runner=runner, watched={"poison": [[2, 0]]})["runs"]
+    assert [one["finish_reason"] for one in both] == ["length", "error"]
+    assert both[1]["tokens"] == [] and len(both[1]["prompt_logprobs"]) > 3
+    check_same(both[1]["prompt_logprobs"], both[0]["prompt_logprobs"])
+    assert after[0]["tokens"] == both[0]["tokens"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runner", [1, 2])
+def test_guesses_before_a_row_that_cannot_be_sampled_are_kept(write: Write, runner: int) -> None:
+    """A text has the tokens that it would have without guesses, and one that these have ended is not ended again."""
+    prompt, positions = PROMPTS[0] + ", a dog ran. A dog ran. A dog ran.", range(3, 15)
+    asked = [{**request(seed=seed, logprobs=1), "prompt": prompt} for seed in positions]
+    short = [{**one, "params": {**one["params"], "seed": 100 + length, "max_tokens": length}} for one, length in zip(asked, positions, strict=True)]
+    poison = [[100 * is_short + position, position] for position in positions for is_short in (0, 1)]
+    written = write([[{**asked[0], "params": {**asked[0]["params"], "seed": 1}}], asked, short], runner=runner, speculative_config=N_GRAM, watched={"poison": poison})
+    [whole], failed, complete = written["runs"]
+    assert written["metrics"][ACCEPTED] > 0
+    for position, one, other in zip(positions, failed, complete, strict=True):
+        assert (one["finish_reason"], other["finish_reason"]) == ("error", "length")
+        assert one["tokens"] == other["tokens"] == whole["tokens"][:position]
+        check_same(one["logprobs"], whole["logprobs"][:position])
+        assert one["stop_reason"].startswith("onedraw: a row of logits has a NaN")
+
+
 @pytest.mark.parametrize("runner", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_row_that_cannot_be_sampled_ends_its_request_alone(write: Write, runner: int) -> None:
     asked = [request(seed=seed, temperature=0.8) for seed in (1, 2, 3)]
-    alone, poisoned = write([[asked[0], asked[2]], asked], runner=runner, watched={"poison": [2, 5]})["runs"]
+    alone, poisoned = write([[asked[0], asked[2]], asked], runner=runner, watched={"poison": [[2, 5]]})["runs"]
     assert [one["finish_reason"] for one in poisoned] == ["length", "error", "length"]
     assert len(poisoned[1]["tokens"]) == 5
     assert poisoned[1]["stop_reason"].startswith("onedraw: a row of logits has a NaN")

@@ -12,8 +12,9 @@ from typing import Any
 VARIABLE = "ONEDRAW_WATCHED"
 """What is wanted, as JSON, in the environment of all processes."""
 
-Before = Callable[[Any, list[Any], list[int], Any], None]
-After = Callable[[Any, list[int], Any], None]
+Before = Callable[[Any, list[Any], list[range], Any], None]
+"""What is called with the requests of a runner, those of them that draw, the rows of each, and the logits."""
+After = Callable[[Any, list[range], Any], None]
 
 
 def begin() -> None:
@@ -21,8 +22,8 @@ def begin() -> None:
     wanted = json.loads(os.environ.get(VARIABLE, "{}"))
     if "trace" in wanted:
         record(Path(wanted["trace"]))
-    if "poison" in wanted:
-        poison(*wanted["poison"])
+    for place in wanted.get("poison", ()):
+        poison(*place)
     if "death" in wanted:
         die(*wanted["death"])
     if "doubt" in wanted:
@@ -37,24 +38,26 @@ def record(folder: Path) -> None:
     """Writes of every row what it was and what was drawn from it, into a file of this process."""
     import torch
 
-    def note(drawn: Any, rows: list[int], logits: Any) -> None:
+    def note(drawn: Any, rows: list[range], logits: Any) -> None:
         samples = iter(drawn.samples)
         with (folder / f"rank{_rank()}").open("a") as file:
-            for row, count in zip(rows, drawn.counts, strict=True):
-                for place in range(count):
-                    one, bits = next(samples), logits[row + place].contiguous().view(torch.uint8).numpy().tobytes()
+            for own, count in zip(rows, drawn.counts, strict=True):
+                for row in own[:count]:
+                    one, bits = next(samples), logits[row].contiguous().view(torch.uint8).numpy().tobytes()
                     print(json.dumps([one.seed, one.position, hashlib.blake2b(bits, digest_size=8).hexdigest(), one.token]), file=file)
 
     watch(after=note)
 
 
 def poison(seed: int, position: int) -> None:
-    """Puts a NaN into one row: that of a seed, at a position. Where ranks keep their logits, the last one has it."""
+    """Puts a NaN into one row: that of a seed, at a position, which may be one after guesses. Where ranks keep their
+    logits, the last one has it."""
 
-    def spoil(requests: Any, asked: list[Any], rows: list[int], logits: Any) -> None:
-        for request, row in zip(asked, rows, strict=True):
-            if request.written == position and requests.batch.seed(request.sequence) == seed and _rank() == _world() - 1:
-                logits[row, 17] = float("nan")
+    def spoil(requests: Any, asked: list[Any], rows: list[range], logits: Any) -> None:
+        for request, own in zip(asked, rows, strict=True):
+            place = position - request.written
+            if 0 <= place < len(own) and requests.batch.seed(request.sequence) == seed and _rank() == _world() - 1:
+                logits[own[place], 17] = float("nan")
 
     watch(before=spoil)
 
@@ -62,7 +65,7 @@ def poison(seed: int, position: int) -> None:
 def die(rank: int, seed: int, position: int) -> None:
     """Ends the process of a rank before it draws for a seed at a position, while the others wait for its message."""
 
-    def leave(requests: Any, asked: list[Any], rows: list[int], logits: Any) -> None:
+    def leave(requests: Any, asked: list[Any], rows: list[range], logits: Any) -> None:
         if _rank() == rank and any(request.written == position and requests.batch.seed(request.sequence) == seed for request in asked):
             os._exit(1)
 
@@ -91,7 +94,7 @@ def watch(before: Before | None = None, after: After | None = None) -> None:
         def call(requests: Any, asked: list[Any], logits: Any, masks: Any = None) -> Any:
             is_turn = asked and isinstance(asked[0], Turn)
             each = [one.request for one in asked] if is_turn else asked
-            rows = [one.row for one in asked] if is_turn else list(range(len(asked)))
+            rows = [range(one.row, one.row + len(one.guesses) + 1) for one in asked] if is_turn else [range(row, row + 1) for row in range(len(asked))]
             if before is not None:
                 before(requests, each, rows, logits)
             drawn = function(requests, asked, logits, masks)

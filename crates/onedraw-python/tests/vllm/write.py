@@ -32,11 +32,17 @@ def main() -> None:
     written["metrics"] = {metric.name: metric.value for metric in llm.get_metrics() if hasattr(metric, "value")}
     if "distributed_executor_backend" in job["engine"]:
         runner = llm.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
-        written["classes"] = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(runner).__mro__]
+        written["classes"] = names(runner)
+        written["sampler"] = names(getattr(runner, "sampler", None))
     Path(sys.argv[1]).write_text(json.dumps(written))
     # Nothing is left to do, and vLLM's threads take seconds to end.
     sys.stdout.flush()
     os._exit(0)
+
+
+def names(one: Any) -> list[str]:
+    """The classes of an object."""
+    return [f"{kind.__module__}.{kind.__qualname__}" for kind in type(one).__mro__]
 
 
 def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -59,7 +65,8 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     texts = []
     try:
         for output in llm.generate([request["prompt"] for request in requests], params, use_tqdm=False):
-            texts += [text(one) for one in output.outputs]
+            prompt = listed(output.prompt_logprobs)
+            texts += [{**text(one), **({"prompt_logprobs": prompt} if prompt else {})} for one in output.outputs]
     except (VLLMClientError, EngineDeadError) as error:
         return [{"error": str(error)}]
     return texts
@@ -67,8 +74,12 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def text(one: Any) -> dict[str, Any]:
     """A text as JSON."""
-    logprobs = [{token: [entry.logprob, entry.rank] for token, entry in position.items()} for position in one.logprobs or []]
-    return {"text": one.text, "tokens": list(one.token_ids), "finish_reason": one.finish_reason, "stop_reason": one.stop_reason, "logprobs": logprobs}
+    return {"text": one.text, "tokens": list(one.token_ids), "finish_reason": one.finish_reason, "stop_reason": one.stop_reason, "logprobs": listed(one.logprobs)}
+
+
+def listed(logprobs: Any) -> list[dict[int, list[float]]]:
+    """The value and the rank of each token that is listed at a position. There is none at the first one of a prompt."""
+    return [{token: [entry.logprob, entry.rank] for token, entry in (position or {}).items()} for position in logprobs or []]
 
 
 def draw_on_device() -> None:

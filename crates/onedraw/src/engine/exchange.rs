@@ -1,7 +1,7 @@
 //! One step of a batch whose vocabulary is split over ranks: every rank holds a part of each row, and every
 //! rank gets all tokens.
 //!
-//! Nobody sends questions. Every rank runs the same draws, so each knows what is asked, answers for its own
+//! No questions are sent. Every rank runs the same draws, so each knows what is asked, answers for its own
 //! part, and all answers of all rows go into one message. Whatever carries it (an all-gather) brings every
 //! rank the messages of all:
 //!

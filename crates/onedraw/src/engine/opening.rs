@@ -1,6 +1,6 @@
 //! The opening of a draw over ranks: what every rank says before it knows anything about the others.
 //!
-//! Which of it is of use follows from the chain, which every rank has:
+//! What is said follows from the chain, which every rank has:
 //!
 //! - The race, where its temperature is known and no stage before it changes the row.
 //! - The best tokens, where a truncation cuts by rank or by logit, and where logprobs are reported.

@@ -23,6 +23,8 @@
 //! between the two scales is a power; [`Interval::around`] covers the rounding of weights on both scales
 //! (see [`Opening::rest`]).
 
+use std::sync::OnceLock;
+
 use crate::logits::answer::{AnswerPart, Held, Lists, Opened, Summit, Winner};
 use crate::logits::finalist::Finalist;
 use crate::logits::measure::curve::{Targets, are_possible, step_of};
@@ -50,6 +52,8 @@ pub(crate) struct Opening {
     listed: u64,
     /// The points of the curve of the tokens after the best.
     points: Vec<u16>,
+    /// The masses of the first best tokens: of none, of one, and so on, by the softmax that was asked for first.
+    sums: OnceLock<(Softmax, Vec<u64>)>,
 }
 
 impl Opening {
@@ -91,12 +95,36 @@ impl Opening {
             _ => 0,
         };
         let (best, finishers, points) = (best.to_vec(), finishers.to_vec(), lists.points.clone());
-        is_possible.then_some(Self { held, opened, best, complete, end, finishers, listed, points })
+        is_possible.then_some(Self {
+            held,
+            opened,
+            best,
+            complete,
+            end,
+            finishers,
+            listed,
+            points,
+            sums: OnceLock::new(),
+        })
     }
 
     /// The listed tokens up to and including `last`.
     fn up_to(&self, last: Key) -> &[Key] {
         &self.best[..self.best.partition_point(|&key| key <= last)]
+    }
+
+    /// The mass of the listed tokens up to and including `last`.
+    fn mass(&self, last: Key, softmax: Softmax) -> u64 {
+        let keys = self.up_to(last);
+        let sum = |sum: &mut u64, key: &Key| {
+            *sum += softmax.weight(key.logit());
+            Some(*sum)
+        };
+        let sums = || [0].into_iter().chain(self.best.iter().scan(0, sum)).collect();
+        match self.sums.get_or_init(|| (softmax, sums())) {
+            (known, sums) if *known == softmax => sums[keys.len()],
+            _ => weigh(keys, softmax),
+        }
     }
 
     /// The mass of the tokens after the best ones, up to and including `last`, which comes after them; `None`
@@ -170,7 +198,7 @@ impl Known {
 
     /// The mass of the tokens up to and including `last`.
     pub(crate) fn mass(&self, last: Key, softmax: Softmax) -> Option<u64> {
-        Some(self.listed(last)?.map(|key| softmax.weight(key.logit())).sum())
+        self.is_known(last).then(|| self.parts.iter().map(|part| part.mass(last, softmax)).sum())
     }
 
     /// As [`Known::mass`], between two bounds.
@@ -182,7 +210,7 @@ impl Known {
         }
         let mut all = Interval::default();
         for part in &self.parts {
-            let listed = weigh(part.up_to(last), softmax);
+            let listed = part.mass(last, softmax);
             all = all.and(Interval { least: listed, most: listed });
             if last > part.complete {
                 all = all.and(part.rest(last, softmax, self.open.focus)?);

@@ -15,20 +15,20 @@ request without a seed gets one from the seed of the engine and the id of the re
 vLLM finds this package by itself: `register` is an entry point of its group `vllm.general_plugins`.
 """
 
-from .hooks import when_imported
+from .hooks import extends, replaces, when_imported
 
 __all__ = ["register"]
 
 # Where each part of vLLM is loaded, and what is done there. A process loads only what it needs.
 _PARTS = {
-    "vllm.v1.engine.input_processor": "frontend",
-    "vllm.v1.core.sched.scheduler": "scheduler",
-    "vllm.v1.worker.gpu_model_runner": "runner_v1",
-    "vllm.v1.worker.gpu.model_states.interface": "runner_v2",
+    "vllm.v1.engine.input_processor": extends("InputProcessor", "frontend:Checked"),
+    "vllm.v1.core.sched.scheduler": extends("Scheduler", "scheduler:Ending"),
+    "vllm.v1.worker.gpu_model_runner": extends("GPUModelRunner", "runner_v1:Drawing"),
+    "vllm.v1.worker.gpu.model_states.interface": replaces("ModelState", "custom_sampler", "runner_v2:custom_sampler"),
 }
 
 
 def register() -> None:
     """Prepares vLLM in this process. vLLM calls it in each of its processes."""
-    for module, part in _PARTS.items():
-        when_imported(module, f"{__name__}.{part}")
+    for module, install in _PARTS.items():
+        when_imported(module, install)

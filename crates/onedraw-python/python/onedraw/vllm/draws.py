@@ -12,6 +12,10 @@ import torch
 from .._onedraw import RowError, Sampled, Samples, SamplingParams, SequenceId
 from .requests import Masks, Outcome, Request, Requests, Turn
 
+FAILED = 1 << 16
+"""A runner reports a request that cannot go on as one with a multiple of so many NaNs in its logits, and one more for each
+token of the step that was drawn before the bad row. Smaller counts say nothing about tokens: there is none to keep."""
+
 
 @dataclass(slots=True)
 class Drawn:

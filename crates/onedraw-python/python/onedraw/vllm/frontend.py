@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams
 
 from .._onedraw import OnedrawError
-from .hooks import extend
 from .params import REFUSED, check_device, derived_seed, signed, translated, wrong
 from .settings import settings_of
 from .versions import check
@@ -19,11 +17,6 @@ if TYPE_CHECKING:
     from vllm.v1.engine.input_processor import InputProcessor
 else:
     InputProcessor = object
-
-
-def install(module: ModuleType) -> None:
-    """Extends the processor of requests."""
-    extend(module.InputProcessor, Checked)
 
 
 class Checked(InputProcessor):
@@ -62,6 +55,7 @@ class Checked(InputProcessor):
             if params.logprob_token_ids and self._shards:
                 raise wrong("logprob_token_ids", "needs whole rows, which shards do not gather")
             drawn = translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
+            drawn.check_vocabulary(model.get_vocab_size())
             if self._is_on_gpu:
                 check_device(params, drawn)
                 # The window counts places of the text, and the CPU's text does not have these.

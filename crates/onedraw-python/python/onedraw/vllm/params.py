@@ -111,8 +111,9 @@ def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int]
     if params.bad_words_token_ids:
         given["bad_words_ids"] = params.bad_words_token_ids
     # With what ends a text without being asked for: `min_tokens` keeps all of it away.
-    given["stop_token_ids"] = sorted(params.all_stop_token_ids)
-    # Tokens outside of the vocabulary, such as those that stand for a picture, have no logit.
+    # Tokens outside of the vocabulary have no logit, so that they cannot end a text.
+    given["stop_token_ids"] = sorted(token for token in params.all_stop_token_ids if token < vocabulary)
+    # Those that stand for a picture are outside of it.
     given["prompt_token_ids"] = [token for token in prompt or () if 0 <= token < vocabulary]
     return SamplingParams(**given, **ours(params))
 
@@ -120,6 +121,12 @@ def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int]
 def relaxed(params: Any, translated: SamplingParams) -> SamplingParams | None:
     """Parameters for a row of which a grammar leaves only what `min_tokens` keeps away: the grammar decides there."""
     return translated.replace(min_tokens=0) if params.structured_outputs is not None and params.min_tokens else None
+
+
+def room(most: int) -> int:
+    """The logprobs that a device must have room for in an engine whose `max_logprobs` is `most`. At least one, because
+    `translated` asks for one where the token is the best of a list."""
+    return MOST_LOGPROBS if most < 0 else max(1, min(most, MOST_LOGPROBS))
 
 
 def check_device(params: Any, translated: SamplingParams) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from vllm.distributed import get_pp_group
 from vllm.logger import init_logger
 from vllm.v1.outputs import LogprobsTensors, SamplerOutput
 from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor, MinPLogitsProcessor, MinTokensLogitsProcessor
 
 from .._onedraw import Batch
 from . import draws, reports
-from .hooks import extend
 from .params import listed, relaxed, translated
 from .requests import Request, Requests, Turn
 from .settings import settings_of
@@ -31,11 +30,6 @@ _DRAWN_HERE = (LogitBiasLogitsProcessor, MinPLogitsProcessor, MinTokensLogitsPro
 _NONE = -1
 
 
-def install(module: ModuleType) -> None:
-    """Extends the runner."""
-    extend(module.GPUModelRunner, Drawing)
-
-
 class Drawing(GPUModelRunner):
     """A runner whose tokens onedraw draws."""
 
@@ -49,7 +43,8 @@ class Drawing(GPUModelRunner):
             raise RuntimeError("onedraw draws on a GPU with vLLM's runner V2; set VLLM_USE_V2_MODEL_RUNNER=1, or leave `sampler` off")
         self._onedraw = Requests(Batch(threads=settings_of(vllm_config).threads))
         self._failed: dict[str, int] = {}
-        self._users: list[Any] | None = None
+        # Those that the engine names, and those of installed packages.
+        self._users = [processor for processor in self.input_batch.logitsprocs.all if not isinstance(processor, _DRAWN_HERE)]
         self._masks: list[Any] | None = None
 
     def _sample(self, logits: torch.Tensor, spec_decode_metadata: Any) -> SamplerOutput:
@@ -70,11 +65,12 @@ class Drawing(GPUModelRunner):
     def load_model(self, *arguments: Any, **named: Any) -> None:
         super().load_model(*arguments, **named)
         settings = settings_of(self.vllm_config)
-        if not settings.shards:
+        # Other stages of a pipeline have no logits.
+        if not settings.shards or not get_pp_group().is_last_rank:
             return
         from .shards import Shards, why_gathered
 
-        why = why_gathered(self.vllm_config, self.model)
+        why = why_gathered(self.vllm_config, self.model, self._users)
         if why is not None:
             logger.warning("onedraw: the logits are gathered, although `shards` is on: %s", why)
             return
@@ -145,8 +141,6 @@ class Drawing(GPUModelRunner):
     def _processed(self, logits: torch.Tensor) -> torch.Tensor:
         """The logits after processors of the user, and after a budget for thinking."""
         metadata = self.input_batch.sampling_metadata
-        if self._users is None:
-            self._users = [processor for processor in metadata.logitsprocs.all if not isinstance(processor, _DRAWN_HERE)]
         holder = metadata.thinking_budget_state_holder
         is_budgeted = holder is not None and holder.has_tracked_requests()
         if not self._users and not is_budgeted:
@@ -164,7 +158,7 @@ class Drawing(GPUModelRunner):
         for row, error in drawn.errors.items():
             if not self.discard_request_mask.np[row]:
                 name = self.input_batch.req_ids[row]
-                self._failed[name] = 1
+                self._failed[name] = draws.FAILED + drawn.counts[row]
                 logger.error("onedraw ends request %s: %s", name, error)
 
     def _report(self, drawn: draws.Drawn, tokens: torch.Tensor, logits: torch.Tensor, processed: torch.Tensor) -> LogprobsTensors | None:

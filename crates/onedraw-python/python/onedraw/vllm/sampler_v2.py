@@ -8,14 +8,17 @@ from typing import Any
 import torch
 from vllm.v1.outputs import LogprobsTensors
 from vllm.v1.worker.gpu.input_batch import InputBatch
+from vllm.v1.worker.gpu.sample.bad_words import BadWordsState
+from vllm.v1.worker.gpu.sample.logit_bias import LogitBiasState
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext
 from vllm.v1.worker.gpu.sample.logprob import compute_topk_scores
+from vllm.v1.worker.gpu.sample.penalties import PenaltiesState
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from .params import signed
 
-# Places of a list of processors: bias, penalties and bad words, then those of the user.
-_FIRST_OF_USER = 3
+# What onedraw does itself.
+_DRAWN_HERE = (LogitBiasState, PenaltiesState, BadWordsState)
 
 
 class Drawing(Sampler):
@@ -24,6 +27,7 @@ class Drawing(Sampler):
 
     def __init__(self, sampler: Sampler, vllm_config: Any) -> None:
         self.__dict__.update(sampler.__dict__)
+        self._users = [processor for processor in self.logits_processors if not isinstance(processor, _DRAWN_HERE)]
         self._vocabulary = vllm_config.model_config.get_vocab_size()
         speculation = vllm_config.speculative_config
         self._width = 1 + (0 if speculation is None else speculation.num_speculative_tokens)
@@ -38,8 +42,7 @@ class Drawing(Sampler):
 
     def _processed(self, logits: torch.Tensor, batch: InputBatch) -> torch.Tensor:
         """The logits after processors of the user, and after a budget for thinking."""
-        own = self.logits_processors[_FIRST_OF_USER:]
-        if not own and not self.thinking_budget_state.enabled:
+        if not self._users and not self.thinking_budget_state.enabled:
             return logits
         rows = batch.logits_indices
         context = LogitsContext(
@@ -52,7 +55,7 @@ class Drawing(Sampler):
             seq_lens_upper_bound_np=batch.seq_lens_cpu_upper_bound.numpy(),
         )
         logits = logits.to(torch.float32, copy=True)
-        for processor in own:
+        for processor in self._users:
             logits = processor.apply(logits, context)
         self.thinking_budget_state.apply(logits, context)
         return logits

@@ -12,7 +12,7 @@ from vllm.v1.worker.gpu.sample.output import SamplerOutput
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from .._onedraw import CudaRequests
-from .params import MOST_LOGPROBS, listed, translated
+from .params import listed, room, translated
 from .sampler_v2 import Drawing, generated
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -23,12 +23,12 @@ class DeviceSampler(Drawing):
 
     def __init__(self, sampler: Sampler, vllm_config: Any) -> None:
         super().__init__(sampler, vllm_config)
-        most, slots = vllm_config.model_config.max_logprobs, self.req_states.max_num_reqs
+        slots = self.req_states.max_num_reqs
         self._requests = CudaRequests(
             self._vocabulary,
             slots,
             rows=slots * self._width,
-            logprobs=MOST_LOGPROBS if most < 0 else min(most, MOST_LOGPROBS),
+            logprobs=room(vllm_config.model_config.max_logprobs),
             device=self.req_states.device.index or 0,
         )
 

@@ -99,13 +99,13 @@ class HostSampler(Drawing):
         return turns
 
     def _failures(self, drawn: draws.Drawn, batch: InputBatch, num_sampled: torch.Tensor) -> torch.Tensor | None:
-        """Which requests cannot go on, as a count of NaNs each. Rows in the middle of a prompt are not used."""
+        """Which requests cannot go on, as a count of NaNs each, see `draws.FAILED`. Rows in the middle of a prompt are not used."""
         if not drawn.errors:
             return None
         failed = torch.zeros(batch.num_reqs, dtype=torch.int32)
         for row, error in drawn.errors.items():
             if num_sampled[row] > 0:
-                failed[row] = 1
+                failed[row] = draws.FAILED + drawn.counts[row]
                 logger.error("onedraw ends request %s: %s", batch.req_ids[row], error)
         return failed
 

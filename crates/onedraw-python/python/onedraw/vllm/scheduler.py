@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.request import RequestStatus
 
-from .hooks import extend
+from .draws import FAILED
 from .versions import check
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ else:
 
 REASON = "onedraw: a row of logits has a NaN or an infinity, or no token is left of it"
 """What a request that was ended says as its stop reason."""
-
-
-def install(module: ModuleType) -> None:
-    """Extends the scheduler."""
-    extend(module.Scheduler, Ending)
 
 
 class Ending(Scheduler):
@@ -35,15 +29,25 @@ class Ending(Scheduler):
     def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
         reported = model_runner_output.num_nans_in_logits or {}
         failed = [name for name, count in reported.items() if count > 0 and name in self.requests]
+        reports = [model_runner_output.prompt_logprobs_dict, model_runner_output.prompt_token_id_logprobs_dict]
+        prompts: dict[str, list[Any]] = {}
         for name in failed:
-            row = model_runner_output.req_id_to_index[name]
-            if row < len(model_runner_output.sampled_token_ids):
-                model_runner_output.sampled_token_ids[row] = []
+            row, sampled = model_runner_output.req_id_to_index[name], model_runner_output.sampled_token_ids
+            if row < len(sampled):
+                # What was drawn before the bad row. What comes after it stands for a token that there is not.
+                sampled[row] = sampled[row][: reported[name] % FAILED if reported[name] >= FAILED else 0]
+            if row >= len(sampled) or not sampled[row]:
+                # vLLM reports nothing of a request without a token, and takes these for a mistake then.
+                prompts[name] = [report.pop(name, None) for report in reports]
         outputs = super().update_from_output(scheduler_output, model_runner_output)
+        # Without those that their last tokens have ended.
         for request in self.finish_requests(failed, RequestStatus.FINISHED_ERROR):
+            tensors, values = prompts.get(request.request_id, (None, None))
             ended = EngineCoreOutput(
                 request_id=request.request_id,
                 new_token_ids=[],
+                new_prompt_logprobs_tensors=tensors,
+                prompt_token_id_logprobs=values,
                 finish_reason=request.get_finished_reason(),
                 stop_reason=REASON,
                 events=request.take_events(),

@@ -26,7 +26,7 @@ class Settings:
 
 def settings_of(vllm_config: Any) -> Settings:
     """The settings in `additional_config["onedraw"]`; without them, those of the environment."""
-    additional = vllm_config.additional_config
+    additional = getattr(vllm_config, "additional_config", None)
     if isinstance(additional, Mapping) and "onedraw" in additional:
         return _read(additional["onedraw"], "additional_config['onedraw']")
     return _of_environment(os.environ.get(VARIABLE, ""))
@@ -54,4 +54,7 @@ def _read(given: Any, source: str) -> Settings:
             raise ValueError(f"{source}: {name} is {value!r}, but a value such as {known[name].default!r} is wanted")
     if not 0 <= given.get("threads", 1) <= 1024:
         raise ValueError(f"{source}: threads must be in [0, 1024], not {given['threads']}")
-    return Settings(**given)
+    settings = Settings(**given)
+    if settings.shards and not settings.sampler:
+        raise ValueError(f"{source}: shards needs sampler")
+    return settings

@@ -13,13 +13,14 @@ from ..distributed import Ranks
 from .requests import Masks, Outcome, Requests, Turn
 
 
-def why_gathered(vllm_config: Any, model: Any) -> str | None:
-    """Why the logits of a model must be gathered; None if they need not be."""
+def why_gathered(vllm_config: Any, model: Any, users: Sequence[Any]) -> str | None:
+    """Why the logits of a model must be gathered; None if they need not be. `users` are the processors of logits that
+    vLLM has loaded for the user."""
     if vllm_config.parallel_config.tensor_parallel_size == 1:
         return "there is one rank"
     if not hasattr(model, "compute_logits_local") or not hasattr(getattr(model, "lm_head", None), "shard_indices"):
         return f"{type(model).__name__} cannot leave its logits ungathered"
-    if vllm_config.model_config.logits_processors:
+    if users:
         return "processors of logits need whole rows"
     return None
 
