@@ -25,6 +25,8 @@
 
 use std::sync::OnceLock;
 
+use crate::kernels::passes::vectorized;
+use crate::kernels::weight::powers;
 use crate::logits::answer::{AnswerPart, Held, Lists, Opened, Summit, Winner};
 use crate::logits::finalist::Finalist;
 use crate::logits::measure::curve::{Targets, are_possible, step_of};
@@ -32,7 +34,7 @@ use crate::logits::questions::Open;
 use crate::numeric::key::Key;
 use crate::numeric::mass::{Interval, Softmax, UNIT};
 use crate::numeric::math::exp;
-use crate::numeric::noise::Noise;
+use crate::numeric::noise::{BLOCK, Noise};
 use crate::numeric::temperature::Temperature;
 
 /// What one part said.
@@ -52,7 +54,7 @@ pub(crate) struct Opening {
     listed: u64,
     /// The points of the curve of the tokens after the best.
     points: Vec<u16>,
-    /// The masses of the first best tokens: of none, of one, and so on, by the softmax that was asked for first.
+    /// The masses of the first best tokens, by the softmax that was asked for first: of one, of two, and so on.
     sums: OnceLock<(Softmax, Vec<u64>)>,
 }
 
@@ -91,7 +93,9 @@ impl Opening {
             _ => Key::END,
         };
         let listed = match (open.masses, best.first()) {
-            (Some(temperature), Some(top)) if is_possible => weigh(best, temperature.softmax(top.logit())),
+            (Some(temperature), Some(top)) if is_possible => {
+                weights(best, temperature.softmax(top.logit())).iter().sum()
+            }
             _ => 0,
         };
         let (best, finishers, points) = (best.to_vec(), finishers.to_vec(), lists.points.clone());
@@ -116,14 +120,19 @@ impl Opening {
     /// The mass of the listed tokens up to and including `last`.
     fn mass(&self, last: Key, softmax: Softmax) -> u64 {
         let keys = self.up_to(last);
-        let sum = |sum: &mut u64, key: &Key| {
-            *sum += softmax.weight(key.logit());
-            Some(*sum)
-        };
-        let sums = || [0].into_iter().chain(self.best.iter().scan(0, sum)).collect();
-        match self.sums.get_or_init(|| (softmax, sums())) {
-            (known, sums) if *known == softmax => sums[keys.len()],
-            _ => weigh(keys, softmax),
+        let (known, sums) = self.sums.get_or_init(|| {
+            let mut sums = weights(&self.best, softmax);
+            let mut sum = 0;
+            for weight in &mut sums {
+                sum += *weight;
+                *weight = sum;
+            }
+            (softmax, sums)
+        });
+        match keys.len() {
+            0 => 0,
+            count if *known == softmax => sums[count - 1],
+            _ => weights(keys, softmax).iter().sum(),
         }
     }
 
@@ -284,9 +293,16 @@ fn first_of(one: Finalist, other: Option<Finalist>) -> Finalist {
     other.filter(|other| !one.beats(other)).unwrap_or(one)
 }
 
-/// The mass of these tokens.
-fn weigh(keys: &[Key], softmax: Softmax) -> u64 {
-    keys.iter().map(|key| softmax.weight(key.logit())).sum()
+/// The weights of tokens, none of which is above the softmax's largest logit.
+fn weights(keys: &[Key], softmax: Softmax) -> Vec<u64> {
+    let mut weights = Vec::with_capacity(keys.len());
+    vectorized!(Passes::default(), simd => for keys in keys.chunks(BLOCK) {
+        let (mut lanes, mut found) = ([f32::NEG_INFINITY; BLOCK], [0.0; BLOCK]);
+        lanes.iter_mut().zip(keys).for_each(|(lane, key)| *lane = key.logit());
+        powers(simd, &lanes, softmax, &mut found);
+        weights.extend(found[..keys.len()].iter().map(|&power| power as u64));
+    });
+    weights
 }
 
 /// The highest score that a token can have which a part did not send, if the last finisher that it sent has
