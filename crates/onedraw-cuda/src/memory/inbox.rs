@@ -83,7 +83,12 @@ impl<T: Pod> Inbox<T> {
         elements: &[T],
         others: &[U],
     ) -> Result<u64, CudaError> {
-        const { assert!(size_of::<T>() % align_of::<U>() == 0, "the others are aligned after the elements") };
+        const {
+            assert!(
+                size_of::<T>().is_multiple_of(align_of::<U>()),
+                "the others are aligned after the elements"
+            )
+        };
         self.next.clear();
         self.next.extend_from_slice(bytemuck::cast_slice(elements));
         self.next.extend_from_slice(bytemuck::cast_slice(others));
