@@ -37,6 +37,7 @@ pub(crate) fn sampled(
         rank: None,
         logprobs: Vec::new(),
         mirostat_mu: None,
+        kept: None,
     };
     if let Some((report, _)) = report.filter(|_| sequence.tells_probability != 0) {
         sampled.probability = Some(report.probability);

@@ -49,8 +49,8 @@
 //! others; `crates/onedraw-testkit/tests/modules` checks this.
 //!
 //! - [`Sampler`] (in [`sampler`]), [`Batch`] (in [`batch`], with its ids from [`slots`]): what draws.
-//!   [`logprobs`], [`explain`]: what they can tell beside the token.  [`error`], [`fault`]: what can be wrong
-//!   with parameters, rows and shards.
+//!   [`logprobs`], [`kept`], [`audit`] with [`verdict`], [`explain`]: what they can tell beside the token.
+//!   [`error`], [`fault`]: what can be wrong with parameters, rows and shards.
 //! - [`stop`], [`beam`], [`speculate`], [`constraint`], [`contrast`]: decoding beyond single draws.
 //! - [`params`], with the order of the stages ([`chain`]), [`presets`], a user's own stages ([`custom`]),
 //!   other systems' settings ([`import`]), and a reader of JSON that refuses a key given twice ([`json`]);
@@ -69,12 +69,18 @@
 //! A vocabulary that is split over processes: [`Batch::exchange`], where every process draws ([`ranks`]);
 //! [`Sampler::shard`] and [`Sampler::draw_over`], where one asks the others; with the messages of [`wire`].
 
+/// The version of the streams: which token a seed draws. It changes with any change to a drawn token; what an
+/// earlier version drew is not drawn again.
+pub const STREAM_VERSION: u32 = 1;
+
+pub mod audit;
 pub mod batch;
 mod decode;
 mod engine;
 pub mod error;
 pub mod explain;
 pub mod fault;
+pub mod kept;
 mod kernels;
 mod logits;
 pub mod logprobs;
@@ -89,6 +95,7 @@ mod sequence;
 pub mod slots;
 pub mod stages;
 mod state;
+pub mod verdict;
 
 pub use decode::{beam, constraint, contrast, speculate, stop};
 pub use engine::wire;
@@ -98,9 +105,10 @@ pub use numeric::{float_mode, key, mass, math, noise, temperature};
 pub use params::{chain, custom, import, json, presets, suggest};
 pub use state::history;
 
+pub use audit::Audit;
 pub use batch::{Batch, SequenceId, Step};
 pub use chain::{Order, Stage};
-pub use constraint::{Constraint, ConstraintError};
+pub use constraint::{Constraint, ConstraintError, ConstraintKind, ConstraintText};
 pub use contrast::Contrast;
 pub use custom::Custom;
 pub use engine::exchange::{Exchange, FirstQuestion, Part, Rank};
@@ -111,10 +119,11 @@ pub use engine::split::{Shards, Traffic};
 pub use error::{ParamError, RowError};
 pub use explain::Explanation;
 pub use fault::Fault;
+pub use kept::{Border, EditedRow, Kept, KeptError, KeptSets};
 pub use kernels::Kernel;
 pub use logprobs::{Distribution, PromptLogprobs, Report, TokenLogprob};
 pub use params::SamplingParams;
-pub use params::modes::{LogprobsMode, PenaltyScope};
+pub use params::modes::{KeptMode, LogprobsMode, PenaltyScope};
 pub use params::stage_fields::{STAGE_FIELDS, StageField};
 pub use params::table::{Group, PARAMETERS, Parameter};
 pub use plan::Plan;

@@ -7,7 +7,7 @@ use crate::numeric::float_mode::Standard;
 use crate::numeric::mass::MAX_VOCABULARY;
 use crate::params::chain::Stage;
 use crate::params::custom::{self, Custom};
-use crate::params::{GREEDY_BELOW, SamplingParams};
+use crate::params::{GREEDY_BELOW, KeptMode, SamplingParams};
 use crate::stages::edit::{Edit, smoothing};
 use crate::stages::temperature::Heat;
 use crate::stages::truncate::Truncation;
@@ -102,9 +102,17 @@ impl Plan {
         }
         let order = params.order.clone().unwrap_or_default();
         let segments = |with_mask| lay_out(params, order.stages(), with_mask, Grain::Coarse);
+        let unmasked = segments(false);
+        let masked = order.names(&Stage::Allowed).then(|| segments(true));
+        let are_prefixes = keep_a_prefix(&unmasked) && masked.as_deref().is_none_or(keep_a_prefix);
+        if params.kept == KeptMode::Summary && !are_prefixes {
+            let message = "a summary needs a chain that keeps a prefix of the order: without typical, XTC and stages of \
+                           your own, and without edits after a truncation or a temperature; use ids";
+            return Err(ParamError::new("kept", message));
+        }
         Ok(Self {
-            segments: segments(false),
-            masked_segments: order.names(&Stage::Allowed).then(|| segments(true)),
+            segments: unmasked,
+            masked_segments: masked,
             is_greedy: is_greedy(params),
             largest_ids: largest_ids(params),
             largest_output: params.output_token_ids.iter().max().copied(),
@@ -153,6 +161,17 @@ impl Plan {
             None => Ok(()),
         }
     }
+}
+
+/// Whether what a chain keeps is a prefix of the order, once the edits are made with which it begins.
+pub(crate) fn keep_a_prefix(segments: &[Segment]) -> bool {
+    let [Segment { operations, .. }] = segments else { return false };
+    operations.iter().skip_while(|operation| matches!(operation, Operation::Smooth(_))).all(|operation| {
+        matches!(
+            operation,
+            Operation::Heat(_) | Operation::Truncate(_, Truncation::Prefix(_) | Truncation::Mirostat(_))
+        )
+    })
 }
 
 fn lay_out(params: &SamplingParams, stages: &[Stage], with_mask: bool, grain: Grain) -> Vec<Segment> {

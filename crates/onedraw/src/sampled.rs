@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kept::Kept;
+
 /// A drawn token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampled {
@@ -26,6 +28,9 @@ pub struct Sampled {
     pub logprobs: Vec<TokenLogprob>,
     /// Where mirostat stands once the token is accepted, where it is on.
     pub mirostat_mu: Option<f64>,
+    /// The tokens that could have been drawn, where `kept` asks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
 }
 
 /// A token that finishes early in the race of a draw.

@@ -1,5 +1,6 @@
 //! One sequence: parameters, history and seed in, tokens out.
 
+use crate::audit::Audit;
 use crate::engine::local::ShardMemory;
 use crate::engine::remote::{RemoteDraw, Reply};
 use crate::engine::shard::Shard;
@@ -7,6 +8,7 @@ use crate::engine::split::{Shards, Traffic};
 use crate::engine::workspace::Workspace;
 use crate::error::{ParamError, RowError};
 use crate::explain::Explanation;
+use crate::kept::EditedRow;
 use crate::kernels::Kernel;
 use crate::kernels::row::{Row, Rows};
 use crate::logprobs::{Distribution, PromptLogprobs};
@@ -44,6 +46,11 @@ impl Sampler {
         let sampler =
             |sequence: Sequence| Self { sequence: sequence.alone(), workspace: Workspace::default() };
         Ok(Sequence::all(&params)?.into_iter().map(sampler).collect())
+    }
+
+    /// The sampler of one of the `n` sequences, counted from 0.
+    pub fn sequence(params: SamplingParams, number: u32) -> Result<Self, ParamError> {
+        Ok(Self { sequence: Sequence::one(&params, number)?.alone(), workspace: Workspace::default() })
     }
 
     /// Splits every row into shards, in this process. The tokens are the same.
@@ -106,6 +113,30 @@ impl Sampler {
         mask: &[u32],
     ) -> Result<Distribution, RowError> {
         self.sequence.distribution(logits.into(), Some(mask), &mut self.workspace)
+    }
+
+    /// Compares a claimed token with the one that is drawn next. The history stays as it is.
+    pub fn audit<'r>(&mut self, logits: impl Into<Row<'r>>, token: u32) -> Result<Audit, RowError> {
+        self.sequence.audit(logits.into(), None, token, &mut self.workspace)
+    }
+
+    /// As [`Sampler::audit`], among the tokens whose bit is set in `mask`.
+    pub fn audit_masked<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        mask: &[u32],
+        token: u32,
+    ) -> Result<Audit, RowError> {
+        self.sequence.audit(logits.into(), Some(mask), token, &mut self.workspace)
+    }
+
+    /// The next row after the edits with which the chain begins: what a summary of a [kept set](crate::Kept) is about.
+    pub fn edited<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        mask: Option<&[u32]>,
+    ) -> Result<EditedRow, RowError> {
+        self.sequence.edited(logits.into(), mask, &mut self.workspace)
     }
 
     /// This process's part of the next row, whose first logit has id `start`, where a vocabulary is split
@@ -208,6 +239,11 @@ impl Sampler {
     /// Appends a token that [`Sampler::peek`] drew at the next position, with what mirostat learned from it.
     pub fn accept_sampled(&mut self, sampled: &Sampled) {
         self.sequence.accept(sampled.token, sampled.mirostat_mu);
+    }
+
+    /// Appends a token that [`Sampler::audit`] was asked about, with what mirostat learns from it.
+    pub fn accept_audited(&mut self, audit: &Audit) {
+        self.sequence.accept(audit.token, audit.mirostat_mu);
     }
 
     /// Takes back the tokens after the first `length` of the output; a longer length changes nothing. This is

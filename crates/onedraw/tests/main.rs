@@ -2,6 +2,7 @@
 //!
 //! A new file needs its line here. Two tests are programs of their own, and `Cargo.toml` says why.
 
+mod audit;
 mod beam;
 mod beam_ends;
 mod conformance;
@@ -12,6 +13,7 @@ mod explain;
 mod fuzz_corpus;
 mod golden;
 mod import;
+mod kept;
 mod kernels;
 mod mutants;
 mod oracle;

@@ -226,7 +226,7 @@ fn every_parameter_has_the_documented_default() {
         "penalty_window": 0, "penalty_scope": "output", "logit_bias": {}, "allowed_token_ids": null,
         "bad_words_ids": [], "bad_words": [], "min_tokens": 0, "max_tokens": 16, "stop": [], "stop_token_ids": [],
         "ignore_eos": false, "include_stop_str_in_output": false, "eos_token_id": [], "seed": null, "n": 1,
-        "logprobs": null, "logprobs_mode": "raw_logprobs", "probability": false, "prompt_logprobs": null, "banned_strings": [],
+        "logprobs": null, "logprobs_mode": "raw_logprobs", "probability": false, "kept": "none", "prompt_logprobs": null, "banned_strings": [],
         "prompt_token_ids": [], "output_token_ids": [],
         "typical_p": 1.0, "top_n_sigma": 0.0, "epsilon_cutoff": 0.0, "eta_cutoff": 0.0, "top_a": 0.0,
         "xtc_probability": 0.0, "xtc_threshold": 0.1, "xtc_protected_token_ids": [], "mirostat": 0,

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::RowError;
 
 /// Rules for the text of one sequence.
@@ -28,6 +30,39 @@ pub trait Constraint: Send {
 
     /// An independent copy, for a beam or for one of several texts.
     fn fork(&self) -> Box<dyn Constraint>;
+
+    /// The text that it was made of, if that is all there is to it: one that has advanced already has none.
+    fn source(&self) -> Option<ConstraintText> {
+        None
+    }
+}
+
+/// The text of a constraint, from which it can be made again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConstraintText {
+    /// What kind of text it is.
+    pub kind: ConstraintKind,
+    /// The text.
+    pub text: String,
+    /// The tokens that end a text which keeps to it.
+    pub eos_token_ids: Vec<u32>,
+}
+
+/// How the text of a constraint is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConstraintKind {
+    /// A JSON schema; white space may stand where JSON allows it.
+    JsonSchema,
+    /// A JSON schema without white space between the parts.
+    CompactJsonSchema,
+    /// A regular expression.
+    Regex,
+    /// A JSON array of texts, one of which is written.
+    Choices,
+    /// A grammar in Lark or in llguidance's JSON.
+    Grammar,
 }
 
 /// Why a constraint cannot continue.

@@ -2,6 +2,7 @@
 
 use crate::engine::draw::Draw;
 use crate::error::RowError;
+use crate::kept::{Border, Kept};
 use crate::logits::access::RowAccess;
 use crate::logits::answer::Finalist;
 use crate::logits::locate::{self, KeptMass};
@@ -10,6 +11,7 @@ use crate::numeric::key::Key;
 use crate::numeric::mass::{MAX_VOCABULARY, relative};
 use crate::numeric::math::ln;
 use crate::numeric::noise::Noise;
+use crate::params::modes::KeptMode;
 
 /// The most likely tokens that are considered as runners-up of a race: a drafter can reasonably guess no
 /// others.
@@ -70,8 +72,9 @@ pub(crate) async fn logprob<R: RowAccess>(draw: &mut Draw<'_, R>, key: Key) -> R
     Ok(if key > last { f64::NEG_INFINITY } else { kept_logprob(draw).await?(key) })
 }
 
-/// The function that gives the logarithm of the probability of a token that the chain keeps.
-async fn kept_logprob<R: RowAccess>(
+/// The function that gives the logarithm of the probability of a token that the chain keeps; of another token, that
+/// which it would have beside the kept ones.
+pub(crate) async fn kept_logprob<R: RowAccess>(
     draw: &mut Draw<'_, R>,
 ) -> Result<impl Fn(Key) -> f64 + use<R>, RowError> {
     let (_, total) = draw.kept().await?;
@@ -128,4 +131,46 @@ pub(crate) async fn support<R: RowAccess>(draw: &mut Draw<'_, R>) -> Result<Vec<
     let (last, _) = draw.kept().await?;
     draw.row.ask(&ListKept { last }).await?;
     Ok(draw.row.lists.keys.iter().map(|&key| (key, logprob(key))).collect())
+}
+
+/// The last token that the chain keeps.
+pub(crate) async fn last<R: RowAccess>(draw: &mut Draw<'_, R>) -> Result<Key, RowError> {
+    let (cut, _) = draw.kept().await?;
+    // Most truncations end at a token, and to look there is much cheaper than to look for the last one.
+    let is_token = match (draw.is_greedy, cut.token()) {
+        (true, _) => true,
+        (false, u32::MAX) => false,
+        (false, token) => {
+            draw.row.ask(&ReadLogit { token }).await?.x.is_some_and(|x| Key::new(x, token) == cut)
+        }
+    };
+    if is_token { Ok(cut) } else { draw.row.last(cut).await }
+}
+
+/// What the draw kept, as it is asked for.
+pub(crate) async fn kept<R: RowAccess>(
+    draw: &mut Draw<'_, R>,
+    mode: KeptMode,
+    is_prefix: bool,
+) -> Result<Option<Kept>, RowError> {
+    if mode == KeptMode::None {
+        return Ok(None);
+    }
+    let (cut, mass) = draw.kept().await?;
+    let last = last(draw).await?;
+    let border = Border { token: last.token(), logit: last.logit() };
+    let (mut count, mut ids) = (1, None);
+    if mode == KeptMode::Ids {
+        let mut found = vec![last.token()];
+        if !draw.is_greedy {
+            draw.row.ask(&ListKept { last: cut }).await?;
+            found = draw.row.lists.keys.iter().map(|key| key.token()).collect();
+            found.sort_unstable();
+        }
+        count = found.len() as u32;
+        ids = Some(found);
+    } else if !draw.is_greedy {
+        count = draw.row.count_before(last.next(), u32::MAX).await?;
+    }
+    Ok(Some(Kept { count, last: is_prefix.then_some(border), ln_mass: ln(relative(mass)), ids }))
 }

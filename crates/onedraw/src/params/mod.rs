@@ -24,7 +24,7 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::params::modes::{LogprobsMode, PenaltyScope};
+pub use crate::params::modes::{KeptMode, LogprobsMode, PenaltyScope};
 
 use crate::numeric::float_mode::Standard;
 use crate::params::error::ParamError;

@@ -13,6 +13,33 @@ pub enum PenaltyScope {
     All,
 }
 
+/// What is reported of the tokens that could have been drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KeptMode {
+    /// Nothing.
+    #[default]
+    None,
+    /// How many there are, the last of them, and their mass.
+    Summary,
+    /// The same, and their ids.
+    Ids,
+}
+
+impl KeptMode {
+    /// Every mode.
+    pub const ALL: [KeptMode; 3] = [Self::None, Self::Summary, Self::Ids];
+
+    /// The name, as it is written in parameters.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Summary => "summary",
+            Self::Ids => "ids",
+        }
+    }
+}
+
 /// What the reported logprobs are taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

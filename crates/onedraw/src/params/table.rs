@@ -185,6 +185,9 @@ macro_rules! __parameters {
             probability: bool = false, Report,
                 "Reports the probability with which the token was drawn, also where `logprobs_mode` is raw",
                 "In raw modes this takes a second sum over the row, so a batch or a device gives it only where it is asked for.";
+            kept: $crate::KeptMode = $crate::KeptMode::None, Report,
+                "What to report of the tokens that could have been drawn: `none`, `summary` or `ids`",
+                "A summary says how many there are, the last of them in the order, and the logarithm of their mass. It needs a chain that keeps a prefix of the order; `ids` works with every chain.";
             prompt_logprobs: Option<i64> = None, Report,
                 "Like `logprobs`, for the tokens of the prompt";
             prompt_token_ids: Vec<u32> = Vec::new(), Report,

@@ -8,7 +8,7 @@ use onedraw::stages::truncate::cutoff::Cutoff;
 use onedraw::stages::truncate::share::Share;
 use onedraw::stages::truncate::{Prefix, Truncation};
 use onedraw::temperature::Temperature;
-use onedraw::{PenaltyScope, Plan, SamplingParams};
+use onedraw::{KeptMode, PenaltyScope, Plan, SamplingParams};
 
 use super::layout::{EditKind, Sequence, Stage, StageKind, logprobs_mode};
 use super::shared::{MAX_EDITS, MAX_STAGES};
@@ -114,6 +114,7 @@ fn refuse(params: &SamplingParams) -> Result<(), CudaError> {
         Some(count) if count < 0 => "logprobs of all tokens (-1)".to_owned(),
         Some(count) if count > MAX_LOGPROBS => format!("more than {MAX_LOGPROBS} logprobs"),
         _ if params.prompt_logprobs.is_some() => "prompt_logprobs".to_owned(),
+        _ if params.kept != KeptMode::None => format!("kept: {}", params.kept.name()),
         // They take text back, which the device cannot.
         _ if !params.banned_strings.is_empty() => "banned_strings".to_owned(),
         _ if params.penalty_window > LONGEST_WINDOW => format!("a penalty_window above {LONGEST_WINDOW}"),

@@ -123,6 +123,7 @@ impl Target for Descent {
             rank: None,
             logprobs: Vec::new(),
             mirostat_mu: None,
+            kept: None,
         })
     }
 

@@ -1,5 +1,7 @@
 //! One sequence without the memory to draw in: a plan, a history and a seed.
 
+mod tell;
+
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
@@ -14,20 +16,18 @@ use crate::engine::report;
 use crate::engine::shard::Shard;
 use crate::engine::workspace::Workspace;
 use crate::error::{ParamError, RowError};
-use crate::explain::{Explainer, Explanation};
 use crate::kernels::passes::Passes;
 use crate::kernels::row::Row;
 use crate::logits::access::{RowAccess, answered};
-use crate::logprobs::{self, Distribution, Report, TokenLogprob};
+use crate::logprobs;
 use crate::numeric::digest::Digest;
 use crate::numeric::float_mode::Standard;
-use crate::numeric::key::Key;
 use crate::numeric::mass::MAX_VOCABULARY;
 use crate::numeric::math::exp;
 use crate::numeric::noise::Noise;
-use crate::params::{LogprobsMode, SamplingParams};
-use crate::plan::{Operation, Plan, Segment};
-use crate::sampled::{Runner, Sampled};
+use crate::params::{KeptMode, SamplingParams};
+use crate::plan::{Operation, Plan, Segment, keep_a_prefix};
+use crate::sampled::Sampled;
 use crate::stages::edit::Edit;
 use crate::stages::edit::context::Context;
 use crate::stages::truncate::mirostat::Mirostat;
@@ -126,6 +126,15 @@ impl Sequence {
         })
     }
 
+    /// One of the `n` sequences.
+    pub(crate) fn one(params: &SamplingParams, sequence: u32) -> Result<Self, ParamError> {
+        if sequence >= params.n {
+            let message = format!("must be below n ({}), not {sequence}", params.n);
+            return Err(ParamError::new("sequence", message));
+        }
+        Ok(Self { sequence, ..Self::first(params)? })
+    }
+
     /// The same sequence, where a draw tells its probability wherever it tells a logprob. In raw modes that
     /// is a second sum over the row, which a batch makes only if it is asked for.
     pub(crate) fn alone(self) -> Self {
@@ -206,11 +215,7 @@ impl Sequence {
         if !path.fits(params.output_token_ids.len()) {
             return Err(ParamError::new("path", "does not belong to the output"));
         }
-        if *sequence >= params.n {
-            let message = format!("must be below n ({}), not {sequence}", params.n);
-            return Err(ParamError::new("sequence", message));
-        }
-        Ok(Self { sequence: *sequence, path: path.clone(), ..Self::first(params)? })
+        Ok(Self { path: path.clone(), ..Self::one(params, *sequence)? })
     }
 
     pub(crate) fn noise(&self, position: u32) -> Noise {
@@ -302,7 +307,8 @@ impl Sequence {
     ) -> Result<Sampled, RowError> {
         let (position, vocabulary) = (self.position(), row.len());
         let segments = self.chain(vocabulary, mask)?;
-        if self.params.logprobs.is_none() && self.mirostat.is_none() && !self.tells_probability {
+        let is_told = self.tells_probability || self.params.kept != KeptMode::None;
+        if self.params.logprobs.is_none() && self.mirostat.is_none() && !is_told {
             return Ok(self.sampled(token, position, None));
         }
         self.with_row(row, mask, position, segments, workspace, |row, memory| {
@@ -321,6 +327,7 @@ impl Sequence {
         };
         let is_asked_more =
             self.params.logprobs.is_some() || self.tells_probability || self.path.has_bans_at(position);
+        let is_asked_more = is_asked_more || self.params.kept != KeptMode::None;
         self.plan.is_greedy() && is_bare && !is_asked_more
     }
 
@@ -335,6 +342,7 @@ impl Sequence {
             rank: None,
             logprobs: Vec::new(),
             mirostat_mu,
+            kept: None,
         }
     }
 
@@ -364,6 +372,7 @@ impl Sequence {
         if self.tells_probability {
             sampled.probability = Some(exp(report::logprob(&mut draw, key).await?));
         }
+        sampled.kept = report::kept(&mut draw, self.params.kept, keep_a_prefix(segments)).await?;
         if let Some(count) = self.params.logprobs {
             let mode = self.params.logprobs_mode;
             let report = if mode.is_raw() {
@@ -377,147 +386,6 @@ impl Sequence {
             sampled.logprobs = report.logprobs;
         }
         Ok(sampled)
-    }
-
-    /// The tokens that finish first in the race of the next draw.
-    pub(crate) fn runners(
-        &self,
-        row: Row<'_>,
-        mask: Option<&[u32]>,
-        count: usize,
-        workspace: &mut Workspace,
-    ) -> Result<Vec<Runner>, RowError> {
-        let position = self.position();
-        let segments = self.chain(row.len(), mask)?;
-        let moment = self.moment(row.len(), position);
-        self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            let runners = answered(async {
-                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
-                report::runners(&mut draw, count, &moment.noise).await
-            })?;
-            let best = runners.first().map_or(0.0, |first| first.score);
-            Ok(runners
-                .into_iter()
-                .map(|runner| Runner { token: runner.key.token(), behind: best - runner.score })
-                .collect())
-        })
-    }
-
-    pub(crate) fn distribution(
-        &self,
-        row: Row<'_>,
-        mask: Option<&[u32]>,
-        workspace: &mut Workspace,
-    ) -> Result<Distribution, RowError> {
-        let position = self.position();
-        let segments = self.chain(row.len(), mask)?;
-        let moment = self.moment(row.len(), position);
-        self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            answered(async {
-                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
-                logprobs::distribution(&mut draw).await
-            })
-        })
-    }
-
-    /// Every token that the chain keeps with its logprob, in no particular order.
-    pub(crate) fn support(
-        &self,
-        row: Row<'_>,
-        mask: Option<&[u32]>,
-        workspace: &mut Workspace,
-    ) -> Result<Vec<(u32, f64)>, RowError> {
-        let position = self.position();
-        let segments = self.chain(row.len(), mask)?;
-        let moment = self.moment(row.len(), position);
-        self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            answered(async {
-                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
-                let kept = report::support(&mut draw).await?;
-                Ok(kept.into_iter().map(|(key, logprob)| (key.token(), logprob)).collect())
-            })
-        })
-    }
-
-    /// The `count` most likely tokens that the chain keeps.
-    pub(crate) fn best(
-        &self,
-        row: Row<'_>,
-        mask: Option<&[u32]>,
-        count: usize,
-        workspace: &mut Workspace,
-    ) -> Result<Vec<TokenLogprob>, RowError> {
-        let position = self.position();
-        let segments = self.chain(row.len(), mask)?;
-        let moment = self.moment(row.len(), position);
-        self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            answered(async {
-                let mut draw = Draw::through(row, segments, self.plan.is_greedy(), &moment, memory).await?;
-                logprobs::best(&mut draw, u32::try_from(count).unwrap_or(u32::MAX)).await
-            })
-        })
-    }
-
-    /// The first `count` tokens of the order, where the draw is the very first.
-    pub(crate) fn leaders(
-        &self,
-        row: Row<'_>,
-        mask: Option<&[u32]>,
-        count: usize,
-        workspace: &mut Workspace,
-    ) -> Result<Option<Vec<u32>>, RowError> {
-        if !self.plan.is_greedy() {
-            return Ok(None);
-        }
-        let position = self.position();
-        let segments = self.chain(row.len(), mask)?;
-        let moment = self.moment(row.len(), position);
-        self.with_row(row, mask, position, segments, workspace, |row, memory| {
-            answered(async {
-                let mut draw = Draw::through(row, segments, true, &moment, memory).await?;
-                let count = u32::try_from(count).unwrap_or(u32::MAX);
-                let keys = report::best(&mut draw, Some(count)).await?.iter();
-                Ok(Some(keys.filter(|&&key| key <= Key::END).map(|key| key.token()).collect()))
-            })
-        })
-    }
-
-    pub(crate) fn explain(
-        &self,
-        row: Row<'_>,
-        mask: Option<&[u32]>,
-        listed: usize,
-        workspace: &mut Workspace,
-    ) -> Result<Explanation, RowError> {
-        let position = self.position();
-        self.chain(row.len(), mask)?;
-        // The same chain, divided more finely to look between its stages.
-        let segments = Plan::finely(&self.params, mask.is_some(), self.path.has_bans_at(position));
-        let moment = self.moment(row.len(), position);
-        let mut explainer = Explainer::new(listed);
-        self.with_row(row, mask, position, &segments, workspace, |row, memory| {
-            answered(explainer.explain(row, &segments, self.plan.is_greedy(), &moment, memory))
-        })
-    }
-
-    /// The report of a prompt token that `row` predicts.
-    pub(crate) fn prompt_report(
-        &self,
-        row: Row<'_>,
-        token: u32,
-        workspace: &mut Workspace,
-    ) -> Result<Report, RowError> {
-        let is_logits = self.params.logprobs_mode.is_logits();
-        let mode = if is_logits { LogprobsMode::RawLogits } else { LogprobsMode::RawLogprobs };
-        let count = self.params.prompt_logprobs.unwrap_or(0);
-        self.check_vocabulary(row.len())?;
-        // The questions are about the unmodified row, so no edit is made.
-        self.with_row(row, None, 0, &[Segment::default()], workspace, |row, memory| {
-            answered(async {
-                let mut raw = Draw::raw(row, memory).await?;
-                logprobs::report(&mut raw, token, count, mode).await
-            })
-        })
     }
 
     /// This process's part of the row `ahead` positions after the next.
