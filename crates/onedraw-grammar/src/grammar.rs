@@ -7,6 +7,7 @@ use std::sync::Arc;
 use llguidance::api::TopLevelGrammar;
 use llguidance::derivre::RegexBuilder;
 use llguidance::{panic_utils, regex_to_lark};
+use onedraw::{ConstraintKind, ConstraintText};
 use serde_json::{Value, json};
 
 use crate::compiled::Compiled;
@@ -42,13 +43,15 @@ impl Grammar {
     /// # Ok::<(), GrammarError>(())
     /// ```
     pub fn json_schema(vocabulary: &Vocabulary, schema: &str) -> Result<Self, GrammarError> {
-        Self::compile(vocabulary, TopLevelGrammar::from_json_schema(parse(schema)?), schema.len())
+        let source = text_of(vocabulary, ConstraintKind::JsonSchema, schema);
+        Self::compile(vocabulary, source, TopLevelGrammar::from_json_schema(parse(schema)?), schema.len())
     }
 
     /// As [`Grammar::json_schema`], without white space between the parts. Such a text is shorter, but a
     /// model that learned from JSON with spaces may do worse.
     pub fn compact_json_schema(vocabulary: &Vocabulary, schema: &str) -> Result<Self, GrammarError> {
         let depth = schema.len();
+        let source = text_of(vocabulary, ConstraintKind::CompactJsonSchema, schema);
         let mut schema = parse(schema)?;
         if schema == Value::Bool(true) {
             schema = json!({});
@@ -59,7 +62,7 @@ impl Grammar {
                 options.insert("whitespace_flexible".into(), Value::Bool(false));
             }
         }
-        Self::compile(vocabulary, TopLevelGrammar::from_json_schema(schema), depth)
+        Self::compile(vocabulary, source, TopLevelGrammar::from_json_schema(schema), depth)
     }
 
     /// Text that a regular expression matches from its first character to its last. The syntax is that of
@@ -73,7 +76,8 @@ impl Grammar {
             return Self::choices(vocabulary, &[""]);
         }
         let lark = format!("start: REGEX\nREGEX: /{}/\n", regex_to_lark(expression, ""));
-        Self::compile(vocabulary, TopLevelGrammar::from_lark(lark), 0)
+        let source = text_of(vocabulary, ConstraintKind::Regex, expression);
+        Self::compile(vocabulary, source, TopLevelGrammar::from_lark(lark), 0)
     }
 
     /// One of these texts.
@@ -84,12 +88,15 @@ impl Grammar {
         // A single terminal, so that one choice may begin with another.
         let quoted: Vec<String> = choices.iter().map(|choice| quote(choice.as_ref())).collect();
         let lark = format!("start: CHOICE\nCHOICE: {}\n", quoted.join(" | "));
-        Self::compile(vocabulary, TopLevelGrammar::from_lark(lark), 0)
+        let choices: Vec<&str> = choices.iter().map(AsRef::as_ref).collect();
+        let source = text_of(vocabulary, ConstraintKind::Choices, &json!(choices).to_string());
+        Self::compile(vocabulary, source, TopLevelGrammar::from_lark(lark), 0)
     }
 
     /// Text of a context-free grammar in llguidance's dialect of Lark. The rule `start` is the whole text.
     pub fn lark(vocabulary: &Vocabulary, grammar: &str) -> Result<Self, GrammarError> {
-        Self::compile(vocabulary, TopLevelGrammar::from_lark(grammar.to_owned()), grammar.len())
+        let source = text_of(vocabulary, ConstraintKind::Grammar, grammar);
+        Self::compile(vocabulary, source, TopLevelGrammar::from_lark(grammar.to_owned()), grammar.len())
     }
 
     /// A grammar in llguidance's own format: JSON with a list `grammars` of schemas and Lark grammars that
@@ -99,13 +106,36 @@ impl Grammar {
             return Self::lark(vocabulary, grammar);
         }
         let grammars = serde_json::from_str(grammar).map_err(|cause| GrammarError::json(grammar, &cause))?;
-        Self::compile(vocabulary, grammars, grammar.len())
+        Self::compile(
+            vocabulary,
+            text_of(vocabulary, ConstraintKind::Grammar, grammar),
+            grammars,
+            grammar.len(),
+        )
+    }
+
+    /// The grammar of a text that a matcher has told ([`Constraint::source`](onedraw::Constraint::source)), for a
+    /// vocabulary that ends texts with the same tokens.
+    pub fn from_text(vocabulary: &Vocabulary, source: &ConstraintText) -> Result<Self, GrammarError> {
+        let text = &source.text;
+        match source.kind {
+            ConstraintKind::JsonSchema => Self::json_schema(vocabulary, text),
+            ConstraintKind::CompactJsonSchema => Self::compact_json_schema(vocabulary, text),
+            ConstraintKind::Regex => Self::regex(vocabulary, text),
+            ConstraintKind::Choices => {
+                let choices: Vec<String> =
+                    serde_json::from_str(text).map_err(|cause| GrammarError::json(text, &cause))?;
+                Self::choices(vocabulary, &choices)
+            }
+            ConstraintKind::Grammar => Self::llguidance(vocabulary, text),
+        }
     }
 
     /// `depth` is the length of a grammar that can refer to itself, otherwise 0: the compiler follows a chain
     /// of references by recursion.
     fn compile(
         vocabulary: &Vocabulary,
+        source: ConstraintText,
         grammar: TopLevelGrammar,
         depth: usize,
     ) -> Result<Self, GrammarError> {
@@ -136,7 +166,7 @@ impl Grammar {
                 .map_err(|cause| GrammarError::malformed(format!("no thread to compile on: {cause}")))?;
             thread.join().unwrap_or_else(|_| Err(GrammarError::malformed("the compiler failed")))
         })?;
-        let grammar = Self(Arc::new(Compiled::new(vocabulary.clone(), start)));
+        let grammar = Self(Arc::new(Compiled::new(vocabulary.clone(), source, start)));
         // A text that only special tokens can begin cannot be written.
         match grammar.start().compute() {
             Ok(_) => Ok(grammar),
@@ -153,6 +183,10 @@ impl Grammar {
     pub fn start(&self) -> Matcher {
         Matcher::new(self.0.clone())
     }
+}
+
+fn text_of(vocabulary: &Vocabulary, kind: ConstraintKind, text: &str) -> ConstraintText {
+    ConstraintText { kind, text: text.to_owned(), eos_token_ids: vocabulary.eos().to_vec() }
 }
 
 fn parse(schema: &str) -> Result<Value, GrammarError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use llguidance::api::StopReason;
-use onedraw::{Constraint, ConstraintError};
+use onedraw::{Constraint, ConstraintError, ConstraintText};
 
 use crate::compiled::Compiled;
 use crate::error::one_line;
@@ -169,6 +169,10 @@ impl Constraint for Matcher {
 
     fn fork(&self) -> Box<dyn Constraint> {
         Box::new(self.clone())
+    }
+
+    fn source(&self) -> Option<ConstraintText> {
+        self.tokens.is_empty().then(|| self.grammar.source.clone())
     }
 }
 

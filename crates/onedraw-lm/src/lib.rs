@@ -29,14 +29,16 @@
 //! |---|---|
 //! | `model` | [`LanguageModel`]: what the decode loops need of a model |
 //! | [`generate`] | the decode loop: requests in, tokens and text out |
+//! | [`trace`], [`audit`] | what a text was drawn with, and whether it was |
 //! | `draft`, [`speculate`] | drafters that guess ahead, how much they guess, and decoders that have one |
 //! | `beam`, [`contrast`] | beam search with a model; models made of two |
 //! | `tokenizer`, `chat`, `generation_config`, [`config`] | the files of a model's folder |
-//! | `weights`, `matrix`, `team` | safetensors files, products with their matrices, threads |
+//! | `weights`, `hash`, `matrix`, `team` | safetensors files and their names, products with their matrices, threads |
 //! | [`llama`] | the Llama family: one pass through the layers |
 //! | `kernels` | the arithmetic, in one order on every machine |
 //! | [`stories`] | a model that is part of the program |
 
+pub mod audit;
 mod beam;
 mod chat;
 pub mod config;
@@ -46,6 +48,7 @@ mod error;
 mod folder;
 pub mod generate;
 mod generation_config;
+mod hash;
 mod kernels;
 pub mod llama;
 mod matrix;
@@ -55,13 +58,14 @@ pub mod speculate;
 pub mod stories;
 mod team;
 mod tokenizer;
+pub mod trace;
 mod weights;
 pub mod words;
 
 pub use beam::{Beams, Found};
 pub use chat::{ChatTemplate, Message};
 pub use error::ModelError;
-pub use generate::{Event, GenerateError, Generated, Generator, RequestId};
+pub use generate::{Event, GenerateError, Generated, Generator, RequestId, Tracer};
 pub use generation_config::GenerationConfig;
 pub use llama::{EagleHead, Llama, Shortlist};
 pub use model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};

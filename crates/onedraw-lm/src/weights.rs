@@ -10,6 +10,7 @@ use memmap2::Mmap;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::error::ModelError;
+use crate::hash::Hasher;
 use crate::matrix::{ElementType, Matrix, Storage};
 
 struct Tensor {
@@ -31,6 +32,20 @@ struct Index {
 }
 
 impl Weights {
+    /// The SHA-256 of all tensors, in the order of their names: of each the name, the type, the shape and the
+    /// bytes. How they are divided into files does not count.
+    pub(crate) fn sha256(&self) -> String {
+        let mut hasher = Hasher::default();
+        for (name, tensor) in &self.tensors {
+            hasher.text(name);
+            hasher.text(&tensor.dtype.to_string());
+            hasher.number(tensor.shape.len());
+            tensor.shape.iter().for_each(|&length| hasher.number(length));
+            hasher.bytes(&tensor.storage.bytes()[tensor.range.clone()]);
+        }
+        hasher.finish()
+    }
+
     /// Opens the weights of a Hugging Face folder: `model.safetensors`, or the parts that an index names.
     pub(crate) fn open(folder: &Path) -> Result<Self, ModelError> {
         let mut weights = Self { tensors: BTreeMap::new() };

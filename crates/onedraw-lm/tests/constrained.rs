@@ -1,7 +1,7 @@
 //! Texts under a constraint, on a model whose tokens are bytes: a pattern of places, each with the bytes it
 //! allows.
 
-use onedraw::{Constraint, ConstraintError, FinishReason, SamplingParams};
+use onedraw::{Constraint, ConstraintError, ConstraintKind, ConstraintText, FinishReason, SamplingParams};
 use onedraw_lm::{Beams, GenerateError, Generated, Generator};
 
 use crate::parrot::{Parrot, tokenizer};
@@ -11,16 +11,21 @@ const END: u32 = 256;
 
 /// A pattern: `a` is any lower-case letter, `0` any digit, everything else itself.
 #[derive(Clone)]
-struct Pattern {
-    places: &'static [u8],
-    written: usize,
-    forces: bool,
-    mask: Vec<u32>,
+pub struct Pattern {
+    pub places: &'static [u8],
+    pub written: usize,
+    pub forces: bool,
+    pub mask: Vec<u32>,
+    /// Whether it tells its text.
+    pub has_text: bool,
+    /// After so many tokens it gives up.
+    pub gives_up: usize,
 }
 
 impl Pattern {
-    fn new(places: &'static str, forces: bool) -> Self {
-        Self { places: places.as_bytes(), written: 0, forces, mask: vec![0; 9] }
+    pub fn new(places: &'static str, forces: bool) -> Self {
+        let (has_text, gives_up) = (false, usize::MAX);
+        Self { places: places.as_bytes(), written: 0, forces, mask: vec![0; 9], has_text, gives_up }
     }
 
     fn allowed(&self, place: usize) -> Vec<u32> {
@@ -53,7 +58,10 @@ impl Constraint for Pattern {
             return Err(ConstraintError::new(format!("token {token} is not allowed")));
         }
         self.written += 1;
-        Ok(())
+        match self.written == self.gives_up {
+            true => Err(ConstraintError::new("it is too much")),
+            false => Ok(()),
+        }
     }
 
     fn rollback(&mut self, tokens: usize) -> Result<(), ConstraintError> {
@@ -65,9 +73,17 @@ impl Constraint for Pattern {
     fn fork(&self) -> Box<dyn Constraint> {
         Box::new(self.clone())
     }
+
+    fn source(&self) -> Option<ConstraintText> {
+        self.has_text.then(|| ConstraintText {
+            kind: ConstraintKind::Grammar,
+            text: String::from_utf8_lossy(self.places).into_owned(),
+            eos_token_ids: vec![END],
+        })
+    }
 }
 
-fn params(json: &str) -> SamplingParams {
+pub fn params(json: &str) -> SamplingParams {
     SamplingParams { eos_token_id: vec![END], ..SamplingParams::from_json(json).expect(json) }
 }
 

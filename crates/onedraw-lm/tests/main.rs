@@ -2,11 +2,13 @@
 //!
 //! A new file needs its line here. One test is a program of its own, and `Cargo.toml` says why.
 
+mod audits;
 mod bad_models;
 mod bad_requests;
 mod beam;
 mod chat;
 mod constrained;
+mod constrained_audits;
 mod contrast;
 mod early_exit;
 mod generate;

@@ -8,6 +8,9 @@ use crate::error::ModelError;
 use crate::llama::{Llama, Memory};
 use crate::model::{Answer, Asks, LanguageModel, Run};
 
+/// How many rows are contrasted at a time.
+const ROWS: usize = 16;
+
 /// A model whose last layer is contrasted with its earlier ones.
 pub struct Dola<'a> {
     model: &'a Llama,
@@ -73,13 +76,18 @@ impl LanguageModel for Dola<'_> {
         });
         let mut asked: Vec<Run<'_, Memory>> = asked.collect();
         let mut answers = self.model.forward(&mut asked)?;
-        let width = self.model.config().width;
+        let (width, vocabulary) = (self.model.config().width, self.model.vocabulary());
         for (answer, run) in answers.iter_mut().zip(runs.iter()) {
             let states = std::mem::take(&mut answer.states);
             let first = run.tokens.len() - run.asks.logits.rows(run.tokens.len());
-            let early: Vec<Vec<f32>> =
-                states.iter().map(|states| self.model.logits(&states[first * width..])).collect();
-            self.contrast_each(&mut answer.logits, &early);
+            // A few rows at a time, because every layer has as many logits as the last one.
+            for (block, rows) in answer.logits.chunks_mut(ROWS * vocabulary).enumerate() {
+                let start = (first + block * ROWS) * width;
+                let part = start..start + rows.len() / vocabulary * width;
+                let early: Vec<Vec<f32>> =
+                    states.iter().map(|states| self.model.logits(&states[part.clone()])).collect();
+                self.contrast_each(rows, &early);
+            }
         }
         Ok(answers)
     }

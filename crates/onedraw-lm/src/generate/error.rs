@@ -14,6 +14,8 @@ pub enum GenerateError {
     Row(RowError),
     /// The model failed or cannot do what was asked.
     Model(ModelError),
+    /// A line of the trace cannot be written.
+    Trace(std::io::Error),
 }
 
 impl std::fmt::Display for GenerateError {
@@ -22,6 +24,7 @@ impl std::fmt::Display for GenerateError {
             Self::Param(error) => error.fmt(f),
             Self::Row(error) => error.fmt(f),
             Self::Model(error) => error.fmt(f),
+            Self::Trace(error) => write!(f, "the trace cannot be written: {error}"),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::draft::{Drafter, Guessed, Speculation, Speculator};
 use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::{Event, RequestId};
+use crate::generate::tracer::Tracer;
 use crate::generate::writer::{Branch, Writer};
 use crate::model::{LanguageModel, Vocabulary};
 use crate::words::to_tokens;
@@ -41,6 +42,7 @@ pub struct Generator<'a, M: LanguageModel> {
     pub(super) batch: Batch,
     pub(super) writers: Vec<Writer<'a, M>>,
     pub(super) speculator: Option<Speculator<'a, M>>,
+    pub(super) tracer: Option<Tracer<'a>>,
     next_request: u64,
     /// How many tokens of prompts a pass takes at most.
     pub(super) chunk: usize,
@@ -56,6 +58,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             batch: Batch::new().threads(1),
             writers: Vec::new(),
             speculator: None,
+            tracer: None,
             next_request: 0,
             chunk: CHUNK,
             timings: Timings::default(),
@@ -120,6 +123,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         let prompt_logprobs = params.prompt_logprobs.map(|_| vec![Ok(None)]);
         let longest = params.max_tokens as usize;
         let conditions = Arc::new(StopConditions::new(&params)?);
+        let traced = self.tracer.is_some().then(|| params.clone());
         let ids = self.batch.add_all(params)?;
         if let Err(error) = ids.iter().try_for_each(|&id| self.batch.check_vocabulary(id, vocabulary)) {
             for id in ids {
@@ -129,6 +133,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         }
         let request = RequestId(self.next_request);
         self.next_request += 1;
+        if let (Some(tracer), Some(params)) = (&mut self.tracer, traced) {
+            let seed = ids.first().and_then(|&id| self.batch.seed(id));
+            let verify = self.speculator.as_ref().map(|speculator| speculator.settings.verify);
+            tracer.begin(request, SamplingParams { seed, ..params }, constraint, verify);
+        }
         let branches = ids.into_iter().enumerate().map(|(sample, id)| {
             let constraint = constraint.map(|constraint| constraint.fork());
             Branch::new(sample, id, conditions.clone(), constraint, longest)
@@ -164,7 +173,22 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
                 self.batch.remove(branch.sampler);
             }
         }
+        if let Some(tracer) = &mut self.tracer {
+            events.iter().for_each(|event| tracer.end(event));
+        }
         events
+    }
+
+    /// Writes a line for each text of the requests that are added from now on, once it has ended.
+    pub fn trace(mut self, tracer: Tracer<'a>) -> Self {
+        self.tracer = Some(tracer);
+        self
+    }
+
+    /// Brings the lines of the trace so far to where they are written. An error if one of them could not be
+    /// written.
+    pub fn flush_trace(&mut self) -> Result<(), GenerateError> {
+        self.tracer.as_mut().map_or(Ok(()), Tracer::flush).map_err(GenerateError::Trace)
     }
 
     /// Lets a drafter guess for the requests that are added from now on.

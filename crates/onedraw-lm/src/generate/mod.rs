@@ -4,8 +4,8 @@
 //! other texts in the same pass, and the size of the parts in which prompts are read, change no token.
 //!
 //! `generator` takes requests; each becomes a `writer`; `step` makes a pass for all of them and draws,
-//! with the help of `speculation` where a drafter guesses; callers get an `event` for every token, or
-//! whole `text`s from `stream`.
+//! with the help of `speculation` where a drafter guesses; a `tracer` writes down what it was drawn with;
+//! callers get an `event` for every token, or whole `text`s from `stream`.
 
 mod error;
 mod event;
@@ -14,6 +14,7 @@ mod speculation;
 mod step;
 mod stream;
 mod text;
+mod tracer;
 mod writer;
 
 pub use error::GenerateError;
@@ -21,3 +22,4 @@ pub use event::{Event, RequestId};
 pub use generator::{Generator, Timings};
 pub use stream::Stream;
 pub use text::{Generated, Texts};
+pub use tracer::Tracer;

@@ -5,31 +5,51 @@ use std::time::Instant;
 use onedraw::{RowError, Sampled, Step};
 
 use crate::draft::{Plan, Planned};
+use crate::error::ModelError;
 use crate::generate::error::GenerateError;
-use crate::generate::event::Event;
+use crate::generate::event::{Event, RequestId};
 use crate::generate::generator::Generator;
 use crate::generate::speculation::Line;
 use crate::generate::writer::{PassShare, Writer};
 use crate::model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Wanted};
+
+/// What a pass has done, and the texts that the model could not go on with.
+#[derive(Default)]
+struct Passed {
+    events: Vec<Event>,
+    failed: Vec<(RequestId, usize, ModelError)>,
+}
 
 /// What happened, and the texts that go on.
 type Drawn<'a, M> = (Vec<Event>, Vec<Writer<'a, M>>);
 
 impl<'a, M: LanguageModel> Generator<'a, M> {
     /// Makes one pass: every text that has read its prompt gets a token, or several if guesses are accepted;
-    /// the others read on. After an error of the model nothing has changed.
+    /// the others read on. After an error of the pass nothing has changed. If the model cannot take over guesses that
+    /// were accepted, that text is gone and the others have gone on; after an error of the trace all of them have. Then
+    /// the events are lost.
     pub fn step(&mut self) -> Result<Vec<Event>, GenerateError> {
         let model = self.model;
-        model.within(|| self.step_here())
+        let Passed { events, failed } = model.within(|| self.step_here())?;
+        if let Some(tracer) = &mut self.tracer {
+            for (request, sample, error) in &failed {
+                tracer.fail(*request, *sample, &error.to_string());
+            }
+            tracer.take(&events).map_err(GenerateError::Trace)?;
+        }
+        match failed.into_iter().next() {
+            Some((_, _, error)) => Err(error.into()),
+            None => Ok(events),
+        }
     }
 
-    fn step_here(&mut self) -> Result<Vec<Event>, GenerateError> {
+    fn step_here(&mut self) -> Result<Passed, GenerateError> {
         let begun = Instant::now();
         let shares = self.shares();
         let plans = self.plans(&shares)?;
         let drafted = begun.elapsed();
         let Some(mut answers) = self.pass(&shares, &plans)?.map(Vec::into_iter) else {
-            return Ok(Vec::new());
+            return Ok(Passed::default());
         };
         self.count(&shares, &plans, drafted, begun.elapsed().saturating_sub(drafted));
         let (planned, draws) = (Planned::of(&plans), self.timings.sampling_time);
@@ -71,14 +91,16 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             events.push(writer.end_by_length());
             self.batch.remove(writer.sampler());
         }
-        let mut failed = None;
+        let mut failed = Vec::new();
         for (writer, plan, answer) in verifying {
+            let (request, sample) =
+                (writer.request, writer.branches.first().map_or(0, |branch| branch.sample));
             match self.verify(writer, &plan, answer) {
                 Ok((verified, writer)) => {
                     events.extend(verified);
                     going.extend(writer);
                 }
-                Err(error) => failed = Some(error),
+                Err(error) => failed.push((request, sample, error)),
             }
         }
         self.writers = going.into_iter().chain(still).collect();
@@ -87,10 +109,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             (writer.request, writer.branches.first().map_or(0, |branch| branch.sample))
         });
         self.learn(&shares, planned, &events, begun.elapsed(), draws);
-        match failed {
-            Some(error) => Err(error.into()),
-            None => Ok(events),
-        }
+        Ok(Passed { events, failed })
     }
 
     /// What each text contributes to the next pass: those that are being written all their pending tokens,

@@ -35,8 +35,9 @@ pub struct Texts {
 impl Texts {
     /// Adds the next event.
     pub fn push(&mut self, event: Event) {
-        let Event { request, sample, sampled, taken_back, text: piece, finish, error, prompt_logprobs } =
-            event;
+        let Event {
+            request, sample, sampled, taken_back, text: piece, finish, error, prompt_logprobs, ..
+        } = event;
         let text = self.texts.entry((request, sample)).or_insert_with(|| Generated {
             request,
             sample,

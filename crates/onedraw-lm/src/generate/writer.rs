@@ -267,9 +267,10 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
                 rank: None,
                 logprobs: Vec::new(),
                 mirostat_mu: None,
+                kept: None,
             };
             batch.accept(sampler, token);
-            events.push(self.take(Ok(sampled), vocabulary, batch, context));
+            events.push(Event { is_forced: true, ..self.take(Ok(sampled), vocabulary, batch, context) });
             if events.last().is_some_and(|event| event.is_last() || event.taken_back > 0) {
                 break;
             }
@@ -368,6 +369,7 @@ impl Branch {
             request,
             sample: self.sample,
             sampled: None,
+            is_forced: false,
             taken_back: 0,
             text: String::new(),
             finish: None,

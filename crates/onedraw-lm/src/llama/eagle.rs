@@ -6,6 +6,7 @@
 //! has read, the head takes its own output for the model's state.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use onedraw::float_mode::Standard;
 use serde::Deserialize;
@@ -55,7 +56,7 @@ impl EagleHead {
     pub fn open(folder: &Path, model: &Llama) -> Result<Self, ModelError> {
         let path = folder.join("config.json");
         let text = std::fs::read_to_string(&path).map_err(|cause| ModelError::file(&path, cause))?;
-        Self::new(&path, &text, &Weights::open(folder)?, model)
+        Self::new(&path, &text, Weights::open(folder)?, model)
     }
 
     /// A head that is part of the program. Errors name it `name`.
@@ -67,10 +68,10 @@ impl EagleHead {
     ) -> Result<Self, ModelError> {
         let folder = Path::new(name);
         let weights = Weights::embedded(&folder.join("model.safetensors"), weights)?;
-        Self::new(&folder.join("config.json"), config, &weights, model)
+        Self::new(&folder.join("config.json"), config, weights, model)
     }
 
-    fn new(path: &Path, config: &str, weights: &Weights, model: &Llama) -> Result<Self, ModelError> {
+    fn new(path: &Path, config: &str, weights: Weights, model: &Llama) -> Result<Self, ModelError> {
         let file: File = serde_json::from_str(config).map_err(|cause| ModelError::malformed(path, cause))?;
         if file.model_type != "eagle" {
             let message = format!("`model_type` is `{}`; an EAGLE head has `eagle`", file.model_type);
@@ -101,17 +102,20 @@ impl EagleHead {
             windows: vec![None],
             ..model.config.clone()
         };
+        let mixing = weights.matrix("fc.weight", width, 2 * width)?;
         let body = Llama {
             team: model.team.clone(),
             rotations: Rotations::new(config.rope, config.head_size),
             embedding: model.embedding.clone(),
-            layers: vec![Layer::new(&config, weights, "layer")?],
+            layers: vec![Layer::new(&config, &weights, "layer")?],
             last_norm: weights.vector("norm.weight", width)?,
             head: model.head.clone(),
             short_head: model.short_head.clone(),
             config,
+            tensors: weights,
+            sha256: OnceLock::new(),
         };
-        Ok(Self { body, mixing: weights.matrix("fc.weight", width, 2 * width)? })
+        Ok(Self { body, mixing })
     }
 
     /// How many numbers a state has.

@@ -1,6 +1,7 @@
 //! A model of the Llama family: its weights, and the two ends of a pass, embeddings and logits.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use onedraw::Kernel;
 use onedraw::float_mode::Standard;
@@ -28,13 +29,16 @@ pub struct Llama {
     pub(super) head: Option<Matrix>,
     /// A head over the frequent tokens alone, if these are known.
     pub(super) short_head: Option<ShortHead>,
+    /// The tensors by name, of which the others are parts.
+    pub(super) tensors: Weights,
+    pub(super) sha256: OnceLock<String>,
 }
 
 impl Llama {
     /// Opens a Hugging Face folder. The model runs on all cores with the best instruction set of the machine.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         let config = Config::read(&folder.join("config.json"))?;
-        let model = Self::new(config, &Weights::open(folder)?)?;
+        let model = Self::new(config, Weights::open(folder)?)?;
         let path = folder.join("shortlist.json");
         match read_if_there(&path)? {
             Some(text) => {
@@ -49,12 +53,12 @@ impl Llama {
     pub fn embedded(name: &str, config: &str, weights: &'static [u8]) -> Result<Self, ModelError> {
         let folder = Path::new(name);
         let config = Config::parse(&folder.join("config.json"), config)?;
-        Self::new(config, &Weights::embedded(&folder.join("model.safetensors"), weights)?)
+        Self::new(config, Weights::embedded(&folder.join("model.safetensors"), weights)?)
     }
 
-    fn new(config: Config, weights: &Weights) -> Result<Self, ModelError> {
+    fn new(config: Config, weights: Weights) -> Result<Self, ModelError> {
         let (vocabulary, width) = (config.vocabulary, config.width);
-        let layer = |number: usize| Layer::new(&config, weights, &format!("model.layers.{number}"));
+        let layer = |number: usize| Layer::new(&config, &weights, &format!("model.layers.{number}"));
         let layers = (0..config.layers).map(layer).collect::<Result<_, _>>()?;
         Ok(Self {
             team: Team::new(Kernel::Auto, 0)?,
@@ -68,6 +72,8 @@ impl Llama {
             },
             short_head: None,
             config,
+            tensors: weights,
+            sha256: OnceLock::new(),
         })
     }
 
@@ -93,6 +99,12 @@ impl Llama {
     /// The frequent tokens, if they are known.
     pub fn shortlist(&self) -> Option<&Shortlist> {
         self.short_head.as_ref().map(|head| &head.list)
+    }
+
+    /// The SHA-256 of the weights in hexadecimal: of every tensor, in the order of the names, the name, the type, the
+    /// shape and the bytes. It reads all weights, and only the first call does.
+    pub fn sha256(&self) -> &str {
+        self.sha256.get_or_init(|| self.tensors.sha256())
     }
 
     /// The shape of the model.

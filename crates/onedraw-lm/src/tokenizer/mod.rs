@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokenizers::ModelWrapper;
 
 use crate::error::ModelError;
+use crate::hash;
 use crate::model::Vocabulary;
 use spelling::Spelling;
 
@@ -31,6 +32,8 @@ pub struct Tokenizer {
     ends: Vec<usize>,
     /// Special tokens, and their content.
     specials: BTreeMap<u32, String>,
+    /// The SHA-256 of tokenizer.json.
+    sha256: String,
 }
 
 /// The parts of tokenizer.json that are read here, before the library reads it.
@@ -65,7 +68,13 @@ impl Tokenizer {
         Self::parse(Path::new(name).join("tokenizer.json"), json)
     }
 
+    /// The SHA-256 of tokenizer.json in hexadecimal, as `sha256sum` prints it.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
     fn parse(path: PathBuf, json: &[u8]) -> Result<Self, ModelError> {
+        let sha256 = hash::sha256(json);
         let unsupported = |what: String| ModelError::Unsupported(format!("{}: {what}", path.display()));
         let json = str::from_utf8(json).map_err(|cause| ModelError::malformed(&path, cause))?;
         let file: File = serde_json::from_str(json).map_err(|cause| ModelError::malformed(&path, cause))?;
@@ -82,7 +91,7 @@ impl Tokenizer {
         make_deterministic(&mut inner).map_err(|cause| ModelError::malformed(&path, cause))?;
         let count = count(&inner).map_err(|message| ModelError::malformed(&path, message))?;
         let mut tokenizer =
-            Self { path, inner, bytes: Vec::new(), ends: Vec::new(), specials: BTreeMap::new() };
+            Self { path, inner, bytes: Vec::new(), ends: Vec::new(), specials: BTreeMap::new(), sha256 };
         tokenizer.spell(count, &spelling);
         // Only a run shows whether something is missing that the post-processor needs.
         guarded(|| tokenizer.inner.encode_fast("", true))
