@@ -8,7 +8,8 @@
 //!   readable form.
 //! - [`generate`] writes text with a model, [`compare`] puts strategies side by side, [`plot`] draws
 //!   pictures. They share `flags` (sampling parameters, beams, constraints, contrast, speculation), `model`
-//!   (which model is opened) and `trace` (what each token of a text was drawn from).
+//!   (which model is opened) and `redrawn` (what each token of a text was drawn from).
+//! - [`audit`] says whether a model wrote the texts of a trace, which `generate` writes.
 //! - [`presets`] and [`import`] print parameters; [`mod@bench`] measures how long a draw takes.
 //!
 //! [`manual`] prints completions and manual pages, `mistake` says which flag was meant.
@@ -22,6 +23,7 @@
 //! assert_eq!(error.to_string(), "not a .npy file: it is empty");
 //! ```
 
+pub mod audit;
 pub mod bench;
 pub mod command;
 pub mod compare;
@@ -30,6 +32,7 @@ pub mod exit;
 pub mod explanation;
 mod flags;
 pub mod generate;
+mod html;
 pub mod import;
 mod kernel;
 pub mod logits;
@@ -41,8 +44,8 @@ pub mod npy;
 pub mod output;
 pub mod plot;
 pub mod presets;
+mod redrawn;
 pub mod request;
 pub mod safetensors;
 pub mod sample;
 pub mod table;
-mod trace;

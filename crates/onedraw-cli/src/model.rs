@@ -132,3 +132,9 @@ pub fn bar(length: usize, template: &str) -> ProgressBar {
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(length as u64).with_style(style)
 }
+
+/// Enough of a hash to tell it from another.
+pub fn short(hash: &str) -> String {
+    let start: String = hash.chars().take(12).collect();
+    if start.len() < hash.len() { format!("{start}…") } else { start }
+}

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use onedraw::{Distribution, Explanation, RowError, Sampled, TokenLogprob};
+use onedraw::{Distribution, Explanation, Kept, RowError, Sampled, TokenLogprob};
 use serde::Serialize;
 
 use crate::explanation;
@@ -111,6 +111,8 @@ struct DrawLine<'a> {
     logprobs: Option<&'a [TokenLogprob]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mirostat_mu: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<&'a Kept>,
 }
 
 impl<'a> DrawLine<'a> {
@@ -118,11 +120,26 @@ impl<'a> DrawLine<'a> {
         row: usize,
         draw: u32,
         sequence: Option<u32>,
-        sampled: &Sampled,
+        sampled: &'a Sampled,
         logprobs: Option<&'a [TokenLogprob]>,
     ) -> Self {
-        let &Sampled { token, logprob, probability, rank, seed, position, mirostat_mu, .. } = sampled;
-        Self { row, draw, sequence, token, logprob, probability, rank, seed, position, logprobs, mirostat_mu }
+        let &Sampled { token, logprob, probability, rank, seed, position, mirostat_mu, ref kept, .. } =
+            sampled;
+        let kept = kept.as_ref();
+        Self {
+            row,
+            draw,
+            sequence,
+            token,
+            logprob,
+            probability,
+            rank,
+            seed,
+            position,
+            logprobs,
+            mirostat_mu,
+            kept,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use onedraw::{Distribution, RowError, Sampled, TokenLogprob};
+use onedraw::{Border, Distribution, Kept, RowError, Sampled, TokenLogprob};
 
 /// How many tokens of a distribution are shown.
 pub const TOKENS_SHOWN: usize = 50;
@@ -72,7 +72,10 @@ impl Table {
             };
             self.draw_line(out, &cells)?;
         }
-        Ok(())
+        match &sampled.kept {
+            Some(kept) => writeln!(out, "   {}", kept_tokens(kept)),
+            None => Ok(()),
+        }
     }
 
     /// The best tokens of a row, and how many more there are.
@@ -140,6 +143,22 @@ fn number(value: f64) -> String {
     format!("{:.6}", value + 0.0)
 }
 
+/// What a draw could have come to, in one line.
+fn kept_tokens(kept: &Kept) -> String {
+    /// The ids that are named.
+    const NAMED: usize = 20;
+    let mut text = format!("kept {} tokens, logarithm of their mass {:.6}", kept.count, kept.ln_mass);
+    if let Some(Border { token, logit }) = kept.last {
+        text += &format!(", the last {token} with the logit {logit}");
+    }
+    if let Some(ids) = &kept.ids {
+        let named: Vec<String> = ids.iter().take(NAMED).map(u32::to_string).collect();
+        let more = if ids.len() > NAMED { ", … (--format json prints all)" } else { "" };
+        text += &format!(": {}{more}", named.join(", "));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,13 +197,18 @@ mod tests {
             rank: Some(1 << 20),
             logprobs: vec![],
             mirostat_mu: None,
+            kept: None,
         };
         let list = [TokenLogprob { token: 3, logprob: -0.5, rank: 1 }];
+        let last = Some(Border { token: 9, logit: -1.5 });
+        let kept = Some(Kept { count: 2, last, ln_mass: 0.25, ids: Some(vec![3, 9]) });
+        let sampled = Sampled { kept, ..sampled };
         let text = text(|out| table.draw(out, 511, 9999, &sampled, Some(&list)));
         let expected = [
             "   row    draw  sequence    token       logprob  probability     rank                  seed    position",
             "   511    9999         7  1048575          -inf            -  1048576  18446744073709551615  4294967295",
             "                                3     -0.500000                     1",
+            "   kept 2 tokens, logarithm of their mass 0.250000, the last 9 with the logit -1.5: 3, 9",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected);
     }

@@ -2,6 +2,7 @@
 //!
 //! A new file needs its line here.
 
+mod audit;
 mod bench;
 mod compare;
 mod first_minutes;

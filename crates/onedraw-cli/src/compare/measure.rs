@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::compare::metrics::Variety;
 use crate::compare::strategy::{Search, Strategy};
-use crate::trace::{for_each_chunk, sampler, trace};
+use crate::redrawn::{for_each_chunk, redraw, sampler};
 
 /// A text of a strategy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,7 +81,7 @@ impl Scene<'_> {
             sum += self.logprob(&text.tokens)?;
             if strategy.search == Search::Draw {
                 let sampler = sampler(params, self.prompt, sample)?.kernel(self.kernel);
-                for token in trace(model, sampler, self.prompt, &text.tokens, None)? {
+                for token in redraw(model, sampler, self.prompt, &text.tokens, None)? {
                     (bits, kept) = (bits + token.entropy, kept + token.kept as f64);
                 }
             }

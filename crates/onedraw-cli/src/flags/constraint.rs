@@ -33,7 +33,7 @@ pub struct ConstraintFlags {
 impl ConstraintFlags {
     /// The matcher of a text that has not begun, if a grammar is asked for.
     pub fn matcher(&self, model: &Model, params: &SamplingParams) -> Result<Option<Matcher>> {
-        let vocabulary = || vocabulary(model, params);
+        let vocabulary = || vocabulary(model, &params.eos_token_id);
         let named = |flag: &str| {
             let flag = flag.to_owned();
             move |error: GrammarError| anyhow!("{flag}: {error}")
@@ -60,13 +60,13 @@ fn read(path: &Path, name: &str) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| anyhow!("{name}: {error}"))
 }
 
-/// The model's tokens in the form that grammars take, as many as it has logits.
-fn vocabulary(model: &Model, params: &SamplingParams) -> Result<Vocabulary> {
+/// The model's tokens in the form that grammars take, as many as it has logits, and those that end a text.
+pub fn vocabulary(model: &Model, eos: &[u32]) -> Result<Vocabulary> {
     let tokenizer = &model.tokenizer;
     let cutter = Arc::clone(tokenizer);
     let count = model.llama.vocabulary() as u32;
     Vocabulary::builder((0..count).map(|token| tokenizer.bytes(token)))
-        .eos(params.eos_token_id.iter().copied())
+        .eos(eos.iter().copied())
         .cut_by(move |text| cutter.encode_plain(text).ok())
         .build()
         .map_err(|error| anyhow!("a grammar cannot be used with this model: {error}"))

@@ -1,11 +1,13 @@
 //! What the model's logits are contrasted with: `--contrast`, `--guidance` and `--dola`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use onedraw::Contrast;
 use onedraw_lm::contrast::{Contrasted, Dola, Guided};
+use onedraw_lm::trace::Counterpart as Traced;
 use onedraw_lm::{Llama, Tokenizer, stories};
 
 use crate::model::Model;
@@ -51,14 +53,18 @@ pub enum Counterpart<'a> {
 
 /// A weaker model, and how the two rows of logits become one.
 pub struct Amateur {
-    llama: Llama,
+    llama: Arc<Llama>,
     contrast: Contrast,
 }
 
 impl Amateur {
+    pub fn new(llama: Arc<Llama>, contrast: Contrast) -> Self {
+        Self { llama, contrast }
+    }
+
     /// The model that both make together.
     pub fn with<'a>(&'a self, expert: &'a Llama) -> Result<Contrasted<'a, Llama, Llama>> {
-        Ok(Contrasted::new(expert, &self.llama, self.contrast)?)
+        Ok(Contrasted::new(expert, &*self.llama, self.contrast)?)
     }
 }
 
@@ -122,8 +128,8 @@ impl ContrastFlags {
                 Some(beta) => Contrast::obrien(self.alpha, beta),
                 None => Contrast::li(self.alpha, self.amateur_temperature),
             };
-            let llama = self.amateur(model, folder)?;
-            return Ok(Counterpart::Amateur(Box::new(Amateur { llama, contrast: contrast.map_err(named)? })));
+            let llama = Arc::new(amateur(model, folder, "--contrast")?);
+            return Ok(Counterpart::Amateur(Box::new(Amateur::new(llama, contrast.map_err(named)?))));
         }
         if let Some(scale) = self.guidance {
             let contrast = Contrast::guidance(scale).map_err(named)?;
@@ -133,17 +139,9 @@ impl ContrastFlags {
             }
             return Ok(Counterpart::NegativePrompt(Guided::new(&model.llama, prompt, &negative, contrast)?));
         }
-        if let Some(layers) = &self.dola {
+        if self.dola.is_some() {
             let contrast = Contrast::dola(self.alpha).map_err(named)?;
-            let number = |layer: &str| {
-                let number = layer.trim().parse::<usize>().ok().filter(|layer| *layer > 0);
-                number.ok_or_else(|| anyhow!("--dola: `{layer}` is not the number of a layer"))
-            };
-            let layers = match layers.as_str() {
-                "" => Vec::new(),
-                layers => layers.split(',').map(number).collect::<Result<_>>()?,
-            };
-            return Ok(Counterpart::Layers(Dola::new(&model.llama, &layers, contrast)?));
+            return Ok(Counterpart::Layers(Dola::new(&model.llama, &self.layers()?, contrast)?));
         }
         if self.negative_prompt.is_some() {
             bail!("--negative-prompt: needs --guidance");
@@ -151,15 +149,47 @@ impl ContrastFlags {
         Ok(Counterpart::None)
     }
 
-    /// The weaker model in a folder, or the embedded model's drafter if the folder is empty.
-    fn amateur(&self, model: &Model, folder: &str) -> Result<Llama> {
-        let path = Path::new(folder);
-        let (llama, tokenizer) = match folder.is_empty() {
-            true if model.is_embedded() => (stories::drafter()?, stories::tokenizer()?),
-            true => bail!("--contrast: only the embedded model comes with a weaker one; name a folder"),
-            false => (Llama::open(path)?, Tokenizer::open(path)?),
-        };
-        model.tokenizer.check_same(&tokenizer).map_err(|error| anyhow!("--contrast: {error}"))?;
-        Ok(model.on_its_threads(llama)?)
+    /// What a trace says of it.
+    pub fn traced(&self, model: &Model, counterpart: &Counterpart<'_>) -> Result<Option<Traced>> {
+        Ok(match counterpart {
+            Counterpart::None => None,
+            Counterpart::Amateur(amateur) => Some(Traced::Amateur {
+                model: amateur.llama.sha256().to_owned(),
+                alpha: self.alpha,
+                beta: self.beta,
+                amateur_temperature: self.amateur_temperature,
+            }),
+            Counterpart::NegativePrompt(_) => Some(Traced::Guidance {
+                scale: self.guidance.unwrap_or(1.0),
+                negative_prompt_token_ids: model
+                    .tokenizer
+                    .encode(self.negative_prompt.as_deref().unwrap_or_default())?,
+            }),
+            Counterpart::Layers(_) => Some(Traced::Dola { alpha: self.alpha, layers: self.layers()? }),
+        })
     }
+
+    /// The layers of `--dola`; none: the lower half.
+    fn layers(&self) -> Result<Vec<usize>> {
+        let number = |layer: &str| {
+            let number = layer.trim().parse::<usize>().ok().filter(|layer| *layer > 0);
+            number.ok_or_else(|| anyhow!("--dola: `{layer}` is not the number of a layer"))
+        };
+        match self.dola.as_deref().unwrap_or_default() {
+            "" => Ok(Vec::new()),
+            layers => layers.split(',').map(number).collect(),
+        }
+    }
+}
+
+/// The weaker model in a folder, or the embedded model's drafter if the folder is empty. `flag` names it in errors.
+pub fn amateur(model: &Model, folder: &str, flag: &str) -> Result<Llama> {
+    let path = Path::new(folder);
+    let (llama, tokenizer) = match folder.is_empty() {
+        true if model.is_embedded() => (stories::drafter()?, stories::tokenizer()?),
+        true => bail!("{flag}: only the embedded model comes with a weaker one; name a folder"),
+        false => (Llama::open(path)?, Tokenizer::open(path)?),
+    };
+    model.tokenizer.check_same(&tokenizer).map_err(|error| anyhow!("{flag}: {error}"))?;
+    Ok(model.on_its_threads(llama)?)
 }

@@ -7,7 +7,7 @@ use super::parameters::ParameterFlags;
 use crate::exit::note;
 
 /// What is reported of each token, which only lines of JSON have room for.
-const REPORTS: [&str; 4] = ["logprobs", "prompt_logprobs", "logprobs_mode", "probability"];
+const REPORTS: [&str; 5] = ["logprobs", "prompt_logprobs", "logprobs_mode", "probability", "kept"];
 
 /// Says which of them beams do not use. `who` is the name of a strategy among others.
 pub fn by_beams(given: &ParameterFlags, is_stochastic: bool, who: Option<&str>) -> Result<()> {

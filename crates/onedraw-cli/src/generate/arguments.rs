@@ -1,5 +1,7 @@
 //! The command line of `onedraw generate`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::request::Format;
@@ -34,6 +36,9 @@ pub struct Arguments {
     /// What the system says first in a chat
     #[arg(long, value_name = "TEXT", requires = "chat")]
     pub(super) system: Option<String>,
+    /// Append what each text was drawn with to this file, a line of JSON for each: `onedraw audit` reads it
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
     /// Say at the end, on standard error, how fast it was
     #[arg(long)]
     pub(super) stats: bool,

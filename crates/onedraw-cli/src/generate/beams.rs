@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use onedraw::beam::{Drawn, Hypothesis};
-use onedraw::{Finish, FinishReason, RowError, SamplingParams};
+use onedraw::{Constraint, Finish, FinishReason, RowError, SamplingParams};
 use onedraw_grammar::Matcher;
-use onedraw_lm::{Beams, Found, GenerateError, LanguageModel};
+use onedraw_lm::trace::{NotReplayable, Trace};
+use onedraw_lm::{Beams, Found, GenerateError, LanguageModel, Tracer};
 use serde_json::{Value, json};
 
 use super::notes::{self, Ended};
@@ -21,6 +22,7 @@ pub fn write<M: LanguageModel>(
     model: &M,
     request: &Request<'_>,
     constraint: Option<&Matcher>,
+    tracer: Option<Tracer<'static>>,
     out: &mut impl Write,
 ) -> Result<u8> {
     let begun = Instant::now();
@@ -47,6 +49,23 @@ pub fn write<M: LanguageModel>(
         Err(error) => return Err(named(error)),
     };
     let seconds = begun.elapsed().as_secs_f64();
+    if let Some(mut tracer) = tracer {
+        for (number, text) in texts.iter().enumerate() {
+            let prompt_token_ids = request.prompt.to_vec();
+            let params = SamplingParams { prompt_token_ids, seed, ..request.params.clone() };
+            let trace = Trace {
+                output_token_ids: text.tokens.clone(),
+                finish_reason: text.finish,
+                not_replayable: Some(NotReplayable::Beams),
+                constraint: constraint.and_then(Constraint::source),
+                logprobs: None,
+                kept: None,
+                ..tracer.opened(params, number as u32)
+            };
+            tracer.write(&trace).context("--trace")?;
+        }
+        tracer.flush().context("--trace")?;
+    }
     for (number, text) in texts.iter().enumerate() {
         match request.format {
             Format::Json => {

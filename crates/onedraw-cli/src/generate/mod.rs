@@ -16,7 +16,7 @@ use onedraw::SamplingParams;
 use onedraw_grammar::Matcher;
 use onedraw_lm::generate::Texts;
 use onedraw_lm::settings::Settings;
-use onedraw_lm::{Generator, LanguageModel, stories};
+use onedraw_lm::{Generator, LanguageModel, Tracer, stories};
 
 use crate::exit::{DONE, ROW_FAILED};
 use crate::flags::contrast::{Counterpart, with_counterpart};
@@ -66,6 +66,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     };
     let constraint = constraint.as_ref();
     let counterpart = arguments.contrast.counterpart(&model, prompt.len())?;
+    let tracer = tracer(arguments, &model, &counterpart)?;
     if arguments.speculation.is_asked() {
         if arguments.beams.is_asked() || !matches!(counterpart, Counterpart::None) {
             bail!(
@@ -74,10 +75,27 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         }
         let guesser = arguments.speculation.guesser(&model)?;
         let generator = Generator::new(llama, request.tokenizer).kernel(request.kernel);
-        let generator = arguments.speculation.with(generator, llama, &guesser)?;
+        let mut generator = arguments.speculation.with(generator, llama, &guesser)?;
+        if let Some(tracer) = tracer {
+            generator = generator.trace(tracer);
+        }
         return write_texts(generator, &request, constraint, out);
     }
-    with_counterpart!(llama, counterpart, |model| write_with(model, arguments, &request, constraint, out))
+    with_counterpart!(llama, counterpart, |model| write_with(
+        model, arguments, &request, constraint, tracer, out
+    ))
+}
+
+/// Opens the file of `--trace`.
+fn tracer(
+    arguments: &Arguments,
+    model: &Model,
+    counterpart: &Counterpart<'_>,
+) -> Result<Option<Tracer<'static>>> {
+    let Some(path) = &arguments.trace else { return Ok(None) };
+    let tracer = Tracer::append(path, model.llama.sha256(), model.tokenizer.sha256());
+    let tracer = tracer.map_err(|error| anyhow!("--trace {}: {error}", path.display()))?;
+    Ok(Some(tracer.contrasted(arguments.contrast.traced(model, counterpart)?)))
 }
 
 /// Writes texts with a model, which may be made of two.
@@ -86,12 +104,16 @@ fn write_with<M: LanguageModel>(
     arguments: &Arguments,
     request: &Request<'_>,
     constraint: Option<&Matcher>,
+    tracer: Option<Tracer<'static>>,
     out: &mut impl Write,
 ) -> Result<u8> {
     if arguments.beams.is_asked() {
-        return beams::write(&arguments.beams, model, request, constraint, out);
+        return beams::write(&arguments.beams, model, request, constraint, tracer, out);
     }
-    let generator = Generator::new(model, request.tokenizer).kernel(request.kernel);
+    let mut generator = Generator::new(model, request.tokenizer).kernel(request.kernel);
+    if let Some(tracer) = tracer {
+        generator = generator.trace(tracer);
+    }
     write_texts(generator, request, constraint, out)
 }
 
@@ -131,6 +153,7 @@ fn write_texts<M: LanguageModel>(
             texts.push(event);
         }
     }
+    generator.flush_trace()?;
     let timings = generator.timings();
     let texts = texts.into_generated();
     let mut code = DONE;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use onedraw::{Report, RowError, Sampled, TokenLogprob};
+use onedraw::{Kept, Report, RowError, Sampled, TokenLogprob};
 use onedraw_lm::Generated;
 use onedraw_lm::generate::Timings;
 use onedraw_lm::speculate::Guessed;
@@ -53,6 +53,10 @@ pub(super) fn lines(
         let logprobs: Vec<Option<Logprobs<'_>>> = text.tokens.iter().map(logprobs).collect();
         if logprobs.iter().any(Option::is_some) {
             line["logprobs"] = serde_json::to_value(logprobs)?;
+        }
+        let kept: Vec<Option<&Kept>> = text.tokens.iter().map(|sampled| sampled.kept.as_ref()).collect();
+        if kept.iter().any(Option::is_some) {
+            line["kept"] = serde_json::to_value(kept)?;
         }
         if let Some(prompt) = &text.prompt_logprobs {
             let entries: Vec<Value> = prompt.iter().map(prompt_entry).collect();

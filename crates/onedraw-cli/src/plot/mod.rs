@@ -4,7 +4,7 @@
 //! beam search). Then `picture` paints it to a file, or `terminal` prints it.
 
 mod generation;
-mod label;
+pub(crate) mod label;
 mod panels;
 mod picture;
 mod terminal;
@@ -40,7 +40,7 @@ use crate::plot::panels::{Panels, Setting};
 use crate::plot::picture::{Form, Picture};
 use crate::plot::tree::Tree;
 use crate::plot::vary::varied;
-use crate::trace::{sampler, trace};
+use crate::redrawn::{redraw, sampler};
 
 /// The most characters of a panel's heading.
 const HEADING: usize = 24;
@@ -299,7 +299,7 @@ impl Arguments {
         let params = SamplingParams { n: 1, ..self.params(&model, 48)? };
         let constraint = self.constraint.matcher(&model, &params)?;
         let counterpart = self.contrast.counterpart(&model, prompt.len())?;
-        let traced = with_counterpart!(&model.llama, counterpart, |with| {
+        let redrawn = with_counterpart!(&model.llama, counterpart, |with| {
             let mut generator = Generator::new(with, &*model.tokenizer).kernel(self.model.kernel);
             match &constraint {
                 Some(constraint) => generator.add_constrained(&prompt, params.clone(), constraint)?,
@@ -311,10 +311,10 @@ impl Arguments {
             }
             let tokens: Vec<u32> = text.tokens.iter().map(|sampled| sampled.token).collect();
             let sampler = sampler(&params, &prompt, 0)?.kernel(self.model.kernel);
-            trace(with, sampler, &prompt, &tokens, constraint.map(|constraint| constraint.fork()))?
+            redraw(with, sampler, &prompt, &tokens, constraint.map(|constraint| constraint.fork()))?
         });
-        let labels = traced.iter().map(|traced| label(Some(&model.tokenizer), traced.token)).collect();
-        Ok(Generation { title: self.title("A text after"), tokens: traced, labels })
+        let labels = redrawn.iter().map(|one| label(Some(&model.tokenizer), one.token)).collect();
+        Ok(Generation { title: self.title("A text after"), tokens: redrawn, labels })
     }
 
     fn tree(&self) -> Result<Figure> {

@@ -7,7 +7,7 @@ use onedraw::explain::StageEffect;
 use onedraw::{Row, Sampler, SamplingParams, Stage};
 use serde_json::Value;
 
-use crate::trace::{count_possible, entropy};
+use crate::redrawn::{count_possible, entropy};
 
 /// What happens to a token in one panel.
 #[derive(Clone, Copy, Debug, PartialEq)]

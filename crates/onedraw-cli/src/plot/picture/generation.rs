@@ -5,7 +5,7 @@ use onedraw::math::ln;
 use crate::plot::generation::Generation;
 use crate::plot::label::LONGEST;
 use crate::plot::picture::{Anchor, Colour, LETTER, Picture, SMALL, TEXT};
-use crate::trace::TracedToken;
+use crate::redrawn::Redrawn;
 
 /// Space around the picture.
 const MARGIN: f64 = 16.0;
@@ -22,7 +22,7 @@ const WIDEST: f64 = 1800.0;
 struct Band {
     heading: &'static str,
     /// Where the bar of a token ends, between 0 and 1.
-    height: Box<dyn Fn(&TracedToken) -> f64>,
+    height: Box<dyn Fn(&Redrawn) -> f64>,
     /// What the axis says at which height.
     ticks: Vec<(f64, String)>,
 }
@@ -72,7 +72,7 @@ pub fn picture(generation: &Generation) -> Picture {
     picture
 }
 
-fn bands(tokens: &[TracedToken]) -> [Band; 3] {
+fn bands(tokens: &[Redrawn]) -> [Band; 3] {
     let bits = tokens.iter().map(|token| token.entropy).fold(1.0, f64::max).ceil();
     // Powers of ten up to the most tokens.
     let most = tokens.iter().map(|token| token.kept).max().unwrap_or(1).max(10);

@@ -9,7 +9,7 @@ use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
 
 /// A token of a text, and the distribution it came from.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TracedToken {
+pub struct Redrawn {
     pub token: u32,
     /// Its probability in what it was drawn from.
     pub probability: f64,
@@ -19,19 +19,19 @@ pub struct TracedToken {
     pub kept: usize,
 }
 
-/// Traces a text that `sampler` drew after `prompt`. `constraint` is where it was at the beginning of the
-/// text.
+/// Draws the tokens of a text again that `sampler` drew after `prompt`. `constraint` is where it was at the
+/// beginning of the text.
 ///
 /// The draws are made again rather than computed from the tokens, because mirostat learns from them.
-pub fn trace<M: LanguageModel>(
+pub fn redraw<M: LanguageModel>(
     model: &M,
     mut sampler: Sampler,
     prompt: &[u32],
     tokens: &[u32],
     mut constraint: Option<Box<dyn Constraint>>,
-) -> Result<Vec<TracedToken>> {
+) -> Result<Vec<Redrawn>> {
     let whole = [prompt, tokens].concat();
-    let mut traced = Vec::with_capacity(tokens.len());
+    let mut redrawn = Vec::with_capacity(tokens.len());
     // Tokens that a constraint forces are taken without a draw.
     let mut forced: VecDeque<u32> = VecDeque::new();
     for_each_chunk(model, &whole[..whole.len().saturating_sub(1)], |place, rows| {
@@ -42,11 +42,11 @@ pub fn trace<M: LanguageModel>(
                 forced = constraint.forced()?.into();
             }
             if forced.pop_front() == Some(token) {
-                traced.push(TracedToken { token, probability: 1.0, entropy: 0.0, kept: 1 });
+                redrawn.push(Redrawn { token, probability: 1.0, entropy: 0.0, kept: 1 });
                 sampler.accept(token);
             } else {
                 let mask = constraint.as_mut().map(|constraint| constraint.mask()).transpose()?;
-                traced.push(draw_again(&mut sampler, row, mask, token)?);
+                redrawn.push(draw_again(&mut sampler, row, mask, token)?);
             }
             if let Some(constraint) = constraint.as_mut().filter(|_| place + i + 2 < whole.len()) {
                 constraint.accept(token)?;
@@ -54,11 +54,11 @@ pub fn trace<M: LanguageModel>(
         }
         Ok(())
     })?;
-    Ok(traced)
+    Ok(redrawn)
 }
 
 /// Makes one draw whose outcome is known.
-fn draw_again(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: u32) -> Result<TracedToken> {
+fn draw_again(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: u32) -> Result<Redrawn> {
     let length = sampler.output().len();
     loop {
         let distribution = match mask {
@@ -71,7 +71,7 @@ fn draw_again(sampler: &mut Sampler, row: Row<'_>, mask: Option<&[u32]>, token: 
         };
         if drawn.token == token {
             let found = distribution.tokens.iter().position(|kept| *kept == token);
-            return Ok(TracedToken {
+            return Ok(Redrawn {
                 token,
                 probability: found.map_or(0.0, |place| distribution.probabilities[place]),
                 entropy: entropy(&distribution.probabilities, &distribution.logprobs),
@@ -92,7 +92,7 @@ pub fn count_possible(probabilities: &[f64]) -> usize {
 /// The sampler of one of the texts that `params` ask for after `prompt`.
 pub fn sampler(params: &SamplingParams, prompt: &[u32], sample: usize) -> Result<Sampler> {
     let params = SamplingParams { prompt_token_ids: prompt.to_vec(), ..params.clone() };
-    Ok(Sampler::sequences(params)?.swap_remove(sample))
+    Ok(Sampler::sequence(params, sample as u32)?)
 }
 
 /// The entropy of a distribution, in bits.
