@@ -1,11 +1,12 @@
 //! The decode loop of an open model, and the events of one request.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use onedraw::{Constraint, Kernel, SamplingParams as Params};
 use onedraw_lm::speculate::{Guesser, Speculation};
-use onedraw_lm::{GenerationConfig, Llama};
+use onedraw_lm::{GenerationConfig, Llama, ModelError, Tracer};
 use pyo3::prelude::*;
 use self_cell::self_cell;
 
@@ -21,6 +22,18 @@ pub struct Opened {
     pub guesser: Guesser,
     pub speculation: Speculation,
     pub kernel: Kernel,
+    /// Where a line is appended for each text.
+    pub trace: Option<PathBuf>,
+}
+
+impl Opened {
+    /// The generator's tracer, if there is a file for it.
+    fn tracer(&self) -> Result<Option<Tracer<'static>>> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        let tracer = Tracer::append(path, self.llama.sha256(), self.tokenizer.sha256());
+        let wrong = |error| ModelError::Request(format!("trace {}: {error}", path.display()));
+        Ok(Some(tracer.map_err(wrong)?))
+    }
 }
 
 self_cell!(
@@ -38,11 +51,13 @@ impl Loop {
     /// A loop without requests.
     pub fn begin(opened: Arc<Opened>) -> Result<Self> {
         Self::try_new(opened, |opened| {
-            let generator =
+            let mut generator =
                 onedraw_lm::Generator::new(&opened.llama, &*opened.tokenizer).kernel(opened.kernel);
-            opened.guesser.beside(generator, &opened.llama, opened.speculation)
+            if let Some(tracer) = opened.tracer()? {
+                generator = generator.trace(tracer);
+            }
+            Ok(opened.guesser.beside(generator, &opened.llama, opened.speculation)?)
         })
-        .map_err(Error::from)
     }
 
     /// Adds a request.

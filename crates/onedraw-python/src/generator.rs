@@ -35,7 +35,8 @@ const PASSES: usize = 8;
 /// `threads` are those of the model, 0: one per core. `draft` names the drafter that guesses ahead: `"model"`
 /// (the embedded model's drafter), the folder of a smaller model, `"eagle"`, `"ngram"`, or a number of layers
 /// after which the model guesses. `verify` says how guesses are verified, `depth` and `width` how many there
-/// are at most. With `verify="exact"`, the default, guesses do not change any token.
+/// are at most. With `verify="exact"`, the default, guesses do not change any token. `trace` is a file that gets a
+/// line of JSON for each text, with everything its tokens depend on: `onedraw audit` draws them again.
 ///
 /// Keyword arguments, or a dict of them, go before the model's own settings, and a text has up to 256 tokens.
 /// `SamplingParams` and presets are complete: of the model's own settings only the tokens that end a text are
@@ -172,7 +173,7 @@ fn is_several(prompt: &Bound<'_, PyAny>) -> PyResult<bool> {
 #[pymethods]
 impl Generator {
     #[new]
-    #[pyo3(signature = (folder=None, *, threads=0, kernel="auto", draft=None, verify="exact", depth=None, width=None))]
+    #[pyo3(signature = (folder=None, *, threads=0, kernel="auto", draft=None, verify="exact", depth=None, width=None, trace=None))]
     #[allow(clippy::too_many_arguments)] // They are keyword arguments.
     fn new(
         py: Python<'_>,
@@ -183,6 +184,7 @@ impl Generator {
         verify: &str,
         depth: Option<usize>,
         width: Option<usize>,
+        trace: Option<PathBuf>,
     ) -> Result<Self> {
         let (kernel, threads) = (self::kernel(kernel)?, check_threads(threads)?);
         let (llama, tokens, generation) = py.detach(|| match &folder {
@@ -222,7 +224,8 @@ impl Generator {
         speculation.depth = depth.unwrap_or(speculation.depth);
         speculation.width = width.unwrap_or(speculation.width);
         let is_embedded = folder.is_none();
-        let opened = Opened { llama, tokenizer: tokenizer.clone(), generation, guesser, speculation, kernel };
+        let tokens = tokenizer.clone();
+        let opened = Opened { llama, tokenizer: tokens, generation, guesser, speculation, kernel, trace };
         let opened = Arc::new(opened);
         let running = Guarded::new(Loop::begin(opened.clone())?);
         let process = (threads != 1).then(std::process::id);

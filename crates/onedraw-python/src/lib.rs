@@ -7,13 +7,15 @@
 //! - Borders: `value` reads Python objects as serde does, `raised` keeps exceptions of stages, `exceptions`
 //!   and `error` turn errors into exceptions, `guarded` releases the interpreter while anything is computed,
 //!   `display` shows objects.
-//! - Results: `result`, `explanation`, `rows` (results of several rows, and their errors).
-//! - Arguments: `tensor` (logits, read in place), `mask`, `stage` (stages written in Python), `params`.
+//! - Logits, read in place: `tensor`.
+//! - Results: `kept`, `result`, `explanation`, `rows` (results of several rows, and their errors).
+//! - Arguments: `mask`, `stage` (stages written in Python), `params`.
 //! - Decode loops: `stop`, `grammar`, `beam`, `speculate`, `contrast`.
-//! - Drawing: `sequence` (names of sequences), `cuda` (on a device), `once` (single calls), `sampler` (one
+//! - Drawing: `sequence` (names of sequences), `cuda` (on a device), `once` (single calls), `audit`, `sampler` (one
 //!   sequence), `batch` (many).
 //! - Texts of a model: `tokenizer`, `text`, `decoder` (the decode loop), `generator`.
 
+mod audit;
 mod batch;
 mod beam;
 mod contrast;
@@ -26,6 +28,7 @@ mod explanation;
 mod generator;
 mod grammar;
 mod guarded;
+mod kept;
 mod mask;
 mod once;
 mod params;
@@ -51,10 +54,12 @@ fn _onedraw(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("PRESETS", onedraw::presets::NAMES)?;
+    module.add("STREAM_VERSION", onedraw::STREAM_VERSION)?;
     module.add("MAX_TOKENS", onedraw_lm::settings::MAX_TOKENS)?;
     module.add_function(wrap_pyfunction!(once::sample, module)?)?;
     module.add_function(wrap_pyfunction!(once::distribution, module)?)?;
     module.add_function(wrap_pyfunction!(once::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(audit::audit, module)?)?;
     module.add_function(wrap_pyfunction!(stage::order, module)?)?;
     module.add_function(wrap_pyfunction!(stage::headline_field, module)?)?;
     module.add_class::<params::SamplingParams>()?;
@@ -66,6 +71,11 @@ fn _onedraw(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<result::Samples>()?;
     module.add_class::<result::TokenLogprob>()?;
     module.add_class::<result::Distribution>()?;
+    module.add_class::<kept::Kept>()?;
+    module.add_class::<kept::EditedRow>()?;
+    module.add_class::<audit::Audit>()?;
+    module.add_class::<audit::Audits>()?;
+    module.add_class::<audit::Judgement>()?;
     module.add_class::<explanation::Explanation>()?;
     module.add_class::<explanation::StageEffect>()?;
     module.add_class::<explanation::Candidate>()?;

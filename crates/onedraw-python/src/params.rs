@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onedraw::import::Source;
 use onedraw::{
-    LogprobsMode, Order, PARAMETERS, ParamError, PenaltyScope, Plan, RowError, SamplingParams as Params,
+    KeptMode, LogprobsMode, Order, PARAMETERS, ParamError, PenaltyScope, Plan, RowError,
+    SamplingParams as Params,
 };
 use onedraw_lm::settings::{Layer, Origin};
 use pyo3::IntoPyObjectExt;
@@ -93,6 +94,7 @@ shown! {
     Vec<String>: |value| value.clone();
     BTreeMap<u32, f64>: |value| value.clone();
     LogprobsMode: |mode| mode.name();
+    KeptMode: |mode| mode.name();
     PenaltyScope: |scope| match scope { PenaltyScope::Output => "output", PenaltyScope::All => "all" };
 }
 

@@ -10,6 +10,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyIterator, PyList, PySlice, P
 use crate::display::{self, Bar};
 use crate::error::{Result, rows_error};
 use crate::guarded::released;
+use crate::kept::Kept;
 use crate::table::Table;
 use crate::value::type_name;
 
@@ -114,6 +115,12 @@ impl Sampled {
         self.0.mirostat_mu
     }
 
+    /// The tokens that could have been drawn, where `kept` asks for them; else None.
+    #[getter]
+    fn kept(&self) -> Option<Kept> {
+        self.0.kept.clone().map(Kept)
+    }
+
     /// All fields by name.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
@@ -134,6 +141,7 @@ impl Sampled {
         }
         fields.set_item("logprobs", listed)?;
         fields.set_item("mirostat_mu", self.0.mirostat_mu)?;
+        fields.set_item("kept", self.kept().map(|kept| kept.to_dict(py)).transpose()?)?;
         Ok(fields)
     }
 

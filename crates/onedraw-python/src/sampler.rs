@@ -4,9 +4,11 @@ use onedraw::{Kernel, ParamError, RowError, Saved, Shards};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
+use crate::audit::Audit;
 use crate::error::{Error, Result};
 use crate::explanation::Explanation;
 use crate::guarded::Guarded;
+use crate::kept::EditedRow;
 use crate::result::{Distribution, Sampled, TokenLogprob, token_logprobs};
 use crate::stop::Rewind;
 use crate::tensor::Logits;
@@ -211,6 +213,34 @@ impl Sampler {
         Ok(explained.into())
     }
 
+    /// Compares a claimed token with the one that is drawn next. The history does not change; `accept` appends
+    /// the result's token.
+    #[pyo3(signature = (logits, token, *, mask=None))]
+    fn audit(
+        &self,
+        logits: &Bound<'_, PyAny>,
+        token: &Bound<'_, PyAny>,
+        mask: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Audit> {
+        let read = Logits::read(logits)?;
+        let (row, token) = (read.row()?, result::token(token)?);
+        let mask = mask::read(mask, row.len())?;
+        let audit = self.0.with(logits.py(), |sampler| match &mask {
+            None => sampler.audit(row, token),
+            Some(mask) => sampler.audit_masked(row, mask, token),
+        })??;
+        Ok(Audit(audit))
+    }
+
+    /// The next row after the edits with which the chain begins: what the summary of a kept set is about.
+    #[pyo3(signature = (logits, *, mask=None))]
+    fn edited(&self, logits: &Bound<'_, PyAny>, mask: Option<&Bound<'_, PyAny>>) -> Result<EditedRow> {
+        let read = Logits::read(logits)?;
+        let row = read.row()?;
+        let mask = mask::read(mask, row.len())?;
+        Ok(EditedRow(self.0.with(logits.py(), |sampler| sampler.edited(row, mask.as_deref()))??))
+    }
+
     /// Logprobs of the prompt (`prompt_token_ids`): row i of the matrix predicts token i + 1. There is one
     /// entry per token: None for the first, which nothing predicts, a `Report`, or the `RowError` of its row.
     fn prompt_logprobs(&self, logits: &Bound<'_, PyAny>) -> Result<Vec<Py<PyAny>>> {
@@ -228,12 +258,16 @@ impl Sampler {
             .collect()
     }
 
-    /// Appends a `Sampled` that `peek` drew at the next position, or the id of a token that was chosen
-    /// elsewhere, which does not change mirostat's state.
+    /// Appends a `Sampled` that `peek` drew at the next position, the claimed token of an `Audit`, or the id of
+    /// a token that was chosen elsewhere, which does not change mirostat's state.
     fn accept(&self, py: Python<'_>, token: &Bound<'_, PyAny>) -> Result<()> {
         if let Ok(sampled) = token.cast::<Sampled>() {
             let sampled = &sampled.get().0;
             return self.0.with(py, |sampler| sampler.accept_sampled(sampled));
+        }
+        if let Ok(audit) = token.cast::<Audit>() {
+            let audit = &audit.get().0;
+            return self.0.with(py, |sampler| sampler.accept_audited(audit));
         }
         let token = result::token(token)?;
         self.0.with(py, |sampler| sampler.accept(token))

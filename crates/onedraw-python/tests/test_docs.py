@@ -17,13 +17,14 @@ from conftest import ROOT
 import onedraw
 
 # Modules of the package that are of use with other libraries alone.
-NEEDS = {"distributed": ("torch",), "plot": ("matplotlib",), "transformers": ("torch", "transformers")}
+NEEDS = {"distributed": ("torch",), "torch": ("torch",), "plot": ("matplotlib",), "transformers": ("torch", "transformers")}
 
 
 def modules() -> Iterator[ModuleType]:
     """The public modules that can be imported here."""
     yield onedraw
-    for path in sorted(Path(onedraw.__file__).parent.glob("*.py")):
+    folder = Path(onedraw.__file__).parent
+    for path in sorted([*folder.glob("*.py"), folder / "torch"]):
         if not path.stem.startswith("_") and all(find_spec(library) for library in NEEDS.get(path.stem, ())):
             yield importlib.import_module(f"onedraw.{path.stem}")
     # What is compiled is seen through `onedraw`, where it is public.
@@ -66,7 +67,7 @@ def test_there_are_examples() -> None:
 
 
 def test_everything_public_is_documented() -> None:
-    things = {f"onedraw.{name}": getattr(onedraw, name) for name in onedraw.__all__ if name != "__version__"}
+    things = {f"onedraw.{name}": getattr(onedraw, name) for name in onedraw.__all__ if name not in ("__version__", "STREAM_VERSION")}
     classes = {name: thing for name, thing in things.items() if inspect.isclass(thing)}
     members = {f"{name}.{member}" for name, thing in classes.items() for member in vars(thing) if not member.startswith("_")}
     assert sorted((things.keys() | members) - TEXTS.keys()) == []
@@ -88,7 +89,7 @@ def test_examples_give_what_they_say(name: str) -> None:
     assert runner.failures == 0, "".join(said)
 
 
-@pytest.mark.parametrize("page", ["getting-started", "python", "adding-a-stage"])
+@pytest.mark.parametrize("page", ["getting-started", "python", "adding-a-stage", "audit"])
 def test_the_book_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a page of the book has in Python, one block after the other."""
     text = (ROOT / "docs" / "src" / f"{page}.md").read_text(encoding="utf-8")

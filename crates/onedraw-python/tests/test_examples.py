@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,3 +30,17 @@ def test_torch_loop(root: Path) -> None:
     said = run(root / "examples/python/torch_loop.py", "--tokens", "12")
     assert [name for name in ("[greedy] Once upon a time", "[warm]", "[narrow]", "[one sentence]") if name not in said] == []
     assert "length after 12 tokens, seed 0" in said
+
+
+@pytest.mark.peers
+def test_kept_training(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    said = run(root / "examples/python/kept_training.py", "--steps", "1", "--output", str(tmp_path / "ratios.svg"))
+    kept, whole = (re.findall(r"\d\.\d{6}", line) for line in said.splitlines() if "ratios" in line)
+    # With kept sets all ratios are 1; without, they are between the kept mass and 1.
+    assert all(0.9999 < float(ratio) < 1.0001 for ratio in kept)
+    lowest, highest, mean, *texts = map(float, whole)
+    assert 0.9 < lowest < 0.92 and highest <= 1.0001 and 0.92 < mean < 0.96
+    assert max(texts) < 0.98
+    assert (tmp_path / "ratios.svg").read_text(encoding="utf-8").startswith("<?xml")

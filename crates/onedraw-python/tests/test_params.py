@@ -41,6 +41,7 @@ MANY = {
     "logprobs": 5,
     "logprobs_mode": "processed_logprobs",
     "probability": True,
+    "kept": "ids",
     "prompt_logprobs": 0,
     "banned_strings": ["x"],
     "prompt_token_ids": [1, 2],

@@ -66,6 +66,8 @@ def test_parameters_are_translated() -> None:
     assert read(extra_args={"onedraw": '{"mirostat": 2}'}).mirostat == 2
     # vLLM is greedy below this temperature.
     assert read(temperature=9e-6).temperature == 0
+    # The engine says whether sets are reported, and not the request.
+    assert [translated(asked(), mode="raw_logprobs", vocabulary=100, masks=masks).kept for masks in (False, True)] == ["none", "ids"]
 
 
 def test_processed_logprobs_of_a_greedy_request_are_a_list() -> None:
@@ -81,6 +83,7 @@ def test_processed_logprobs_of_a_greedy_request_are_a_list() -> None:
         ({"top_p": 0.5}, "top_p: is vLLM's own parameter"),
         ({"stop": "x"}, "stop: is vLLM's own parameter"),
         ({"probability": True}, "probability: cannot be set for a request of vLLM"),
+        ({"kept": "ids"}, "kept: cannot be set for a request of vLLM"),
         ({"typical_p": 7}, "typical_p: must be"),
         ({"tipical_p": 0.5}, "did you mean `typical_p`"),
         ("{", "extra_args: `onedraw` cannot be read as JSON"),

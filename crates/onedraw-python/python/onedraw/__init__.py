@@ -13,15 +13,19 @@ Sampled(token=2, seed=42, position=0)
 Where to look: `sample`, `distribution` and `explain` for single calls, `Sampler` for one sequence with its
 history, `Batch` for many; `SamplingParams` and `presets` for the parameters; `Edit` and `Truncation` for
 stages of your own; `StopMatcher`, `Grammar`, `BeamSearch` and `Draft` for decode loops; `Generator` for texts
-of a model. `onedraw.cuda` draws on CUDA devices. `onedraw.transformers` draws for models of Hugging Face's
-library, `onedraw.distributed` over the ranks of `torch.distributed`, `onedraw.plot` paints distributions; these
-need extras.
+of a model. `audit` says whether the tokens of a text are those that are drawn. `onedraw.kept` has the kept sets of
+many rows. `onedraw.cuda` draws on CUDA devices. These need extras: `onedraw.torch`, logprobs over kept sets for
+training; `onedraw.transformers`, draws for models of Hugging Face's library; `onedraw.distributed`, draws over the
+ranks of `torch.distributed`; `onedraw.plot`, which paints distributions.
 """
 
 from collections.abc import Sequence as _Sequence
 
-from . import cuda, presets
+from . import cuda, kept, presets
 from ._onedraw import (
+    STREAM_VERSION,
+    Audit,
+    Audits,
     Batch,
     Beam,
     BeamSearch,
@@ -32,6 +36,7 @@ from ._onedraw import (
     Distribution,
     Draft,
     Edit,
+    EditedRow,
     Event,
     Expansion,
     Explanation,
@@ -41,6 +46,8 @@ from ._onedraw import (
     GrammarError,
     Guess,
     Hypothesis,
+    Judgement,
+    Kept,
     Matcher,
     ModelError,
     OnedrawError,
@@ -69,6 +76,7 @@ from ._onedraw import (
     View,
     Vocabulary,
     __version__,
+    audit,
     distribution,
     explain,
     order,
@@ -76,6 +84,9 @@ from ._onedraw import (
 )
 
 __all__ = [
+    "STREAM_VERSION",
+    "Audit",
+    "Audits",
     "Batch",
     "Beam",
     "BeamSearch",
@@ -86,6 +97,7 @@ __all__ = [
     "Distribution",
     "Draft",
     "Edit",
+    "EditedRow",
     "Event",
     "Expansion",
     "Explanation",
@@ -95,6 +107,8 @@ __all__ = [
     "GrammarError",
     "Guess",
     "Hypothesis",
+    "Judgement",
+    "Kept",
     "Matcher",
     "ModelError",
     "OnedrawError",
@@ -123,9 +137,11 @@ __all__ = [
     "View",
     "Vocabulary",
     "__version__",
+    "audit",
     "cuda",
     "distribution",
     "explain",
+    "kept",
     "order",
     "presets",
     "sample",

@@ -349,6 +349,7 @@ class Generator:
         verify: Verify = "exact",
         depth: int | None = None,
         width: int | None = None,
+        trace: Path | None = None,
     ) -> Self: ...
     @property
     def tokenizer(self) -> Tokenizer: """The model's tokens."""

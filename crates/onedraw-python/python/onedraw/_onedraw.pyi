@@ -1,5 +1,5 @@
 """From logits to a token: the compiled part of onedraw. The classes for decode loops and for texts of models
-are in `_decoding`, those for devices in `_cuda`."""
+are in `_decoding`, those for devices in `_cuda`, kept sets and audits in `_audit`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, SupportsIndex, final, overload
@@ -8,28 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self, Unpack
 
+from ._audit import Audit, Audits, EditedRow, Judgement, Kept
 from ._cuda import CudaArray, CudaBatch, CudaMessage, CudaRequests, CudaSequenceId, cuda_check, cuda_is_available, cuda_why_not
 from ._decoding import (
     Beam, BeamSearch, Contrast, Draft, Event, Expansion, Generated, Generator, Grammar, Guess, Hypothesis, Matcher,
     Progress, RequestId, Rewind, Runner, StopMatcher, Stream, Tokenizer, Utf8Stream, Verdict, Vocabulary,
 )
 from ._types import (
-    Change, CudaMask, CudaMasks, CudaStream, EachParams, Kernel, Logits, LogprobsMode, Mask, Masks, Parameters, Params,
+    Change, CudaMask, CudaMasks, CudaStream, EachParams, Kernel, KeptMode, Logits, LogprobsMode, Mask, Masks, Parameters, Params,
     PenaltyScope, Row, Source, Stage, Token, Tokens, Verify,
 )
 
 __all__ = [
-    "__version__", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "CudaArray", "CudaBatch",
-    "CudaError", "CudaMessage", "CudaRequests", "CudaSequenceId", "cuda_check", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit",
+    "__version__", "Audit", "audit", "Audits", "Batch", "Beam", "BeamSearch", "Candidate", "ConstraintError", "Contrast", "CudaArray", "CudaBatch",
+    "CudaError", "CudaMessage", "CudaRequests", "CudaSequenceId", "cuda_check", "cuda_is_available", "cuda_why_not", "Distribution", "distribution", "Draft", "Edit", "EditedRow",
     "Event", "Expansion", "explain", "Explanation", "Generated", "Generator", "Grammar", "GrammarError", "Guess",
-    "headline_field", "Hypothesis", "Matcher", "MAX_TOKENS", "ModelError", "OnedrawError", "order", "ParamError", "PRESETS", "Progress", "Report",
+    "headline_field", "Hypothesis", "Judgement", "Kept", "Matcher", "MAX_TOKENS", "ModelError", "OnedrawError", "order", "ParamError", "PRESETS", "Progress", "Report",
     "RequestId", "Rewind", "RowError", "RowsError", "Runner", "sample", "Sampled", "Sampler", "Samples",
-    "SamplingParams", "SequenceId", "StageEffect", "StopMatcher", "Stream", "TensorError", "Tokenizer", "TokenLogprob",
+    "SamplingParams", "SequenceId", "StageEffect", "StopMatcher", "Stream", "STREAM_VERSION", "TensorError", "Tokenizer", "TokenLogprob",
     "Truncation", "Utf8Stream", "Verdict", "View", "Vocabulary",
 ]
 
 __version__: str
 PRESETS: list[str]
+STREAM_VERSION: int
+"""The version of the streams: which token a seed draws."""
 MAX_TOKENS: int
 """The most tokens of a text if nothing else says how many."""
 
@@ -110,6 +113,17 @@ def explain(
 def explain(
     logits: Logits, params: EachParams = None, *, listed: int = 10, mask: Mask | Masks | None = None, **parameters: Unpack[Parameters]
 ) -> Explanation | list[Explanation]: ...
+def audit(
+    logits: Logits,
+    tokens: Tokens,
+    params: Params = None,
+    *,
+    mask: Masks | None = None,
+    sequence: int = 0,
+    **parameters: Unpack[Parameters],
+) -> Audits:
+    """Compares the tokens of a text with those that are drawn. Row i of the logits is what the model gave before token
+    i; the parameters need the seed; `sequence` says which of the `n` texts of a request it is."""
 def order(name: str) -> list[str]:
     """The names of the stages of an order, to make an order of your own from: `vllm`, `huggingface` or
     `llama.cpp`."""
@@ -264,6 +278,9 @@ class SamplingParams:
     def probability(self) -> bool:
         """Reports the probability with which the token was drawn, also where `logprobs_mode` is raw."""
     @property
+    def kept(self) -> KeptMode:
+        """What to report of the tokens that could have been drawn: `none`, `summary` or `ids`."""
+    @property
     def prompt_logprobs(self) -> int | None: """Like `logprobs`, for the tokens of the prompt."""
     @property
     def prompt_token_ids(self) -> list[int]: """The tokens of the prompt, which penalties, DRY and n-grams look at."""
@@ -314,6 +331,9 @@ class Sampled:
     @property
     def mirostat_mu(self) -> float | None:
         """Mirostat's state mu once the token is accepted; None if mirostat is off."""
+    @property
+    def kept(self) -> Kept | None:
+        """The tokens that could have been drawn, where `kept` asks for them; else None."""
     def to_dict(self) -> dict[str, Any]: """All fields by name."""
     def to_json(self) -> str: """All fields as JSON."""
     @staticmethod
@@ -496,11 +516,17 @@ class Sampler:
         """Every token that can be drawn next, with its probability."""
     def explain(self, logits: Row, *, listed: int = 10, mask: Mask | None = None) -> Explanation:
         """What each stage does to a row, and which token is drawn. The history does not change."""
+    def audit(self, logits: Row, token: Token, *, mask: Mask | None = None) -> Audit:
+        """Compares a claimed token with the one that is drawn next. The history does not change; `accept` appends
+        the result's token."""
+    def edited(self, logits: Row, *, mask: Mask | None = None) -> EditedRow:
+        """The next row after the edits with which the chain begins: what the summary of a kept set is about."""
     def prompt_logprobs(self, logits: Logits) -> list[Report | RowError | None]:
         """Logprobs of the prompt, one entry per token: None for the first, a `Report`, or the `RowError` of
         its row."""
-    def accept(self, token: Token) -> None:
-        """Appends a token that was chosen elsewhere, or one that `peek` drew at the next position."""
+    def accept(self, token: Token | Audit) -> None:
+        """Appends a token that was chosen elsewhere, one that `peek` drew at the next position, or the claimed token
+        of an audit."""
     def rewind(self, length: int) -> None:
         """Takes back the tokens after the first `length` of the output. This is an undo: the same rows draw
         the same tokens again."""

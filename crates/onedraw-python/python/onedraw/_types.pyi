@@ -54,6 +54,7 @@ Change: TypeAlias = dict[int, float] | Row | None
 FinishReason: TypeAlias = Literal["eos", "stop", "length"]
 PenaltyScope: TypeAlias = Literal["output", "all"]
 LogprobsMode: TypeAlias = Literal["raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits"]
+KeptMode: TypeAlias = Literal["none", "summary", "ids"]
 Kernel: TypeAlias = Literal["auto", "scalar", "sse", "avx2", "avx512", "neon", "cuda"]
 Verify: TypeAlias = Literal["exact", "rejection", "block", "typical"]
 BeamStyle: TypeAlias = Literal["hf", "vllm", "gnmt"]
@@ -88,6 +89,7 @@ class Parameters(TypedDict, total=False):
     logprobs: Int | None
     logprobs_mode: LogprobsMode
     probability: bool
+    kept: KeptMode
     prompt_logprobs: Int | None
     banned_strings: Strings
     prompt_token_ids: Iterable[Int]

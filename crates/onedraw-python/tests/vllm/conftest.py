@@ -35,6 +35,7 @@ def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
         assert file.exists(), said[-3000:]
         read: dict[str, Any] = json.loads(file.read_text())
         read["said"] = said
+        read["folder"] = traces
         # By rank, what was drawn from which row.
         read["traces"] = [[json.loads(line) for line in one.read_text().splitlines()] for one in sorted(traces.glob("rank*"))]
         return read

@@ -41,3 +41,9 @@ def test_the_device_writes_the_texts_of_the_cpu(together: list[dict[str, Any]], 
         for ours, theirs in zip(text["logprobs"], expected[name]["logprobs"][: len(text["tokens"])], strict=True):
             assert {token: rank for token, (_, rank) in ours.items()} == {token: rank for token, (_, rank) in theirs.items()}
             assert all(abs(ours[token][0] - theirs[token][0]) < 1e-5 for token in ours)
+
+
+def test_the_device_reports_no_sets_yet(write: Write, emulated: Path) -> None:
+    engine = {"logprobs_mode": "processed_logprobs", "return_sampling_mask": True}
+    refused = write([requests(4)], runner=2, emulated=emulated, **engine)["refused"]
+    assert refused == "onedraw does not report on a GPU which tokens it kept; leave `return_sampling_mask` or `sampler` off"

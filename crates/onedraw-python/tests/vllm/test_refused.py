@@ -39,13 +39,6 @@ def test_every_parameter_of_vllm_has_a_place() -> None:
 
 
 @pytest.mark.long
-def test_a_report_of_the_tokens_that_were_kept(write: Write) -> None:
-    engine = {"runner": 2, "logprobs_mode": "processed_logprobs", "return_sampling_mask": True}
-    refused = write([[request()]], **engine)["refused"]
-    assert refused == "onedraw does not report which tokens it kept; leave `return_sampling_mask` or `sampler` off"
-
-
-@pytest.mark.long
 def test_parameters_for_other_samplers(write: Write) -> None:
     """Each is an error of its request, and the engine goes on."""
     good = request(logprobs=1)

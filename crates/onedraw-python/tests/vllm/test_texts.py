@@ -98,7 +98,9 @@ def test_guesses_of_a_head(together: list[dict[str, Any]], write: Write, tmp_pat
     check_guesses(together, write([requests()], speculative_config=head))
 
 
-@pytest.mark.parametrize("guesses", [None, pytest.param(N_GRAM, marks=pytest.mark.long)], ids=["plain", "n-grams"])
+# The short form has this runner with other reports, in test_masks.py.
+@pytest.mark.long
+@pytest.mark.parametrize("guesses", [None, N_GRAM], ids=["plain", "n-grams"])
 def test_runner_2(together: list[dict[str, Any]], write: Write, guesses: dict[str, Any] | None) -> None:
     written = write([requests()], runner=2, speculative_config=guesses)
     assert tokens(written["runs"][0]) == tokens(together)

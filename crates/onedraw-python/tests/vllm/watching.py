@@ -21,7 +21,7 @@ def begin() -> None:
     """Does in this process what the environment asks for."""
     wanted = json.loads(os.environ.get(VARIABLE, "{}"))
     if "trace" in wanted:
-        record(Path(wanted["trace"]))
+        record(Path(wanted["trace"]), wanted.get("logits", False))
     for place in wanted.get("poison", ()):
         poison(*place)
     if "death" in wanted:
@@ -34,16 +34,19 @@ def begin() -> None:
         vllm.__version__ = wanted["version"]
 
 
-def record(folder: Path) -> None:
-    """Writes of every row what it was and what was drawn from it, into a file of this process."""
+def record(folder: Path, with_logits: bool) -> None:
+    """Writes of every row what it was and what was drawn from it, into a file of this process; on request the row
+    itself, too, into another one."""
     import torch
 
     def note(drawn: Any, rows: list[range], logits: Any) -> None:
         samples = iter(drawn.samples)
-        with (folder / f"rank{_rank()}").open("a") as file:
+        with (folder / f"rank{_rank()}").open("a") as file, (folder / f"logits{_rank()}").open("ab") as whole:
             for own, count in zip(rows, drawn.counts, strict=True):
                 for row in own[:count]:
                     one, bits = next(samples), logits[row].contiguous().view(torch.uint8).numpy().tobytes()
+                    if with_logits:
+                        whole.write(bits)
                     print(json.dumps([one.seed, one.position, hashlib.blake2b(bits, digest_size=8).hexdigest(), one.token]), file=file)
 
     watch(after=note)

@@ -16,6 +16,7 @@ MODEL = str(Path(__file__).parents[4] / "models/stories")
 def main() -> None:
     job = json.load(sys.stdin)
     if job["runner"] == 2:
+        os.environ.update(TRITON_INTERPRET="1", VLLM_USE_V2_MODEL_RUNNER="1")
         offer_triton()
     if job["emulated"]:
         draw_on_device()
@@ -73,8 +74,12 @@ def run(llm: Any, requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def text(one: Any) -> dict[str, Any]:
-    """A text as JSON."""
-    return {"text": one.text, "tokens": list(one.token_ids), "finish_reason": one.finish_reason, "stop_reason": one.stop_reason, "logprobs": listed(one.logprobs)}
+    """A text as JSON, with the sets that it was drawn from if the engine reports them: in our layout and back in
+    vLLM's."""
+    from onedraw.kept import KeptSets
+
+    mask = {} if one.sampling_mask is None else {"sampling_mask": KeptSets.from_vllm(one.sampling_mask).to_vllm().token_ids}
+    return {"text": one.text, "tokens": list(one.token_ids), "finish_reason": one.finish_reason, "stop_reason": one.stop_reason, "logprobs": listed(one.logprobs), **mask}
 
 
 def listed(logprobs: Any) -> list[dict[int, list[float]]]:
@@ -100,13 +105,14 @@ def draw_on_device() -> None:
 
 def offer_triton() -> None:
     """Runner V2 needs Triton, whose interpreter runs on the CPU; vLLM asks whether it has a backend for that."""
-    os.environ.update(TRITON_INTERPRET="1", VLLM_USE_V2_MODEL_RUNNER="1")
     from triton.backends import backends
 
     backends["cpu"] = type("Backend", (), {"driver": type("Driver", (), {"is_active": staticmethod(lambda: False)})})
 
 
-# The processes of an engine import this module, too.
+# The processes of an engine import this module, too, with the environment that the first one has set.
+if os.environ.get("TRITON_INTERPRET") == "1":
+    offer_triton()
 watching.begin()
 if __name__ == "__main__":
     main()

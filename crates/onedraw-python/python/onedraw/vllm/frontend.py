@@ -29,12 +29,20 @@ class Checked(InputProcessor):
         super().__init__(vllm_config, *arguments, **named)
 
     def _validate_params(self, params: Any, supported_tasks: Any) -> Any:
-        if self.speculative_config is None or not isinstance(params, SamplingParams):
+        has_masks = self.model_config.return_sampling_mask
+        if not isinstance(params, SamplingParams) or (self.speculative_config is None and not has_masks):
             return super()._validate_params(params, supported_tasks)
-        # vLLM refuses these two together with guesses, because its own sampler cannot verify guesses under them.
         plain = copy.copy(params)
-        plain.min_p, plain.logit_bias = 0.0, None
-        params._validate_logit_bias(self.model_config)
+        if self.speculative_config is not None:
+            # vLLM refuses these two together with guesses, because its own sampler cannot verify guesses under them.
+            plain.min_p, plain.logit_bias = 0.0, None
+            params._validate_logit_bias(self.model_config)
+        if has_masks and params.temperature <= 0:
+            # vLLM's own error would be one of the server.
+            raise VLLMValidationError("temperature: must be above 0 in an engine with return_sampling_mask", parameter="temperature")
+        if has_masks:
+            # vLLM wants a bound for the size of its sets. Ours take the memory that they need.
+            plain.top_k = max(params.top_k, 1)
         result = super()._validate_params(plain, supported_tasks)
         params.prompt_logprob_token_ids = plain.prompt_logprob_token_ids
         return result
@@ -54,7 +62,7 @@ class Checked(InputProcessor):
                 raise wrong("thinking_token_budget", "does not work together with guesses, or with shards, and onedraw's sampler")
             if params.logprob_token_ids and self._shards:
                 raise wrong("logprob_token_ids", "needs whole rows, which shards do not gather")
-            drawn = translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size())
+            drawn = translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size(), masks=model.return_sampling_mask)
             drawn.check_vocabulary(model.get_vocab_size())
             if self._is_on_gpu:
                 check_device(params, drawn)

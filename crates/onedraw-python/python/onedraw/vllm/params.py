@@ -54,7 +54,7 @@ DRAWN_HERE = (*SAME, "seed", "logprobs", "logit_bias", "allowed_token_ids", "sto
 REFUSED = ("watermarking", "trace_decode_token_ids")
 """Parameters of vLLM that ask for another sampler."""
 
-NO_PLACE = ("banned_strings", "bad_words_ids", "eos_token_id", "logprobs_mode", "output_token_ids", "probability", "prompt_token_ids")
+NO_PLACE = ("banned_strings", "bad_words_ids", "eos_token_id", "kept", "logprobs_mode", "output_token_ids", "probability", "prompt_token_ids")
 """Parameters of onedraw that vLLM has another way for, or no place in its results. All others that vLLM does not
 have are for `extra_args["onedraw"]`."""
 
@@ -91,8 +91,9 @@ def listed(params: Any, mode: str) -> int | None:
     return params.logprobs if is_greedy and mode.startswith("processed") else None
 
 
-def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int] | None = None) -> SamplingParams:
-    """A request's parameters as onedraw's. An error names the parameter that cannot be used."""
+def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int] | None = None, masks: bool = False) -> SamplingParams:
+    """A request's parameters as onedraw's; with `masks` its draws report the ids that were kept. An error names the
+    parameter that cannot be used."""
     given = {name: getattr(params, name) for name in SAME if getattr(params, name) is not None}
     if params.temperature < _GREEDY:
         given["temperature"] = 0.0 if listed(params, mode) is None else 1.0
@@ -115,6 +116,8 @@ def translated(params: Any, *, mode: str, vocabulary: int, prompt: Iterable[int]
     given["stop_token_ids"] = sorted(token for token in params.all_stop_token_ids if token < vocabulary)
     # Those that stand for a picture are outside of it.
     given["prompt_token_ids"] = [token for token in prompt or () if 0 <= token < vocabulary]
+    if masks:
+        given["kept"] = "ids"
     return SamplingParams(**given, **ours(params))
 
 

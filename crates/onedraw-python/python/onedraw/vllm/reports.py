@@ -1,14 +1,16 @@
-"""Logprobs in the form that vLLM's runners hand on."""
+"""Logprobs and kept sets in the form that vLLM's runners hand on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import torch
-from vllm.v1.outputs import LogprobsTensors
+from vllm.v1.outputs import LogprobsTensors, SamplingMaskLists
 
+from ..kept import KeptSets
 from .draws import Drawn
 
 
@@ -46,3 +48,21 @@ def with_scored(report: LogprobsTensors | None, values: torch.Tensor, asked: Map
         logprobs[row, : len(named)] = own[named]
         ranks[row] = int((own >= own[sampled[row]]).sum())
     return LogprobsTensors(tokens, logprobs, ranks)
+
+
+class SamplingMasks:
+    """The kept sets of a step, in the place of vLLM's `SamplingMaskTensors`, whose methods it has. vLLM pads all sets to
+    one length, or sends a bit for each token of the vocabulary."""
+
+    def __init__(self, drawn: Drawn) -> None:
+        self._sets = KeptSets.of(drawn.samples)
+        self._begins = [0, *accumulate(drawn.counts)]
+
+    def to_cpu_nonblocking(self) -> SamplingMasks:
+        """These sets, which are on the CPU already."""
+        return self
+
+    def tolists(self, num_sampled_tokens: Any = None) -> SamplingMaskLists:
+        """The sets of all draws, and at which of them each turn begins. Those of turns in the middle of a prompt are
+        among them, and nobody reads them."""
+        return SamplingMaskLists(self._sets.token_ids, self._sets.offsets, self._begins)

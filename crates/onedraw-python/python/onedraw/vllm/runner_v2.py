@@ -35,8 +35,6 @@ def refuse(vllm_config: Any) -> None:
         raise RuntimeError("onedraw verifies every guess; leave `enable_adaptive_verification` or `sampler` off")
     if vllm_config.parallel_config.enable_batch_sharded_sampling:
         raise RuntimeError("onedraw draws all rows on every rank; leave `enable_batch_sharded_sampling` or `sampler` off")
-    if vllm_config.model_config.return_sampling_mask:
-        raise RuntimeError("onedraw does not report which tokens it kept; leave `return_sampling_mask` or `sampler` off")
 
 
 def _sampler(sampler: Any, vllm_config: Any, threads: int) -> Any:

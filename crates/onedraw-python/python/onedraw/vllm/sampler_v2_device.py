@@ -23,6 +23,8 @@ class DeviceSampler(Drawing):
 
     def __init__(self, sampler: Sampler, vllm_config: Any) -> None:
         super().__init__(sampler, vllm_config)
+        if self.return_sampling_mask:
+            raise RuntimeError("onedraw does not report on a GPU which tokens it kept; leave `return_sampling_mask` or `sampler` off")
         slots = self.req_states.max_num_reqs
         self._requests = CudaRequests(
             self._vocabulary,

@@ -8,7 +8,7 @@ import torch
 from vllm.logger import init_logger
 from vllm.v1.outputs import LogprobsTensors
 from vllm.v1.worker.gpu.input_batch import InputBatch, get_num_sampled_and_rejected
-from vllm.v1.worker.gpu.sample.output import SamplerOutput
+from vllm.v1.worker.gpu.sample.output import SamplerOutput, SamplingMaskTensors
 from vllm.v1.worker.gpu.sample.sampler import Sampler
 
 from .._onedraw import Batch
@@ -16,6 +16,7 @@ from . import draws, reports
 from .params import listed, relaxed, translated
 from .requests import Request, Requests, Turn
 from .sampler_v2 import Drawing, generated
+from .versions import check
 
 logger = init_logger(__name__)
 
@@ -25,6 +26,8 @@ class HostSampler(Drawing):
 
     def __init__(self, sampler: Sampler, vllm_config: Any, threads: int) -> None:
         super().__init__(sampler, vllm_config)
+        check(SamplingMaskTensors.to_cpu_nonblocking, ("self",))
+        check(SamplingMaskTensors.tolists, ("self", "num_sampled_tokens"))
         self._requests = Requests(Batch(threads=threads))
         self._slots: dict[int, Request | Any] = {}
 
@@ -60,6 +63,7 @@ class HostSampler(Drawing):
             num_nans=self._failures(drawn, input_batch, num_sampled),
             num_sampled=num_sampled,
             num_rejected=num_rejected,
+            sampling_mask_tensors=reports.SamplingMasks(drawn) if self.return_sampling_mask else None,
         )
 
     def _followed(self, slots: list[int]) -> list[Request]:
@@ -78,7 +82,7 @@ class HostSampler(Drawing):
 
     def _added(self, name: str, own: Any, prompt: list[int]) -> Request:
         """A new request, or one that comes back after it was preempted."""
-        params = translated(own, mode=self.logprobs_mode, vocabulary=self._vocabulary, prompt=prompt)
+        params = translated(own, mode=self.logprobs_mode, vocabulary=self._vocabulary, prompt=prompt, masks=self.return_sampling_mask)
         known = self._requests.find(name, params)
         return known or self._requests.add(name, params, params, listed=listed(own, self.logprobs_mode), relaxed=relaxed(own, params))
 
