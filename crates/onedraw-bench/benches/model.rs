@@ -12,11 +12,14 @@ use std::time::Instant;
 
 use clap::Parser;
 use fearless_simd::Level;
+use onedraw::verdict::Verdict;
 use onedraw::{Kernel, presets};
 use onedraw_bench::floor::bare_maximum;
 use onedraw_bench::machine::Machine;
 use onedraw_bench::stopwatch::Spread;
-use onedraw_lm::{Asks, Generator, LanguageModel, Llama, Run, Tokenizer, Wanted, stories};
+use onedraw_lm::audit::Auditor;
+use onedraw_lm::trace::Trace;
+use onedraw_lm::{Asks, Generator, LanguageModel, Llama, Run, Tokenizer, Tracer, Wanted, stories};
 use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 use safetensors::Dtype;
@@ -153,6 +156,50 @@ fn decode(model: &Llama, tokenizer: &Tokenizer) -> Result<(f64, f64)> {
     Ok((timings.output_tokens as f64 / (output + sampling), 100.0 * sampling / (output + sampling)))
 }
 
+/// A text written, the same positions in one pass, and its audit, in milliseconds.
+struct Audited {
+    written: f64,
+    pass: f64,
+    audit: f64,
+    /// The audit with every second token replaced.
+    other: f64,
+}
+
+fn audited(model: &Llama, tokenizer: &Tokenizer) -> Result<Audited> {
+    let mut params = presets::balanced();
+    (params.seed, params.max_tokens) = (Some(7), 200);
+    let prompt = [1, 2, 3];
+    let mut trace = Vec::new();
+    let begun = Instant::now();
+    let tracer = Tracer::new(&mut trace, "", tokenizer.sha256());
+    let mut generator = Generator::new(model, tokenizer).trace(tracer);
+    generator.add(&prompt, params)?;
+    let texts = generator.finish()?;
+    let written = begun.elapsed().as_secs_f64() * 1e3;
+    drop(generator);
+    let trace = Trace::parse(std::str::from_utf8(&trace)?)?;
+    let tokens: Vec<u32> = texts.iter().flat_map(|text| &text.tokens).map(|sampled| sampled.token).collect();
+    let read = [&prompt[..], &tokens[..tokens.len() - 1]].concat();
+    let pass = shortest(|| {
+        let asks = Asks { logits: Wanted::Tail(tokens.len()), ..Asks::default() };
+        let mut sequence = model.start();
+        black_box(model.forward(&mut [Run { asks, ..Run::line(&mut sequence, &read) }]).is_ok());
+    });
+    let auditor = Auditor::new(model, tokenizer);
+    let verdict = |trace: &Trace| auditor.audit(trace, None).map(|audit| audit.judgement.verdict).ok();
+    let mut found = None;
+    let audit = shortest(|| found = verdict(&trace));
+    // A wrong answer is no measurement.
+    assert_eq!(found, Some(Verdict::Same));
+    let mut changed = trace.clone();
+    for token in changed.output_token_ids.iter_mut().step_by(2) {
+        *token = (*token + 1) % model.vocabulary() as u32;
+    }
+    let other = shortest(|| found = verdict(&changed));
+    assert_eq!(found, Some(Verdict::Other));
+    Ok(Audited { written, pass, audit, other })
+}
+
 fn judged(Spread { value, low, high }: Spread, holds: bool, target: &str) -> String {
     format!("{value:.2} ({low:.2}–{high:.2}) {target} {}", if holds { "✓" } else { "✗" })
 }
@@ -176,7 +223,7 @@ fn report(quick: bool) -> Result<String> {
     )?;
     writeln!(text, "|---:|---:|---:|---:|---:|---:|")?;
     let tokenizer = stories::tokenizer()?;
-    let mut decoding = String::new();
+    let (mut decoding, mut auditing) = (String::new(), String::new());
     let mut counts = vec![1, cores];
     counts.dedup();
     for threads in counts {
@@ -217,12 +264,36 @@ fn report(quick: bool) -> Result<String> {
                 rate.high,
                 judged(share, share.value < 3.0, "< 3"),
             )?;
+            let looks: Vec<Audited> =
+                (0..if quick { 1 } else { 7 }).map(|_| audited(model, &tokenizer)).collect::<Result<_>>()?;
+            let spread = |of: fn(&Audited) -> f64| Spread::of(looks.iter().map(of));
+            let (cost, gain) =
+                (spread(|look| look.audit / look.pass), spread(|look| look.written / look.audit));
+            let other = spread(|look| look.other / look.pass);
+            writeln!(
+                auditing,
+                "| {name} | {threads} | {:.1} ms | {:.1} ms | {} | {:.2} ({:.2}–{:.2}) | {:.2} ({:.2}–{:.2}) |",
+                spread(|look| look.pass).value,
+                spread(|look| look.audit).value,
+                judged(cost, cost.value <= 1.2, "≤ 1.2"),
+                gain.value,
+                gain.low,
+                gain.high,
+                other.value,
+                other.low,
+                other.high,
+            )?;
         }
     }
     writeln!(text, "\nThe decode loop, 200 tokens at `balanced`:\n")?;
     writeln!(
         text,
         "| model | threads | tokens a second | sampling, % of a step |\n|---|---:|---:|---:|\n{decoding}"
+    )?;
+    writeln!(text, "The audit of such a text, beside one pass over the same positions:\n")?;
+    writeln!(
+        text,
+        "| model | threads | pass | audit | audit, of the pass | writing the text, of the audit | audit with every second token replaced, of the pass |\n|---|---:|---:|---:|---:|---:|---:|\n{auditing}"
     )?;
     Ok(text.trim_end().to_owned() + "\n")
 }

@@ -63,6 +63,18 @@ pub struct Line {
     /// The time by the time of the same draw from f32, a round each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_f32: Option<Judged>,
+    /// The time by that of another draw from the same rows, where there is one to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_other: Option<ToOther>,
+}
+
+/// How long a draw takes beside another one.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ToOther {
+    /// The name of the other one.
+    pub other: &'static str,
+    /// Mean by mean, a round each.
+    pub ratio: Judged,
 }
 
 impl Line {
@@ -93,6 +105,7 @@ impl Line {
             setting,
             speed_up: None,
             to_f32: None,
+            to_other: None,
         }
     }
 }
@@ -177,7 +190,9 @@ impl fmt::Display for Report {
             }
             writeln!(f, "{line}")?;
         }
-        let judged = self.lines.iter().flat_map(|line| [Some(line.ratio), line.speed_up, line.to_f32]);
+        let judged = self.lines.iter().flat_map(|line| {
+            [Some(line.ratio), line.speed_up, line.to_f32, line.to_other.map(|other| other.ratio)]
+        });
         let verdicts: Vec<bool> = judged.flatten().filter_map(|judged| judged.holds).collect();
         match verdicts.len() {
             0 => Ok(()),
@@ -208,8 +223,11 @@ impl fmt::Display for Line {
         if let Some(speed_up) = &self.speed_up {
             write!(f, "   speed-up {speed_up}")?;
         }
-        match &self.to_f32 {
-            Some(to_f32) => write!(f, "   of f32 {to_f32}"),
+        if let Some(to_f32) = &self.to_f32 {
+            write!(f, "   of f32 {to_f32}")?;
+        }
+        match &self.to_other {
+            Some(ToOther { other, ratio }) => write!(f, "   of {other} {ratio}"),
             None => Ok(()),
         }
     }

@@ -23,6 +23,35 @@ pub struct Strategy {
     pub has_history: bool,
     /// The most floors that a draw may take.
     pub targets: Targets,
+    /// Another draw, which is measured in turns with it.
+    pub beside: Option<Beside>,
+}
+
+/// A draw that another one is compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// The name of its strategy.
+    pub name: &'static str,
+    /// How many times as long the draw may take, on peaked rows.
+    peaked: f64,
+    /// The same on flat rows, if there is a target for them.
+    flat: Option<f64>,
+}
+
+impl Beside {
+    /// The target for rows of that shape.
+    pub fn target(&self, shape: &str) -> Option<f64> {
+        match shape {
+            "peaked" => Some(self.peaked),
+            "flat" => self.flat,
+            _ => None,
+        }
+    }
+
+    /// The strategy.
+    pub fn strategy(&self) -> &'static Strategy {
+        ALL.iter().find(|strategy| strategy.name == self.name).expect("a test looks for every name")
+    }
 }
 
 /// The most floors that a draw may take with the row in cache, by the shape of the row.
@@ -56,11 +85,16 @@ impl Targets {
 }
 
 const fn strategy(name: &'static str, json: &'static str, targets: Targets) -> Strategy {
-    Strategy { name, json, has_history: false, targets }
+    Strategy { name, json, has_history: false, targets, beside: None }
+}
+
+/// A draw that also tells what it kept, beside another one.
+const fn kept(name: &'static str, json: &'static str, beside: Beside) -> Strategy {
+    Strategy { name, json, has_history: false, targets: Targets::NONE, beside: Some(beside) }
 }
 
 /// Every strategy.
-pub const ALL: [Strategy; 19] = [
+pub const ALL: [Strategy; 23] = [
     strategy("greedy", r#"{"temperature": 0}"#, Targets::of(1.25, 1.25)),
     strategy("temperature 0.8", r#"{"temperature": 0.8}"#, Targets::of(1.8, 2.5).on_real_rows(2.0)),
     strategy("top-k 50", r#"{"temperature": 0.8, "top_k": 50}"#, Targets::NONE),
@@ -77,12 +111,29 @@ pub const ALL: [Strategy; 19] = [
             "top_k": 40, "top_p": 0.95, "min_p": 0.05}"#,
         has_history: true,
         targets: Targets::of(4.0, 5.0),
+        beside: None,
     },
     strategy("temperature 0.8, logprobs 5", r#"{"temperature": 0.8, "logprobs": 5}"#, Targets::of(7.0, 7.0)),
     strategy(
         "top-p 0.9, processed logprobs 5",
         r#"{"temperature": 0.8, "top_p": 0.9, "logprobs": 5, "logprobs_mode": "processed_logprobs"}"#,
         Targets::NONE,
+    ),
+    kept(
+        "top-k 50, kept summary",
+        r#"{"temperature": 0.8, "top_k": 50, "kept": "summary"}"#,
+        Beside { name: "top-k 50", peaked: 1.2, flat: Some(1.2) },
+    ),
+    strategy("top-k 50, kept ids", r#"{"temperature": 0.8, "top_k": 50, "kept": "ids"}"#, Targets::NONE),
+    kept(
+        "top-p 0.9, kept summary",
+        r#"{"temperature": 0.8, "top_p": 0.9, "kept": "summary"}"#,
+        Beside { name: "top-p 0.9, processed logprobs 5", peaked: 1.0, flat: Some(1.0) },
+    ),
+    kept(
+        "top-p 0.9, kept ids",
+        r#"{"temperature": 0.8, "top_p": 0.9, "kept": "ids"}"#,
+        Beside { name: "top-p 0.9, processed logprobs 5", peaked: 1.5, flat: None },
     ),
     strategy("typical 0.95", r#"{"typical_p": 0.95}"#, Targets::of(12.0, 25.0)),
     strategy("epsilon 0.0003", r#"{"epsilon_cutoff": 0.0003}"#, Targets::NONE),
@@ -127,6 +178,9 @@ mod tests {
             let history = params.prompt_token_ids.len() + params.output_token_ids.len();
             assert_eq!(history, if strategy.has_history { PROMPT + OUTPUT } else { 0 });
             assert_eq!(ALL.iter().filter(|other| other.name == strategy.name).count(), 1);
+            if let Some(beside) = strategy.beside {
+                assert!(beside.strategy().beside.is_none() && beside.target("peaked").is_some());
+            }
         }
     }
 

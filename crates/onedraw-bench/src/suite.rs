@@ -10,7 +10,7 @@ use onedraw::{Batch, Kernel, Row, Sampler, SamplingParams, SequenceId, Step};
 use crate::aligned::Aligned;
 use crate::contender::{Cache, Contender, Effort, take_turns};
 use crate::floor::bare_maximum;
-use crate::report::{Judged, Line, Setting, Target};
+use crate::report::{Judged, Line, Setting, Target, ToOther};
 use crate::rows::Shape;
 use crate::stopwatch::Stopwatch;
 use crate::strategies::{self, Strategy};
@@ -114,12 +114,21 @@ impl Suite {
     }
 
     fn hot_line(&self, strategy: &Strategy, shape: Shape, rows: &[Aligned<f32>]) -> Line {
-        let mut sampler = self.sampler(strategy);
-        let mut draw = draws(&mut sampler, rows);
+        let mut samplers = vec![self.sampler(strategy)];
+        samplers.extend(strategy.beside.map(|beside| self.sampler(beside.strategy())));
+        let mut draws: Vec<_> = samplers.iter_mut().map(|sampler| draws(sampler, rows)).collect();
+        let mut contenders: Vec<&mut dyn Contender> =
+            draws.iter_mut().map(|draw| draw as &mut dyn Contender).collect();
         let (floor, records) =
-            take_turns(&mut floor(rows), &mut [&mut draw], Cache::Hot, rows.len(), &self.hot);
+            take_turns(&mut floor(rows), &mut contenders, Cache::Hot, rows.len(), &self.hot);
         let target = strategy.targets.hot(shape.name(), self.vocabulary);
-        Line::new(strategy.name, self.setting(shape, "f32", Cache::Hot), &records[0], &floor, target)
+        let setting = self.setting(shape, "f32", Cache::Hot);
+        let mut line = Line::new(strategy.name, setting, &records[0], &floor, target);
+        line.to_other = strategy.beside.map(|beside| {
+            let target = beside.target(shape.name()).map(Target::AtMost);
+            ToOther { other: beside.name, ratio: Judged::new(records[0].ratio_to(&records[1]), target) }
+        });
+        line
     }
 
     /// The same draws from f32, bf16 and f16, in turns.
