@@ -99,7 +99,7 @@ pub mod verdict;
 
 pub use decode::{beam, constraint, contrast, speculate, stop};
 pub use engine::wire;
-pub use kernels::row;
+pub use kernels::{bend, row};
 pub use logits::{answer, query};
 pub use numeric::{float_mode, key, mass, math, noise, temperature};
 pub use params::{chain, custom, import, json, presets, suggest};

@@ -164,7 +164,7 @@ impl Plan {
 }
 
 /// Whether what a chain keeps is a prefix of the order, once the edits are made with which it begins.
-pub(crate) fn keep_a_prefix(segments: &[Segment]) -> bool {
+pub fn keep_a_prefix(segments: &[Segment]) -> bool {
     let [Segment { operations, .. }] = segments else { return false };
     operations.iter().skip_while(|operation| matches!(operation, Operation::Smooth(_))).all(|operation| {
         matches!(

@@ -4,7 +4,7 @@
 //! q)`, computed in f64 and rounded to f32 once. Logits near the best one rise and logits far below it fall.
 //! The curve never reorders tokens, but it may make some equal.
 //!
-//! The naive loop is [`Bend::of`] for each of 64 logits. [`Bend::of_block`] differs in one way: it computes
+//! The naive loop is [`Bend::of`] for each of 64 logits. `Bend::of_block` differs in one way: it computes
 //! eight logits at a time. It is exact because it applies the same f64 operations in the same order, without
 //! fused multiply-adds, and rounds and saturates as [`Bend::of`] does.
 

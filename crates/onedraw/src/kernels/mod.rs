@@ -14,7 +14,7 @@
 //! and why the result is still exact.
 
 pub(crate) mod arrival;
-pub(crate) mod bend;
+pub mod bend;
 pub(crate) mod block;
 pub(crate) mod deviation;
 mod kernel;

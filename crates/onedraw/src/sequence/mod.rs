@@ -70,7 +70,7 @@ pub struct Saved {
 }
 
 /// Where a sequence stands: what another device needs to know to answer for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Standing<'a> {
     /// The parameters as they were given.
     pub params: &'a SamplingParams,
@@ -82,8 +82,10 @@ pub struct Standing<'a> {
     pub prompt: &'a [u32],
     /// The tokens written so far.
     pub output: &'a [u32],
-    /// Whether text was taken back because of what was drawn, which changes the noise and bans tokens.
-    pub is_taken_back: bool,
+    /// How often text was taken back because of what was drawn, which changes the noise.
+    pub round: u32,
+    /// The tokens that must not be drawn next, because text was taken back to here.
+    pub banned: Vec<u32>,
 }
 
 /// A mask must reach to the end of the vocabulary; it may be longer.
@@ -183,7 +185,8 @@ impl Sequence {
             sequence: self.sequence,
             prompt: self.history.prompt(),
             output: self.history.output(),
-            is_taken_back: self.path.state().round > 0 || !self.path.bans.is_empty(),
+            round: self.path.state().round,
+            banned: self.path.bans_at(self.position()).collect(),
         }
     }
 

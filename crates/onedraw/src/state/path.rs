@@ -76,6 +76,11 @@ impl Path {
         self.bans.iter().any(|ban| ban.position == position)
     }
 
+    /// The tokens that are banned at this position.
+    pub(crate) fn bans_at(&self, position: u32) -> impl Iterator<Item = u32> {
+        self.bans.iter().filter(move |ban| ban.position == position).map(|ban| ban.token)
+    }
+
     /// Reserves memory for `changes` more changes.
     pub(crate) fn reserve(&mut self, changes: usize) {
         self.states.reserve(changes);

@@ -33,6 +33,11 @@ impl Mirostat {
         (version > 0).then_some(Self { version, tau, eta })
     }
 
+    /// Which of the two it is.
+    pub fn version(&self) -> u8 {
+        self.version
+    }
+
     /// Where it stands after a token of this logprob was drawn.
     pub(crate) fn learned(&self, mu: f64, logprob: f64) -> f64 {
         let surprise = -logprob / std::f64::consts::LN_2;

@@ -35,6 +35,21 @@ impl Xtc {
         })
     }
 
+    /// How often it acts.
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    /// The logarithm of the threshold.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// Which coin it has.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
     /// What the coin says at this position.
     pub(crate) fn acts(&self, noise: &Noise) -> bool {
         noise.xtc(self.index) < self.probability
