@@ -34,7 +34,7 @@ typedef uint64_t Address;
 struct Function {
     void* symbol;
     // What its one argument is.
-    enum Argument { STEP, ASK, REQUESTS, OPEN_STEP, APPEND_STEP } argument;
+    enum Argument { STEP, ASK, REQUESTS, OPEN_STEP, APPEND_STEP, REPEAT_STEP, REVISE_STEP } argument;
     int dynamic;
 };
 
@@ -59,6 +59,8 @@ struct Launch {
 
 std::recursive_mutex driver_mutex;
 std::deque<Work> queue;
+// How much work was ever put into the queue.
+uint64_t queued = 0;
 // Bytes of each allocation, by its address, and whether it is device memory.
 std::map<Address, std::pair<size_t, bool>> allocations;
 std::map<std::string, Function> functions;
@@ -80,7 +82,7 @@ Code run_queue();
 Code enqueue(Stream* stream, Work work) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (of(stream).is_captured) of(stream).captured.push_back(work);
-    else queue.push_back(work);
+    else queue.push_back(work), queued++;
     return is_shared() ? run_queue() : SUCCESS;
 }
 
@@ -100,11 +102,17 @@ bool is_forbidden_by_capture() {
     return !strict_captures.empty();
 }
 
+bool lacks(const char* what);
+
 Code allocate(Address* address, size_t bytes, bool is_device) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (is_forbidden_by_capture()) return CAPTURED;
     void* found = nullptr;
     if (bytes == 0) return INVALID_VALUE;
+    // A device that lacks memory has 32 MB.
+    size_t taken = bytes;
+    for (const auto& each : allocations) taken += each.second.second ? each.second.first : 0;
+    if (is_device && lacks("memory") && taken > 32 << 20) return OUT_OF_MEMORY;
     // Not a byte more than asked for: built with -fsanitize=address, a read past the end is found.
     if (posix_memalign(&found, 256, bytes) != 0) return OUT_OF_MEMORY;
     memset(found, emulated::UNWRITTEN, bytes);
@@ -146,7 +154,7 @@ Code launch_with(const Function* function, const Launch& launch, void** argument
     return enqueue(launch.stream, {std::make_shared<const emulated::Kernel>(launched), {}});
 }
 
-// What the tests want this driver to lack: a newer version, a newer card, or resources for a launch.
+// What the tests want this driver to lack: a newer version, a newer card, memory, or resources for a launch.
 bool lacks(const char* what) {
     const char* const lack = getenv("EMULATED_LACK");
     return lack != nullptr && strcmp(lack, what) == 0;
@@ -212,6 +220,8 @@ Code cuModuleGetFunction(Function** function, void*, const char* name) {
                                         : begins("follow") || begins("settle")    ? Function::REQUESTS
                                         : begins("open_")                         ? Function::OPEN_STEP
                                         : begins("append_each")                   ? Function::APPEND_STEP
+                                        : begins("repeat_each")                   ? Function::REPEAT_STEP
+                                        : begins("revise_each")                   ? Function::REVISE_STEP
                                                                                   : Function::STEP;
     *function = &functions.emplace(name, Function{symbol, argument, 48 << 10}).first->second;
     return SUCCESS;
@@ -230,6 +240,8 @@ Code cuLaunchKernelEx(const Launch* launch, Function* function, void** arguments
         case Function::REQUESTS: return launch_with<Requests>(function, *launch, arguments);
         case Function::OPEN_STEP: return launch_with<OpenStep>(function, *launch, arguments);
         case Function::APPEND_STEP: return launch_with<AppendStep>(function, *launch, arguments);
+        case Function::REPEAT_STEP: return launch_with<RepeatStep>(function, *launch, arguments);
+        case Function::REVISE_STEP: return launch_with<ReviseStep>(function, *launch, arguments);
         default: return launch_with<Step>(function, *launch, arguments);
     }
 }
@@ -305,11 +317,17 @@ Code cuGraphUpload(std::vector<Work>*, Stream*) { return SUCCESS; }
 Code cuGraphDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
 Code cuGraphExecDestroy(std::vector<Work>* graph) { return delete graph, SUCCESS; }
 
-// Events do nothing: all work that was launched before is done by the time that anybody waits, and until then
-// nothing has happened (600: not ready).
-Code cuEventCreate(void** event, uint32_t) { return *event = &legacy, SUCCESS; }
-Code cuEventDestroy_v2(void*) { return SUCCESS; }
-Code cuEventRecord(void*, Stream*) { return SUCCESS; }
+// An event is how much work had been queued when it was recorded. No stream waits for one: all work is done in the
+// order in which it was queued. 600: not ready.
+Code cuEventCreate(uint64_t** event, uint32_t) { return *event = new uint64_t(0), SUCCESS; }
+Code cuEventDestroy_v2(uint64_t* event) { return delete event, SUCCESS; }
+Code cuEventRecord(uint64_t* event, Stream*) {
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
+    return *event = queued, SUCCESS;
+}
 Code cuEventSynchronize(void*) { return is_forbidden_by_capture() ? CAPTURED : run_queue(); }
-Code cuEventQuery(void*) { return queue.empty() ? SUCCESS : Code(600); }
+Code cuEventQuery(const uint64_t* event) {
+    const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
+    return queued - queue.size() >= *event ? SUCCESS : Code(600);
+}
 }

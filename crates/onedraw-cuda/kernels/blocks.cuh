@@ -57,6 +57,8 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::collect(float reach) {
 
 template <typename T, Rows ROWS>
 __device__ __forceinline__ float4 Draw<T, ROWS>::four_at(const T* row_logits, uint32_t token, uint32_t tokens) const {
+    // The desk is written by this kernel, so it is not read through the cache for constants; past the vocabulary it is -inf.
+    if (ROWS == ANY && desk != nullptr && token < tokens) return *reinterpret_cast<const float4*>(desk + token);
     if (reinterpret_cast<uint64_t>(row_logits) % (4 * sizeof(T)) == 0 && token + 4 <= tokens) return four(row_logits + token);
     const float low = negative_infinity();
     return make_float4(token < tokens ? one(row_logits + token) : low, token + 1 < tokens ? one(row_logits + token + 1) : low, token + 2 < tokens ? one(row_logits + token + 2) : low,
@@ -116,6 +118,12 @@ __device__ __forceinline__ void Draw<T, ROWS>::apply_edits_listed(float4& x, uin
 
 template <typename T, Rows ROWS>
 __device__ __forceinline__ void Draw<T, ROWS>::apply_edits(float4& x, uint32_t token) const {
+    apply_edits_alone(x, token);
+    if (ROWS == ANY && is_smoothed) x = make_float4(smoothed(x.x), smoothed(x.y), smoothed(x.z), smoothed(x.w));
+}
+
+template <typename T, Rows ROWS>
+__device__ __forceinline__ void Draw<T, ROWS>::apply_edits_alone(float4& x, uint32_t token) const {
     adjustment.apply_masks(x, token);
     if (!is_tabulated()) {
         if (edited_blocks[token / BLOCK / 32] >> token / BLOCK % 32 & 1) x = edited_four(x, token);
@@ -168,7 +176,7 @@ __device__ __noinline__ Census Draw<T, ROWS>::census(Key last, float scale) {
     const Softmax softmax = {x_max, scale};
     uint64_t tokens = 0, mass = 0;
     over(collect(logit_of(last)), [&](float x, uint32_t token) {
-        const bool is_in = key_of(x, token) <= last && passes(x);
+        const bool is_in = key_of(x, token) <= last && passes(x, token);
         tokens += is_in;
         mass += is_in ? weight(softmax, x) : 0;
     });

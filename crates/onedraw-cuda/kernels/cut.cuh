@@ -45,7 +45,7 @@ __device__ __forceinline__ uint32_t Draw<T, ROWS>::crossed(uint64_t unit, Key la
     if (threadIdx.x == 0) count = BINS;
     __syncthreads();
     over(reached, [&](float x, uint32_t token) {
-        if (key_of(x, token) > last || !passes(x)) return;
+        if (key_of(x, token) > last || !passes(x, token)) return;
         uint32_t bin = BINS;
         const uint64_t amount = measure(x, bin);
         if (bin < BINS && amount > 0) atomicAdd(&sums[bin], amount);
@@ -96,7 +96,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::select(float scale, uint64_t unit, Ke
     __syncthreads();
     over(reached, [&](float x, uint32_t token) {
         const Key key = key_of(x, token);
-        append_key(key <= last && passes(x) && slot(x) == bin, key);
+        append_key(key <= last && passes(x, token) && slot(x) == bin, key);
     });
     __syncthreads();
     const uint32_t listed = count;
@@ -148,21 +148,14 @@ constexpr double LN_2 = 0.693147180559945309417232121458176568;
 
 // `bar` is ln(bar) + ln(Z / 2^43), 0 at most, as `Cutoff::bar` computes it.
 template <typename T, Rows ROWS>
-__device__ __noinline__ Key Draw<T, ROWS>::cut_cutoff(const Stage& stage, Key last) {
-    const Softmax softmax = {x_max, stage.scale};
+__device__ __noinline__ Key Draw<T, ROWS>::cut_cutoff(const Stage& stage) {
     const float top = x_max;
     const double factor = stage.inverse;
-    uint64_t mass = 0, surprises = 0;
-    over(collect(logit_of(last)), [&](float x, uint32_t token) {
-        if (key_of(x, token) > last || !passes(x)) return;
-        mass += weight(softmax, x);
-        if (stage.kind == ETA) surprises += surprise(softmax, x);
-    });
-    const Census all = sum(surprises, mass);
+    const Gauge all = spread(stage.scale, stage.kind == ETA);
     const double ln_mass = ln(relative(all.mass)), e = stage.number;
     double bar = stage.kind == TOP_A ? e - ln_mass : e + ln_mass;
     if (stage.kind == ETA) {
-        const double entropy = ln_mass + LN_2 * (double(all.count) / double(all.mass)), other = 0.5 * e - entropy;
+        const double entropy = ln_mass + LN_2 * (double(all.surprises) / double(all.mass)), other = 0.5 * e - entropy;
         bar = (e < other ? e : other) + ln_mass;
     }
     bar = bar < 0.0 ? bar : 0.0;
@@ -171,24 +164,39 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_cutoff(const Stage& stage, Key la
 }
 
 template <typename T, Rows ROWS>
+__device__ __noinline__ typename Draw<T, ROWS>::Latest Draw<T, ROWS>::latest(Key last) {
+    uint64_t latest = 0, tokens = 0;
+    over(collect(logit_of(last)), [&](float x, uint32_t token) {
+        const Key key = key_of(x, token);
+        const bool is_in = key <= last && passes(x, token);
+        tokens += is_in;
+        if (is_in && key > latest) latest = key;
+    });
+    latest = largest_key(latest);
+    return {latest, sum(tokens, 0).count};
+}
+
+template <typename T, Rows ROWS>
+__device__ __noinline__ Gauge Draw<T, ROWS>::spread(float scale, bool has_surprises) {
+    if (whole.mass != 0 && scale == sequence.gauge_scale && (!has_surprises || sequence.gauge == MASS_AND_SURPRISES) && is_whole()) return whole;
+    const Softmax softmax = {x_max, scale};
+    const Key end = last;
+    uint64_t tokens = 0, mass = 0, surprises = 0;
+    over(collect(logit_of(end)), [&](float x, uint32_t token) {
+        if (key_of(x, token) > end || !passes(x, token)) return;
+        tokens++;
+        mass += weight(softmax, x);
+        if (has_surprises) surprises += surprise(softmax, x);
+    });
+    const Census all = sum(surprises, mass);
+    return {all.mass, all.count, uint32_t(sum(tokens, 0).count), 0};
+}
+
+template <typename T, Rows ROWS>
 __device__ __noinline__ Key Draw<T, ROWS>::cut_sigma(const Stage& stage, Key last) {
     const double top = double(x_max);
     // The last token up to `last`: its distance is the range.
-    uint64_t latest = 0;
-    over(collect(logit_of(last)), [&](float x, uint32_t token) {
-        const Key key = key_of(x, token);
-        if (key <= last && passes(x) && key > latest) latest = key;
-    });
-#pragma unroll
-    for (int offset = 16; offset > 0; offset >>= 1) {
-        const uint64_t other = __shfl_xor_sync(ALL_LANES, latest, offset);
-        latest = other > latest ? other : latest;
-    }
-    __syncthreads();
-    if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5].mass = latest;
-    __syncthreads();
-    for (uint32_t i = 0; i < WARPS; i++) latest = parts[i].mass > latest ? parts[i].mass : latest;
-    const double range = top - double(logit_of(latest));
+    const double range = top - double(logit_of(latest(last).key));
     if (range == 0.0) return last;
     const uint64_t bits = __double_as_longlong(range);
     const int exponent = int(bits >> 52) - 1023 + int(bits << 12 != 0);
@@ -196,7 +204,7 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_sigma(const Stage& stage, Key las
     // q is 2^40 at most. Its square is summed in two parts of 40 bits, which 2^20 tokens cannot overflow.
     uint64_t tokens = 0, whole = 0, squares_low = 0, squares_high = 0;
     over(collect(logit_of(last)), [&](float x, uint32_t token) {
-        if (key_of(x, token) > last || !passes(x)) return;
+        if (key_of(x, token) > last || !passes(x, token)) return;
         const uint64_t q = __double2ull_rz((top - double(x)) * scale);
         const unsigned __int128 square = (unsigned __int128)q * q;
         tokens++;
@@ -217,14 +225,8 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
     const Softmax softmax = {x_max, stage.scale};
     const float top = x_max;
     const double factor = stage.inverse;
-    uint64_t mass = 0, surprises = 0;
-    over(collect(logit_of(last)), [&](float x, uint32_t token) {
-        if (key_of(x, token) > last || !passes(x)) return;
-        mass += weight(softmax, x);
-        surprises += surprise(softmax, x);
-    });
-    const Census all = sum(surprises, mass);
-    const double mean = -(LN_2 * (double(all.count) / double(all.mass)));
+    const Gauge all = spread(stage.scale, true);
+    const double mean = -(LN_2 * (double(all.surprises) / double(all.mass)));
     const auto scaled = [=](float x) { return (double(x) - double(top)) * factor; };
     const auto distance = [=](float x) { return float(fabs(scaled(x) - mean)); };
     // The distance of the token in which the last unit of the share lies, nearest tokens first.
@@ -255,14 +257,14 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
     if (too_likely <= top) {
         // The first tokens go: another one is the best now.
         float best_left = negative_infinity();
-        over(collect(negative_infinity()), [&](float x, uint32_t) {
-            if (x < too_likely) best_left = fmaxf(best_left, x);
+        over(collect(negative_infinity()), [&](float x, uint32_t token) {
+            if (x < too_likely && passes(x, token)) best_left = fmaxf(best_left, x);
         });
         best_left = largest_of_all(best_left);
         __syncthreads();
         if (threadIdx.x == 0) {
             above = too_likely;
-            x_max = best_left;
+            x_max = best_left + 0.0f;
         }
         __syncthreads();
     }
@@ -270,30 +272,82 @@ __device__ __noinline__ Key Draw<T, ROWS>::cut_typical(const Stage& stage, Key l
 }
 
 template <typename T, Rows ROWS>
-__device__ __noinline__ void Draw<T, ROWS>::cut() {
+__device__ __noinline__ uint32_t Draw<T, ROWS>::cut() {
+    // In shared memory rather than in registers, which are scarce here.
+    if (threadIdx.x == 0) {
+        const uint32_t which = has_mask();
+        next_operation = sequence.is_plain ? sequence.stage : sequence.chains[which];
+        end_of_chain = next_operation + sequence.chain_lengths[which];
+    }
+    __syncthreads();
+    // Bounds of the total of TOP_P, while work() still holds the references that they are computed from.
+    if (sequence.sum_scale != 0.0f) set_total(total_mass(sequence.sum_scale));
 #pragma unroll 1
-    for (uint32_t i = 0; i < sequence.stages; i++) {
-        const Stage& stage = sequence.stage[i];
-        Key end = 0;
+    while (next_operation != end_of_chain) {
+        if (threadIdx.x < sizeof(Stage) / 8) reinterpret_cast<uint64_t*>(&operation)[threadIdx.x] = reinterpret_cast<const uint64_t*>(next_operation)[threadIdx.x];
+        __syncthreads();
+        if (threadIdx.x == 0) next_operation++;
+        const Stage& stage = operation;
+        if (sequence.is_dynamic && stage.kind != HEAT && stage.kind != SMOOTH) {
+            if (threadIdx.x == 0) {
+                operation.inverse = heat_inverse;
+                operation.scale = sequence.scale;
+                if (operation.kind == MIN_P) operation.number = heat * __longlong_as_double(operation.share);
+            }
+            __syncthreads();
+        }
+        Key end = last;
         switch (stage.kind) {
+            case NARROW: {
+                const uint32_t emptied = narrow(stage);
+                if (emptied != NO_EDIT) return emptied;
+                end = last;
+                break;
+            }
+            case SMOOTH: smooth({stage.number, __longlong_as_double(stage.share), stage.inverse}, true); break;
+            case HEAT: set_heat(stage); break;
+            case XTC: remove_top_choices(stage); break;
+            case MIROSTAT: end = cut_mirostat(stage); break;
             case MIN_P: end = last_of(lowest_of(stage.number)); break;
             case TOP_K: end = select(0.0f, stage.k - 1, last); break;
             case TOP_P: end = cut_nucleus(stage); break;
             case TYPICAL: end = cut_typical(stage, last); break;
             case TOP_N_SIGMA: end = cut_sigma(stage, last); break;
-            default: end = cut_cutoff(stage, last); break;
+            default: end = cut_cutoff(stage); break;
         }
         const bool is_earlier = end < last;
         __syncthreads();
         if (threadIdx.x == 0 && is_earlier) last = end;
         __syncthreads();
     }
+    return NO_EDIT;
 }
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ Key Draw<T, ROWS>::cut_nucleus(const Stage& stage) {
-    const uint64_t mass = census(last, stage.scale).mass;
+    if (is_whole() && total.most != 0 && stage.scale == sequence.sum_scale) {
+        const Key end = listed_nucleus(stage);
+        if (end != 0) return end;
+    }
+    const uint64_t mass = spread(stage.scale, false).mass;
     const unsigned __int128 product = (unsigned __int128)stage.share * mass + ((1ull << 53) - 1);
     const uint64_t units = uint64_t(product >> 53);
     return select(stage.scale, units > 0 ? units - 1 : 0, last);
+}
+
+// By a list of all tokens that can be in the nucleus, and by the bounds of the total that the first pass has: hardly ever
+// do they leave a token open.
+template <typename T, Rows ROWS>
+__device__ __noinline__ Key Draw<T, ROWS>::listed_nucleus(const Stage& stage) {
+    const float reach = reach_of_nucleus(stage);
+    if (!(reach < positive_infinity())) return 0;
+    const uint32_t listed = gather(reach);
+    if (listed > LIST_CAPACITY) return 0;
+    sort(listed);
+    uint32_t kept = top_p(stage, listed, total.least);
+    if (kept != top_p(stage, listed, total.most)) {
+        const uint64_t mass = spread(stage.scale, false).mass;
+        kept = top_p(stage, listed, mass);
+    }
+    return keys[kept - 1];
 }

@@ -43,9 +43,11 @@
 // | nucleus.cuh | `add_best`, `total_mass`, `total_opened`, `reach_of_nucleus`, `mass_before`, |
 // | | `mass_opened`, `is_in_nucleus` |
 // | race.cuh | `scored`, `open`, `race`, `decided` |
-// | cut.cuh | `crossed`, `select`, `lowest_where`, `cut_cutoff`, `cut_sigma`, `cut_typical`, |
-// | | `cut_nucleus`, `cut` |
-// | report.cuh | `report`, `best_listed`; then the sums over rows, by many thread blocks |
+// | cut.cuh | `crossed`, `select`, `lowest_where`, `latest`, `spread`, `cut_cutoff`, `cut_sigma`, |
+// | | `cut_typical`, `cut_nucleus`, `listed_nucleus`, `cut` |
+// | xtc.cuh, mirostat.cuh, heat.cuh, smooth.cuh | one stage each |
+// | narrow.cuh | `narrow`, `find_peaks`: a later segment |
+// | report.cuh | `report`, `left_here`, `best_listed`; then the sums over rows, by many thread blocks |
 // | raw_logprobs.cuh | `list_raw_best`, `write_raw_logprobs`, `tokens_before`, in a kernel beside the draw |
 // | verify.cuh | `write_law`; then the judging of drafts |
 //
@@ -92,7 +94,10 @@
 // way together.
 #pragma once
 
+#include "beheaded.cuh"
+#include "bend.cuh"
 #include "history.cuh"
+#include "list_all.cuh"
 #include "limits.cuh"
 #include "skyline.cuh"
 
@@ -114,6 +119,26 @@ struct Draw {
     float summit, x_max;
     // What is left lies below `above` and not below `lowest`.
     float above, lowest;
+    // The row after its first segment (narrow.cuh); null before that.
+    float* desk;
+    // The operation that is taken, and those that follow it.
+    Stage operation;
+    const Stage *next_operation, *end_of_chain;
+    // The mask of a later segment.
+    const uint32_t* late_mask;
+    // XTC: what comes before this is removed, unless it is protected. 0: nothing is.
+    Key head;
+    // The largest logit before smoothing, and whether logits are bent from here on.
+    float bend_top;
+    bool is_smoothed;
+    // The temperature in force, where the entropy sets it: T and 1 / T.
+    double heat, heat_inverse;
+    // Where mirostat stands after the draw.
+    double next_mu;
+    // The sums of the whole row, if these were taken; a mass of 0 otherwise.
+    Gauge whole;
+    // Whether all that is reported is known.
+    bool is_summed_here;
     // Whether the row has no masks and no edits.
     bool is_bare;
     // The last token that is kept, and the drawn token.
@@ -163,17 +188,20 @@ struct Draw {
     __device__ __forceinline__ float* masses() const { return memory + 2 * padded_blocks; }
     __device__ __forceinline__ uint32_t* work() const { return reinterpret_cast<uint32_t*>(memory + 3 * padded_blocks); }
 
-    // A logit as masks and edits leave it; -inf for a token past the vocabulary.
+    // A logit as masks, edits and smoothing leave it; -inf for a token past the vocabulary.
     __device__ __forceinline__ float at(uint32_t token) const {
         if (token >= vocabulary) return negative_infinity();
+        if (ROWS == ANY && desk != nullptr) return desk[token];
         const float x = one(logits + token);
         if (ROWS == BARE || is_bare) return x;
-        if (!is_tabulated()) return Adjustment::adjusted(place, adjustment.touched, token, x);
-        return place.allows(token) ? tabulated(token, x) : negative_infinity();
+        if (!is_tabulated()) return smoothed(Adjustment::adjusted(place, adjustment.touched, token, x));
+        return smoothed(place.allows(token) ? tabulated(token, x) : negative_infinity());
     }
+    // What smoothing makes of a logit, if it is on (smooth.cuh).
+    __device__ __forceinline__ float smoothed(float x) const { return ROWS == ANY && is_smoothed ? bend_of(sequence).of(x, bend_top) : x; }
 
-    // Whether a logit is within `lowest` and `above`.
-    __device__ __forceinline__ bool passes(float x) const { return x >= lowest && x < above; }
+    // Whether a token is left: its logit is within `lowest` and `above`, and XTC has not removed it.
+    __device__ __forceinline__ bool passes(float x, uint32_t token) const { return x >= lowest && x < above && (ROWS != ANY || head == 0 || !is_removed(sequence, head, x, token)); }
 
     // MIN_P: the lowest logit that is kept.
     __device__ __forceinline__ float lowest_of(double threshold) const { return lowest_within(double(x_max), threshold); }
@@ -235,6 +263,20 @@ struct Draw {
         return largest_of_warp(tops[threadIdx.x & (WARPS - 1)]);
     }
 
+    // The largest of all threads' keys.
+    __device__ __noinline__ Key largest_key(Key own) {
+#pragma unroll
+        for (int offset = 16; offset > 0; offset >>= 1) {
+            const Key other = __shfl_xor_sync(ALL_LANES, own, offset);
+            own = other > own ? other : own;
+        }
+        __syncthreads();
+        if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5].mass = own;
+        __syncthreads();
+        for (uint32_t i = 0; i < WARPS; i++) own = parts[i].mass > own ? parts[i].mass : own;
+        return own;
+    }
+
     // Two sums over all threads, in 32 bits.
     __device__ __forceinline__ uint2 tallied(uint2 own) {
         const uint32_t lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -286,8 +328,9 @@ struct Draw {
     __device__ __forceinline__ void over(uint32_t listed, Each each);
     // Four tokens of the block at place `of` of the list: applies masks and edits to them.
     __device__ __forceinline__ void apply_edits_listed(float4& x, uint32_t of, uint32_t listed) const;
-    // Applies masks and edits to four consecutive tokens.
+    // Applies masks, edits and smoothing to four consecutive tokens; and without smoothing.
     __device__ __forceinline__ void apply_edits(float4& x, uint32_t token) const;
+    __device__ __forceinline__ void apply_edits_alone(float4& x, uint32_t token) const;
     // Goes over the blocks that reach a key: calls `each(x, is_before)` for four tokens at a time, with which
     // of them come before the key.
     template <typename Each>
@@ -332,26 +375,73 @@ struct Draw {
 
     // The last token that a stage keeps of those up to `last`: EPSILON, ETA and TOP_A; TOP_N_SIGMA; TYPICAL;
     // TOP_P.
-    __device__ __noinline__ Key cut_cutoff(const Stage& stage, Key last);
+    __device__ __noinline__ Key cut_cutoff(const Stage& stage);
     __device__ __noinline__ Key cut_sigma(const Stage& stage, Key last);
     __device__ __noinline__ Key cut_typical(const Stage& stage, Key last);
 
     __device__ __noinline__ Key cut_nucleus(const Stage& stage);
+    __device__ __noinline__ Key listed_nucleus(const Stage& stage);
+    // Sums over the tokens that are left.
+    __device__ __noinline__ Gauge spread(float scale, bool has_surprises);
+    // Whether no operation has removed anything yet.
+    __device__ __forceinline__ bool is_whole() const { return desk == nullptr && head == 0 && last == key_end() && above == positive_infinity() && lowest == negative_infinity(); }
+    // The last token up to `last` that is left, and how many there are.
+    struct Latest {
+        Key key;
+        uint64_t count;
+    };
+    __device__ __noinline__ Latest latest(Key last);
 
-    // Finds the last token that all stages keep, `last`; TYPICAL may also lower `above`.
-    __device__ __noinline__ void cut();
+    // Removes the top choices, if the coin says so: raises `head`, and lowers x_max. (xtc.cuh)
+    __device__ __noinline__ void remove_top_choices(const Stage& stage);
+    // The last token that MIROSTAT keeps. (mirostat.cuh)
+    __device__ __noinline__ Key cut_mirostat(const Stage& stage);
+    // Where it stands once a token is drawn, of which the logarithm of the mass of what is left is known.
+    __device__ __noinline__ double learned(uint32_t token, double ln_mass) const;
+    // Learns from the drawn token (NO_TOKEN: there is none yet), and tells the rows after guesses.
+    __device__ __noinline__ void learn(uint32_t token);
+    // Whether the row is drawn in this launch.
+    __device__ __forceinline__ bool is_due(const Step& step) const;
+    // HEAT: sets the temperature by the entropy of what is left. (heat.cuh)
+    __device__ __noinline__ void set_heat(const Stage& stage);
+    // Smoothing. (smooth.cuh)
+    __device__ __noinline__ void smooth(Bend bend, bool is_on_desk);
+    // Begins a segment. Returns the edit that removed the last token, NO_EDIT if some are left. (narrow.cuh)
+    __device__ __noinline__ uint32_t narrow(const Stage& stage);
+    // Finds the largest logits of the desk.
+    __device__ __noinline__ void find_peaks();
+    // Whether the row has a mask, early or late: then it may have a chain of its own.
+    __device__ __forceinline__ bool has_mask() const { return place.mask != nullptr || late_mask != nullptr; }
+    // Whether the list of allowed ids and the mask leave a token, in a later segment.
+    __device__ __forceinline__ bool allows_late(uint32_t token) const {
+        return (sequence.late_allowed == nullptr || has_bit(sequence.late_allowed, token)) && (late_mask == nullptr || has_bit(late_mask, token)) && place.allows(token);
+    }
+
+    // Takes all operations of the chain: finds the last token that they keep, `last`. TYPICAL may also lower `above`.
+    // Returns the edit that removed the last token, NO_EDIT if some are left.
+    __device__ __noinline__ uint32_t cut();
 
     // ---- what is reported: report.cuh, raw_logprobs.cuh ----
 
-    // Logprobs of what is left of the row: lists the entries; `sum_report` completes them.
+    // Reports of what is left of the row; where that is much, `sum_report` completes it.
     __device__ __noinline__ void report(uint32_t token);
+    // The mass of what is left, the last kept token, how many there are, and how many tokens come before the drawn one.
+    struct Left {
+        uint64_t mass;
+        Key last;
+        uint32_t count, rank;
+    };
+    __device__ __noinline__ Left left_here();
     // Lists the best tokens, sorted: at least so many, or all there are. Returns how many.
     __device__ __noinline__ uint32_t best_listed(uint32_t wanted);
+    // Begins with a row that is not drawn.
+    __device__ __forceinline__ void begin_raw(const Step& step, uint32_t number);
     // Logprobs of the unmodified row: lists its best tokens, at least so many, before the token is known.
     // Returns how many.
     __device__ __forceinline__ uint32_t list_raw_best(const Step& step, const Task& task, uint32_t wanted);
-    // Writes the entries, once the token is drawn and the mass of the row is known.
-    __device__ __forceinline__ void write_raw_logprobs(const Step& step, uint32_t listed, uint32_t known, bool is_logits, uint32_t token, uint64_t mass);
+    // Writes the entries, once the token and the mass of the row are known. `before`: how many tokens come before
+    // the token, NOT_LISTED if nobody has counted them.
+    __device__ __forceinline__ void write_raw_logprobs(const Step& step, uint32_t listed, uint32_t known, bool is_logits, uint32_t token, uint64_t mass, uint32_t before);
     // How many tokens come before a key.
     __device__ __noinline__ uint32_t tokens_before(Key key);
 
@@ -512,7 +602,7 @@ struct Draw {
     __device__ __forceinline__ void add_best(uint32_t quad, float scale, bool heavy);
     // How far below the best logit the nucleus can reach, by the largest logits of the blocks alone; +inf if
     // they do not say.
-    __device__ __noinline__ float reach_of_nucleus();
+    __device__ __noinline__ float reach_of_nucleus(const Stage& stage);
     // Bounds of the mass before a token, by the largest logits and the masses of the blocks alone.
     __device__ __noinline__ Bounds mass_before(Key key, float scale);
     // The same by reading the blocks that reach the token, in f32.
@@ -563,7 +653,7 @@ struct Draw {
         Finalist first = nobody();
         const float top = x_max;
         over(collect(top), [&](float x, uint32_t token) {
-            if (x == top && token < first.token) first = {0.0, token, x};
+            if (x == top && token < first.token && passes(x, token)) first = {0.0, token, x};
         });
         return best(first);
     }
@@ -577,12 +667,17 @@ struct Draw {
 
 #include "blocks.cuh"
 #include "cut.cuh"
+#include "heat.cuh"
 #include "list.cuh"
+#include "mirostat.cuh"
+#include "narrow.cuh"
 #include "nucleus.cuh"
 #include "race.cuh"
 #include "repair.cuh"
 #include "report.cuh"
 #include "row.cuh"
 #include "raw_logprobs.cuh"
+#include "smooth.cuh"
 #include "truncate.cuh"
 #include "verify.cuh"
+#include "xtc.cuh"

@@ -1,5 +1,5 @@
-// Masks and edits of single logits (crates/onedraw/src/stages/edit/: allowed, bad_words, min_tokens, bias,
-// penalty).
+// Masks and edits of single logits (crates/onedraw/src/stages/edit/: bans, allowed, bad_words, min_tokens,
+// bias, penalty).
 //
 // The naive loop:
 //
@@ -12,7 +12,7 @@
 //    somebody needs its logit.
 // 2. Only tokens whose logits an edit may change are looked at: a sequence keeps them as a bitmap (`touched`)
 //    and as a list (`edit_list`). These are the ids of biases, the last ids of bad words, EOS and stop ids,
-//    the tokens of the penalties' window, and the tokens of a draft.
+//    banned tokens, the tokens of the penalties' window, and the tokens of a draft.
 // 3. Allowed ids and a grammar's mask are not edits here: they are applied to all tokens as bits, before the
 //    edits.
 // 4. Rows of a draft see the sequence's text with the draft's tokens after it; counts are corrected for these
@@ -42,11 +42,26 @@ struct Place {
     const uint32_t* mask;
     const uint32_t* path;
     uint32_t depth;
+    // What the text repeats: the number of the step, then a word for each token (repeat.cuh).
+    const uint32_t* repeats;
 
-    // Token number i of the text, which the ring or the path holds.
+    // Token number i of the text and the path after it.
     __device__ __forceinline__ uint32_t text(uint32_t i) const {
-        const uint32_t known = sequence->prompt + sequence->position;
-        return i < known ? sequence->history[i % sequence->ring] : path[i - known];
+        const uint32_t known = sequence->length;
+        return i < known ? sequence->history[i] : path[i - known];
+    }
+
+    // How many tokens the output has, with those of the path.
+    __device__ __forceinline__ uint32_t output() const { return sequence->length - sequence->prompt + depth; }
+
+    // Whether a token was taken back at this place.
+    __device__ bool is_banned(uint32_t token) const {
+        if (sequence->length + depth != sequence->ban_place) return false;
+#pragma unroll 1
+        for (uint32_t i = 0; i < sequence->ban_count; i++) {
+            if (sequence->bans[i] == token) return true;
+        }
+        return false;
     }
 
     // How often the window of the sequence's text has a token: x in the prompt, y in the output. A read of
@@ -55,7 +70,7 @@ struct Place {
 
     // The same for the window that ends with the draft, from what `counted` said.
     __device__ uint2 count(uint32_t token, uint2 seen) const {
-        const uint32_t known = sequence->prompt + sequence->position, window = sequence->window;
+        const uint32_t known = sequence->length, window = sequence->window;
 #pragma unroll 1
         for (uint32_t i = 0; i < depth; i++) {
             seen.y += path[i] == token;
@@ -70,12 +85,12 @@ struct Place {
 
     // Whether a bad word ends with this token: the output ends with the word's other tokens.
     __device__ bool ends_bad_word(uint32_t token) const {
-        const uint32_t words = sequence->words, output = sequence->position + depth, end = sequence->prompt + output;
+        const uint32_t words = sequence->words, written = output(), end = sequence->length + depth;
         const uint32_t *begins = sequence->bad_words, *tokens = begins + words + 1;
 #pragma unroll 1
         for (uint32_t i = 0; i < words; i++) {
             const uint32_t first = begins[i], last = begins[i + 1] - 1;
-            if (tokens[last] != token || last - first > output) continue;
+            if (tokens[last] != token || last - first > written) continue;
             uint32_t same = 0;
 #pragma unroll 1
             while (same < last - first && tokens[last - 1 - same] == text(end - 1 - same)) same++;
@@ -120,18 +135,45 @@ struct Place {
         return (sequence->allowed == nullptr || has_bit(sequence->allowed, token)) && (mask == nullptr || has_bit(mask, token));
     }
 
-    // A logit after the first `edits` edits; `counted` is what `counted(token)` says.
+    // A logit after one edit; `counted` is what `counted(token)` says.
+    __device__ __forceinline__ float edited_by(uint32_t edit, uint32_t token, float x, uint2 counted) const {
+        switch (edit) {
+            case BANS: return is_banned(token) ? negative_infinity() : x;
+            case BAD_WORDS: return ends_bad_word(token) ? negative_infinity() : x;
+            case MIN_TOKENS: return output() < sequence->min_tokens && is_end(token) ? negative_infinity() : x;
+            case LOGIT_BIAS: return biased(token, x);
+            case PENALTIES: return penalised(token, x, counted);
+            case ALLOWED: return allows(token) ? x : negative_infinity();
+            case DRY: return repeated(sequence, repeats, token, x);
+            case NO_REPEAT: return ends_ngram(repeats, token) ? negative_infinity() : x;
+        }
+        return x;
+    }
+
+    // The word of a token, without the number of the step; 0 if it was not written in this one.
+    __device__ __forceinline__ static uint32_t repetition(const uint32_t* repeats, uint32_t token) {
+        const uint32_t word = repeats[1 + token];
+        return word >> (REPEAT_LENGTH_BITS + 1) == repeats[0] ? word & ((2u << REPEAT_LENGTH_BITS) - 1) : 0;
+    }
+
+    // Whether an n-gram that the text has ends with the token.
+    __device__ __noinline__ static bool ends_ngram(const uint32_t* repeats, uint32_t token) { return repetition(repeats, token) & 1; }
+
+    // DRY: the logit of a token that would go on with a repetition. The penalty is the product that dry.rs makes, factor by
+    // factor; once it is above every f32 it stays so.
+    __device__ __noinline__ static float repeated(const Sequence* sequence, const uint32_t* repeats, uint32_t token, float x) {
+        const uint32_t length = repetition(repeats, token) >> 1;
+        if (length == 0) return x;
+        double penalty = sequence->dry_multiplier;
+#pragma unroll 1
+        for (uint32_t i = sequence->dry_allowed + 1; i < length && penalty < 1e300; i++) penalty *= sequence->dry_base;
+        return saturated(x - saturated(float(penalty)));
+    }
+
+    // A logit after the first `edits` edits.
     __device__ __forceinline__ float edited(uint32_t token, float x, uint32_t edits, uint2 counted) const {
 #pragma unroll 1
-        for (uint32_t i = 0; i < edits && x > negative_infinity(); i++) {
-            switch (sequence->edit[i]) {
-                case BAD_WORDS: x = ends_bad_word(token) ? negative_infinity() : x; break;
-                case MIN_TOKENS: x = sequence->position + depth < sequence->min_tokens && is_end(token) ? negative_infinity() : x; break;
-                case LOGIT_BIAS: x = biased(token, x); break;
-                case PENALTIES: x = penalised(token, x, counted); break;
-                case ALLOWED: x = allows(token) ? x : negative_infinity(); break;
-            }
-        }
+        for (uint32_t i = 0; i < edits && x > negative_infinity(); i++) x = edited_by(sequence->edit[i], token, x, counted);
         return x;
     }
 
@@ -169,14 +211,14 @@ struct Adjustment {
     // before they need it.
     __device__ __forceinline__ uint32_t word(uint32_t token) const { return touched != nullptr ? touched[token / 32] : 0; }
 
-    // One token that an edit may change, as masks and edits leave it. Everything is passed by value: a
-    // reference would put the place into local memory.
-    __device__ __noinline__ static float edited(Place place, uint32_t token, float x, uint2 counted) {
+    // One token that an edit may change, as masks and edits leave it. Callers have the place in shared memory:
+    // passed by value it would take their registers.
+    __device__ __noinline__ static float edited(const Place& place, uint32_t token, float x, uint2 counted) {
         return place.allows(token) ? place.edited(token, x, place.sequence->edits, counted) : negative_infinity();
     }
 
     // Any one token, as masks and edits leave it.
-    __device__ __noinline__ static float adjusted(Place place, const uint32_t* touched, uint32_t token, float x) {
+    __device__ __noinline__ static float adjusted(const Place& place, const uint32_t* touched, uint32_t token, float x) {
         const bool is_touched = touched != nullptr && (place.touched(touched[token / 32], token & ~3u) >> token % 4 & 1);
         return is_touched ? edited(place, token, x, place.counted(token)) : place.allows(token) ? x : negative_infinity();
     }

@@ -6,8 +6,9 @@
 //
 // What this code does differently:
 //
-// 1. The text is kept only as far as somebody asks for it: the last `ring` tokens, token number i at place i
-//    % ring. Ids of an engine's text that are no tokens of the vocabulary are NO_TOKEN there, and never counted.
+// 1. The text is kept only where an edit reads it, or where it may be undone (revise.cuh). The host gives it room
+//    before it is needed; a text without room stays as it is, so that nobody reads past its end. Ids of an
+//    engine's text that are no tokens of the vocabulary are NO_TOKEN there, and never counted.
 // 2. The counts of all tokens are one array, and a token that comes for the first time is entered into the
 //    bitmap and the list of touched tokens. A token that leaves the window stays there: its count is 0, so
 //    penalties leave its logit as it is.
@@ -21,13 +22,20 @@
 // What the caller knows of the drawn token: whether its bit in `touched` is set already.
 enum Touched { IS_TOUCHED, IS_NEW, NOBODY_KNOWS };
 
+// Enters a token into the bitmap and the list of touched tokens. Many threads may do so at once.
+__device__ __forceinline__ void touch(Sequence& sequence, uint32_t token) {
+    const uint32_t bit = 1u << token % 32;
+    if (atomicOr(&sequence.touched[token / 32], bit) & bit) return;
+    const uint32_t place = atomicAdd(&sequence.edit_list_length, 1);
+    if (place < EDIT_LIST_CAPACITY) sequence.edit_list[place] = token;
+}
+
 // Appends a token. Called by one thread; nobody else reads the sequence meanwhile. `sequence` may be a copy
 // in shared memory: only what changes is written, to the one on the device.
 __device__ void append(const Sequence& sequence, Sequence* on_device, uint32_t token, Touched touched = NOBODY_KNOWS) {
-    const uint32_t position = sequence.position, index = sequence.prompt + position;
-    if (sequence.counts != nullptr) {
-        // An atomic without a result is not waited for.
-        atomicAdd(&sequence.counts[token].y, 1);
+    const uint32_t index = sequence.length, written = index - sequence.prompt + 1;
+    if ((sequence.room > 0 && index >= sequence.room) || (sequence.mu_room > 0 && written >= sequence.mu_room)) return;
+    if (sequence.touches_text) {
         const uint32_t bit = 1u << token % 32;
         bool is_new = touched == IS_NEW;
         if (is_new) atomicOr(&sequence.touched[token / 32], bit);
@@ -36,14 +44,26 @@ __device__ void append(const Sequence& sequence, Sequence* on_device, uint32_t t
             if (sequence.edit_list_length < EDIT_LIST_CAPACITY) sequence.edit_list[sequence.edit_list_length] = token;
             on_device->edit_list_length = sequence.edit_list_length + 1;
         }
+    }
+    if (sequence.counts != nullptr) {
+        // An atomic without a result is not waited for.
+        atomicAdd(&sequence.counts[token].y, 1);
         const uint32_t window = sequence.window;
         if (window > 0 && index >= window) {
-            // The ring may be as short as the window, and then the new token takes this one's place: read it
-            // first.
-            const uint32_t leaves = sequence.history[(index - window) % sequence.ring];
+            const uint32_t leaves = sequence.history[index - window];
             if (leaves != NO_TOKEN) atomicSub(index - window < sequence.prompt ? &sequence.counts[leaves].x : &sequence.counts[leaves].y, 1);
         }
     }
-    if (sequence.ring > 0) sequence.history[index % sequence.ring] = token;
-    on_device->position = position + 1;
+    if (sequence.room > 0) sequence.history[index] = token;
+    // Whoever learns from the token writes again.
+    if (sequence.mu_room > 0) sequence.mus[written] = sequence.mu;
+    on_device->position = sequence.position + 1;
+    on_device->length = index + 1;
+}
+
+// What mirostat learned from the token that was appended last, in the sequence on the device.
+__device__ __forceinline__ void set_mu(Sequence& sequence, double mu) {
+    const uint32_t written = sequence.length - sequence.prompt;
+    sequence.mu = mu;
+    if (written < sequence.mu_room) sequence.mus[written] = mu;
 }

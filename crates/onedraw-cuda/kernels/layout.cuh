@@ -5,9 +5,11 @@
 #include <stddef.h>
 
 #include "append.cuh"
+#include "revise.cuh"
 #include "opening.cuh"
 #include "question.cuh"
 #include "record.cuh"
+#include "repeat.cuh"
 #include "requests.cuh"
 
 #define STRUCT(TYPE, SIZE) static_assert(sizeof(TYPE) == SIZE, "kernels/shared.def has another size of " #TYPE);

@@ -241,7 +241,7 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::passing(uint32_t listed) {
 #pragma unroll 1
     for (uint32_t start = 0; start < listed; start += DRAW_THREADS) {
         const uint32_t i = start + threadIdx.x;
-        kept += __syncthreads_count(i < listed && passes(logit_of(keys[i])));
+        kept += __syncthreads_count(i < listed && passes(logit_of(keys[i]), uint32_t(keys[i])));
     }
     return kept;
 }

@@ -106,14 +106,14 @@ __device__ __noinline__ Bounds Draw<T, ROWS>::total_mass(float scale) {
 }
 
 template <typename T, Rows ROWS>
-__device__ __noinline__ float Draw<T, ROWS>::reach_of_nucleus() {
-    const float share = float(nucleus()->share) * 0x1p-53f, wanted = share * float(total.most) * (1.0f + SUM_ERROR) * 0x1p-26f + 1.0f;
+__device__ __noinline__ float Draw<T, ROWS>::reach_of_nucleus(const Stage& stage) {
+    const float share = float(stage.share) * 0x1p-53f, wanted = share * float(total.most) * (1.0f + SUM_ERROR) * 0x1p-26f + 1.0f;
     if (!(wanted < 0x1p31f)) return positive_infinity();
     const uint32_t enough = uint32_t(wanted) + 1, reached = depth_with(enough);
     if (reached < DEPTHS - 1) return depth_ends(reached);
     __syncthreads();
 #pragma unroll 1
-    for (uint32_t quad = threadIdx.x; quad < padded_blocks / 4; quad += DRAW_THREADS) add_best(quad, nucleus()->scale, false);
+    for (uint32_t quad = threadIdx.x; quad < padded_blocks / 4; quad += DRAW_THREADS) add_best(quad, stage.scale, false);
     __syncthreads();
     return depth_ends(depth_with(enough));
 }

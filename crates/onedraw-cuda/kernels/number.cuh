@@ -27,8 +27,9 @@ constexpr float LOG2_E_F32 = 1.44269504f;
 
 // ---- numeric/math.rs ----
 
-// The natural logarithm of a normal number above 0, without a branch: callers have no other. (math.rs: ln.)
-__device__ __forceinline__ double ln(double x) {
+// The natural logarithm of a normal number above 0, without a branch: callers have no other. (math.rs: ln.) `shift` is
+// subtracted from its exponent.
+__device__ __forceinline__ double ln_scaled(double x, int shift) {
     constexpr double LN2_HIGH = 0x1.62e42fee00000p-1;
     constexpr double LN2_LOW = 0x1.a39ef35793c76p-33;
     constexpr double SQRT_2 = 1.41421356237309504880168872420969808;
@@ -36,7 +37,7 @@ __device__ __forceinline__ double ln(double x) {
     const double unit = __longlong_as_double((bits & ((1ull << 52) - 1)) | (1023ull << 52));
     const bool is_high = unit > SQRT_2;
     const double m = is_high ? unit * 0.5 : unit;
-    const double e = double(int(bits >> 52) - 1023 + int(is_high));
+    const double e = double(int(bits >> 52) - 1023 - shift + int(is_high));
     const double f = m - 1.0;
     const double s = f / (2.0 + f);
     const double z = s * s;
@@ -53,6 +54,7 @@ __device__ __forceinline__ double ln(double x) {
     r *= z;
     return e * LN2_HIGH + (f - (s * (f - r) - e * LN2_LOW));
 }
+__device__ __forceinline__ double ln(double x) { return ln_scaled(x, 0); }
 
 // 2^n for n in -1022 to 1023.
 __device__ __forceinline__ double power_of_two(int n) { return __longlong_as_double(int64_t(n + 1023) << 52); }

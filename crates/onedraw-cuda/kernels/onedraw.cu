@@ -1,30 +1,41 @@
 // The kernels by name. Those of a step take a `Step`; the host launches them in this order:
 //
+// 0. `repeat` where a chain has DRY or n-grams: what the texts repeat.
 // 1. `skyline_<type>_<form>`, the first pass. Forms: `<steps>`, by how often each thread reads;
 //    `summed_<steps>` where a row has a mask or a sequence has TOP_P; both with `edited_` before it where a
 //    sequence has edits; `any` for rows that are not aligned to 16 bytes, with everything.
+//    Then `gauge_<type>` where a chain begins with an operation that needs sums over the whole row.
 // 2. `draw_<type>`, the second pass: `_bare` where no row has masks, edits or other stages than MIN_P, TOP_K
 //    and TOP_P, and nothing is reported of what is left; `_edited` with masks and edits; no suffix for
-//    everything.
+//    everything. It is launched several times where rows after guesses wait for others (mirostat.cuh).
 // 3. `weigh_<type>` and `tell_<type>` where raw logprobs are asked for; `weigh_<type>_any` for rows that are
 //    not aligned.
-// 4. `report_<type>` where logprobs of what is left are asked for.
-// 5. `judge` for drafts that are judged by laws, and `append` for tokens that were chosen elsewhere.
+// 4. `report_<type>` where something of what is left is asked for.
+// 5. `list_all_<type>` where more than MAX_LISTED logprobs are asked for.
+// 6. `judge` for drafts that are judged by laws, and `append` for tokens that were chosen elsewhere.
+//
+// The rows of a prompt take `skyline_<type>_<form>`, `sum_prompt_<type>`, `tell_prompt_<type>` and `list_all_<type>`.
 //
 // `ask_<type>` takes an `Ask` and answers a question about a part of a row. `open_<type>` takes an `OpenStep`
 // and makes the first messages of a rank, one for each row; `append_each` takes an `AppendStep` and appends
-// tokens to the sequences of a rank. `follow` and `settle` take `Requests`: they come before and after the
+// tokens to the sequences of a rank; `repeat_each` takes a `RepeatStep` and finds what their texts repeat,
+// before they are asked. `revise_each` takes a `ReviseStep` and changes sequences between steps. `follow` and
+// `settle` take `Requests`: they come before and after the
 // kernels of a step where an engine keeps the texts.
 //
 // The second number of `__launch_bounds__` is how many thread blocks should fit a multiprocessor at once: the
 // compiler limits registers so that they do. A read of memory hides behind the other thread blocks, so the
 // first pass wants many; kernels/compile fails if registers are spilled for it (with one exception, which is
-// explained there). `draw_<type>` has a fixed number of registers instead, which leaves room for a thread
-// block of `weigh` beside it.
+// explained there).
 #include "append.cuh"
+#include "revise.cuh"
 #include "draw.cuh"
+#include "gauge.cuh"
+#include "list_all.cuh"
 #include "layout.cuh"
 #include "opening.cuh"
+#include "prompt.cuh"
+#include "repeat.cuh"
 #include "question.cuh"
 #include "requests.cuh"
 #include "skyline.cuh"
@@ -56,19 +67,37 @@
     extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 5) weigh_##NAME##_any(const __grid_constant__ Step step) { \
         weigh_rows<TYPE, false>(step);                                                                               \
     }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(SUM_THREADS, 4) gauge_##NAME(const __grid_constant__ Step step) {   \
+        gauge_rows<TYPE, true>(step);                                                                                \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(SUM_THREADS, 4) gauge_##NAME##_any(const __grid_constant__ Step step) { \
+        gauge_rows<TYPE, false>(step);                                                                               \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(SUM_THREADS, 4) sum_prompt_##NAME(const __grid_constant__ Step step) { \
+        sum_prompt<TYPE, true>(step);                                                                                \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(SUM_THREADS, 4) sum_prompt_##NAME##_any(const __grid_constant__ Step step) { \
+        sum_prompt<TYPE, false>(step);                                                                               \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) tell_prompt_##NAME(const __grid_constant__ Step step) { \
+        tell_prompt<TYPE>(step);                                                                                     \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(SORT_THREADS, 1) list_all_##NAME(const __grid_constant__ Step step) { \
+        list_all<TYPE>(step);                                                                                        \
+    }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_bare(const __grid_constant__ Step step) { \
         draw_rows<TYPE, BARE>(step);                                                                                 \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_edited(const __grid_constant__ Step step) { \
         draw_edited<TYPE>(step);                                                                                     \
     }                                                                                                                \
-    extern "C" __global__ void __maxnreg__(112) draw_##NAME(const __grid_constant__ Step step) {                     \
+    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 1) draw_##NAME(const __grid_constant__ Step step) {  \
         draw_rows<TYPE, ANY>(step);                                                                                  \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) tell_##NAME(const __grid_constant__ Step step) {   \
         tell_rows<TYPE>(step);                                                                                       \
     }                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 3) report_##NAME(const __grid_constant__ Step step) { \
+    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 2) report_##NAME(const __grid_constant__ Step step) { \
         sum_report<TYPE>(step);                                                                                      \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(ASK_THREADS, 1) ask_##NAME(const __grid_constant__ Ask ask) {       \
@@ -82,6 +111,17 @@ OF_TYPE(f32, float)
 OF_TYPE(f16, __half)
 OF_TYPE(bf16, __nv_bfloat16)
 
+// Finds what texts repeat.
+extern "C" __global__ void __launch_bounds__(REPEAT_THREADS, 1) repeat(const __grid_constant__ Step step) {
+    find_repeats(step);
+}
+
+// Finds what the texts of sequences repeat that do not lie together.
+extern "C" __global__ void __launch_bounds__(REPEAT_THREADS, 1) repeat_each(const __grid_constant__ RepeatStep step) {
+    const Repeating own = step.list[blockIdx.x];
+    note_repeats(own.sequence, nullptr, 0, own.repeats, step.vocabulary);
+}
+
 // Judges drafts by the laws of their rows.
 extern "C" __global__ void __launch_bounds__(JUDGE_THREADS, 1) judge(const __grid_constant__ Step step) {
     judge_draft(step);
@@ -93,6 +133,9 @@ extern "C" __global__ void append(const __grid_constant__ Step step) {
     if (row < step.rows && step.results[row].status == DRAWN) {
         Sequence& sequence = step.sequences[step.tasks[row].slot];
         append(sequence, &sequence, step.results[row].token);
+        // What mirostat learned from the token; NaN: nothing.
+        const double mu = step.reports != nullptr ? step.reports[row].mu : sequence.mu;
+        if (sequence.mirostat && mu == mu) set_mu(sequence, mu);
     }
 }
 
@@ -110,4 +153,9 @@ extern "C" __global__ void __launch_bounds__(SETTLE_THREADS, 1) settle(const __g
 extern "C" __global__ void append_each(const __grid_constant__ AppendStep step) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < step.count) append(*step.list[i].sequence, step.list[i].sequence, step.list[i].token);
+}
+
+// Changes sequences as the host says.
+extern "C" __global__ void __launch_bounds__(REVISE_THREADS, 1) revise_each(const __grid_constant__ ReviseStep step) {
+    revise_sequence(step);
 }

@@ -50,6 +50,8 @@ struct OpenTask {
     const Sequence* sequence;
     // A grammar's mask of the whole vocabulary; null: none.
     const uint32_t* mask;
+    // DRY and n-grams: what the text repeats (repeat.cuh). Null: nobody asks.
+    const uint32_t* repeats;
     // Where the message goes: OPEN_SLOT bytes.
     uint32_t* slot;
     // How far below the part's largest logit a token may be to race and to be weighed; -inf: any.
@@ -285,7 +287,7 @@ struct Opening {
         __syncthreads();
         if (threadIdx.x == 0) {
             logits = static_cast<const T*>(task.logits);
-            place = {&sequence, task.mask, nullptr, 0};
+            place = {&sequence, task.mask, nullptr, 0, task.repeats};
             adjustment = {task.mask, sequence.allowed, sequence.touched};
             is_bare = task.mask == nullptr && sequence.allowed == nullptr && sequence.touched == nullptr;
             is_aligned = (reinterpret_cast<uint64_t>(logits) - uint64_t(task.start) * sizeof(T)) % (4 * sizeof(T)) == 0;

@@ -6,19 +6,22 @@
 //     for each token of the part: x = the logit as masks and edits leave it; add it to the answer
 //
 // This code is that loop, with the tokens spread over all threads: every token is looked at once, whatever is
-// asked. It differs in two things:
+// asked. It differs in three things:
 //
 // 1. Every thread block writes its own answer, and the host merges them.
 // 2. A question that the CPU answers from the peaks of blocks, by an interval or a sample, is answered
 //    exactly here (WEIGH, SKETCH): reading a part takes a few microseconds, less than asking again.
+// 3. A question that changes the row asks for the first token of what it leaves, in the same pass. The new row
+//    lies on a desk (change.cuh), which later questions read instead.
 //
 // Why this is exact: answers are sums of integers, maxima, and lists whose order the asker does not rely on,
 // so neither the threads nor the thread blocks matter (1). An exact mass is an interval of one number, and a
 // full count is a sample of everything; the draw may ask fewer questions after it, and the token is the same,
-// because it does not depend on how wide intervals are (2).
+// because it does not depend on how wide intervals are (2). A token is read and written by one thread, and the
+// next question begins when all have ended (3).
 #pragma once
 
-#include "edit.cuh"
+#include "change.cuh"
 
 // The argument of the kernels `ask_*`, which the host calls `AskArguments`.
 struct Ask {
@@ -26,8 +29,13 @@ struct Ask {
     // vocabulary.
     const void* logits;
     const Sequence* sequence;
-    // A grammar's mask of the whole vocabulary; null: none.
-    const uint32_t* mask;
+    // A grammar's mask of the whole vocabulary; null: none. `late_mask`: where the stage stands after an
+    // operation.
+    const uint32_t *mask, *late_mask;
+    // DRY and n-grams: what the text repeats (repeat.cuh). Null: nobody asks.
+    const uint32_t* repeats;
+    // Memory for the part's logits after a change; null: nothing has changed or changes them.
+    float* desk;
     // ANSWER_WORDS words for each thread block.
     uint64_t* answers;
     // `bin_count` sums, 0 before: thread blocks add to them.
@@ -35,8 +43,6 @@ struct Ask {
     // Keys that were found, 0 before; the first `key_capacity` of them are written to `keys`.
     uint32_t* key_count;
     Key* keys;
-    // Tokens up to this key were removed by an earlier stage; 0: none.
-    Key head;
     // The lowest key of the bins, or the lowest distance.
     Key first;
     Key last;
@@ -50,11 +56,12 @@ struct Ask {
     uint32_t start, length;
     uint32_t key_capacity;
     uint32_t shift, bin_count;
-    // Whether masks and edits are ignored.
-    uint32_t is_raw;
+    // Whether masks and edits are ignored; whether the part is read from the desk, where they are made already.
+    uint32_t is_raw, is_on_desk;
     // Positions after the sequence's next, for the noise.
     uint32_t ahead;
-    uint32_t reserved;
+    // What the row becomes before the question is answered.
+    Change change;
 };
 
 // A score as an integer in the same order; +0 and -0 are one.
@@ -79,7 +86,7 @@ __device__ __noinline__ double luck_of(Noise noise, uint32_t token) {
 
 // How many edits it takes until a token is gone: 0 if it never was there, one more than there are edits if it
 // stays.
-__device__ __noinline__ uint32_t edits_survived(Place place, uint32_t token, float x) {
+__device__ __noinline__ uint32_t edits_survived(const Place& place, uint32_t token, float x) {
     const uint32_t edits = place.sequence->edits;
     const uint2 counted = place.counted(token);
     uint32_t count = 0;
@@ -100,6 +107,7 @@ struct PartialAnswer {
         } else if (kind == SUMMIT || kind == EMPTIED || kind == LAST || kind == LOGIT) {
             a = other.a > a ? other.a : a;
             b = other.b > b ? other.b : b;
+            c = other.c > c ? other.c : c;
         } else {
             a += other.a;
             b += other.b;
@@ -114,13 +122,15 @@ __device__ __forceinline__ void answer(const Ask& ask) {
     __shared__ unsigned long long bins[MAX_BINS];
     __shared__ PartialAnswer parts[ASK_THREADS / 32];
     const Sequence& sequence = *ask.sequence;
-    const Place place = {ask.sequence, ask.mask, nullptr, 0};
+    __shared__ Place place;
+    if (threadIdx.x == 0) place = {ask.sequence, ask.mask, nullptr, 0, ask.repeats};
+    __syncthreads();
     const uint32_t* const touched = sequence.touched;
-    const bool is_bare = ask.is_raw || (ask.mask == nullptr && sequence.allowed == nullptr && touched == nullptr);
+    const bool is_bare = ask.is_raw || ask.is_on_desk || (ask.mask == nullptr && sequence.allowed == nullptr && touched == nullptr);
     const Noise noise = {sequence.seed, sequence.position + ask.ahead, sequence.sequence, sequence.round};
     const Softmax softmax = {ask.x_max, ask.scale};
     const QuestionKind kind = ask.kind;
-    const Key head = ask.head, last = ask.last;
+    const Key last = ask.last;
     const double top = double(ask.x_max);
     for (uint32_t i = threadIdx.x; i < ask.bin_count; i += ASK_THREADS) bins[i] = 0;
     __syncthreads();
@@ -135,7 +145,7 @@ __device__ __forceinline__ void answer(const Ask& ask) {
 #pragma unroll 1
     for (uint32_t i = blockIdx.x * ASK_THREADS + threadIdx.x; i < ask.length; i += gridDim.x * ASK_THREADS) {
         const uint32_t token = ask.start + i;
-        const float raw = one(static_cast<const T*>(ask.logits) + i);
+        const float raw = ask.is_on_desk ? ask.desk[i] : one(static_cast<const T*>(ask.logits) + i);
         if (kind == EMPTIED) {
             const uint64_t edits = edits_survived(place, token, raw);
             own.a = edits > own.a ? edits : own.a;
@@ -147,8 +157,12 @@ __device__ __forceinline__ void answer(const Ask& ask) {
             own.b = bad > own.b ? bad : own.b;
         }
         float x = is_bare ? raw : Adjustment::adjusted(place, touched, token, raw);
+        if (ask.change.kind != UNCHANGED) {
+            const Changed after = changed(ask.change, place, ask.late_mask, i, token, x);
+            ask.desk[i] = x = after.x;
+            own.c = after.survived > own.c ? after.survived : own.c;
+        }
         const Key key = key_of(x, token);
-        if (key <= head) x = negative_infinity();
         if (kind == LOGIT) own.a = 1ull << 32 | __float_as_uint(x);
         if (!(x > negative_infinity())) continue;
         switch (kind) {

@@ -75,7 +75,8 @@ __device__ __forceinline__ void Draw<T, ROWS>::open(uint32_t block) {
         // Compared as places in the order, not as logits: the place after all tokens of the logit 0 is that
         // of -0, which no token has, and which as a logit would be equal to 0.
         const uint32_t own_place = descending(x);
-        const bool runs = (x > negative_infinity()) & (x >= bottom) & (x < ceiling) & ((own_place < place_before) | ((own_place == place_before) & (token + i < id_before)));
+        bool runs = (x > negative_infinity()) & (x >= bottom) & (x < ceiling) & ((own_place < place_before) | ((own_place == place_before) & (token + i < id_before)));
+        if (ROWS == ANY && head != 0) runs = runs && !is_removed(sequence, head, x, token + i);
         const float later = minimum + rough_exponential(bits), time = 4 * (lane & 15) + i == first ? minimum : later;
         const float score = (x - top) * factor - rough_ln(time);
         return runs ? score : negative_infinity();
@@ -211,7 +212,7 @@ __device__ __noinline__ Finalist Draw<T, ROWS>::decided() {
     // More candidates than fit: all tokens of the race are scored in f64.
     Finalist own = nobody();
     over(collect(fmaxf(logit_of(before), lowest)), [&](float x, uint32_t token) {
-        if (!(x > negative_infinity()) || !passes(x) || key_of(x, token) >= before) return;
+        if (!(x > negative_infinity()) || !passes(x, token) || key_of(x, token) >= before) return;
         const Finalist other = scored(key_of(x, token));
         if (other.score > own.score || (other.score == own.score && other.token < own.token)) own = other;
     });

@@ -23,6 +23,7 @@
 #pragma once
 
 #include "report.cuh"
+#include "sum.cuh"
 
 // Tokens that are listed at least, so that the rank of most drawn tokens is a place in the list; counting
 // takes 2 us. With 8 tokens 64 rows took 39.0 us, with 16 38.8, with 32 39.2, with 160 44.3
@@ -36,40 +37,31 @@ __device__ __forceinline__ void weigh_rows(const Step& step) {
     const uint32_t row = blockIdx.y, vocabulary = step.vocabulary;
     const Task task = step.tasks[row];
     const bool is_raw = task.is_raw, is_masked = task.mask != nullptr || task.allowed != nullptr;
-    const T* const logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
-    // Each thread block has a part of the row, and sums one step of WEIGH_TOKENS tokens while the reads of
-    // the next are under way.
-    constexpr uint32_t AT_ONCE = 16 / PACKED<T>, STRETCH = PACKED<T> * REPORT_THREADS, STEP = AT_ONCE * STRETCH;
-    static_assert(STEP == WEIGH_TOKENS, "the host counts in these");
-    const uint32_t steps = (vocabulary + STEP - 1) / STEP, begin = uint32_t(uint64_t(blockIdx.x) * steps / gridDim.x), end = uint32_t(uint64_t(blockIdx.x + 1) * steps / gridDim.x);
     let_the_next_begin();
     // Nothing that the draw writes is read here.
     if (is_raw) {
-        uint4 x[AT_ONCE], ahead[AT_ONCE];
-        const auto fetch = [&](uint4 (&x)[AT_ONCE], uint32_t at) {
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) {
-                const uint32_t token = at * STEP + i * STRETCH + PACKED<T> * threadIdx.x;
-                x[i] = ALIGNED && token + PACKED<T> <= vocabulary ? sixteen_once(logits + token) : gathered(logits, token, vocabulary);
-            }
-        };
+        Softmax softmax = {0.0f, LOG2_E_F32};
         uint64_t mass = 0;
-        if (begin < end) fetch(ahead, begin);
-        const Softmax softmax = {logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + row * SUMMIT_PITCH)), LOG2_E_F32};
-#pragma unroll 1
-        for (uint32_t at = begin; at < end; at++) {
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) x[i] = ahead[i];
-            if (at + 1 < end) fetch(ahead, at + 1);
-// Logits past the end are -inf and weigh nothing.
-#pragma unroll
-            for (uint32_t i = 0; i < AT_ONCE; i++) over_packed<T>(x[i], [&](float x, uint32_t) { mass += weight_below(softmax, x); });
-        }
+        // Logits past the end are -inf and weigh nothing.
+        over_part<T, ALIGNED>(
+            static_cast<const T*>(step.logits) + int64_t(row) * step.stride, vocabulary, [&] { softmax.x_max = logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + row * SUMMIT_PITCH)); },
+            [&](uint4 x, uint32_t) { over_packed<T>(x, [&](float x, uint32_t) { mass += weight_below(softmax, x); }); });
         mass = sum_of_block(mass);
         if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(&step.raw_masses[row]), mass);
     }
     // This kernel must not end before the draw does: the next one waits only for this one, and needs both.
     if (blockIdx.x == 0 && row == 0) wait_for_the_one_before();
+}
+
+template <typename T, Rows ROWS>
+__device__ __forceinline__ void Draw<T, ROWS>::begin_raw(const Step& step, uint32_t number) {
+    if (threadIdx.x == 0) {
+        row = number;
+        vocabulary = step.vocabulary;
+        padded_blocks = (step.pitch + BLOCKS_ROUNDED_TO - 1) / BLOCKS_ROUNDED_TO * BLOCKS_ROUNDED_TO;
+        logits = static_cast<const T*>(step.logits) + int64_t(number) * step.stride;
+    }
+    __syncthreads();
 }
 
 template <typename T, Rows ROWS>
@@ -80,9 +72,11 @@ __device__ __forceinline__ uint32_t Draw<T, ROWS>::list_raw_best(const Step& ste
     const float top = logit_of_summit(__ldcg((is_masked ? step.raw_summits : step.summits) + row * SUMMIT_PITCH));
     if (threadIdx.x == 0) {
         pitch = step.pitch;
-        summit = x_max = top;
+        summit = x_max = top + 0.0f;
         last = key_end();
         above = positive_infinity();
+        head = 0;
+        desk = nullptr;
         lowest = negative_infinity();
     }
     __pipeline_wait_prior(0);
@@ -94,7 +88,7 @@ __device__ __forceinline__ uint32_t Draw<T, ROWS>::list_raw_best(const Step& ste
 }
 
 template <typename T, Rows ROWS>
-__device__ __forceinline__ void Draw<T, ROWS>::write_raw_logprobs(const Step& step, uint32_t listed, uint32_t known, bool is_logits, uint32_t token, uint64_t mass) {
+__device__ __forceinline__ void Draw<T, ROWS>::write_raw_logprobs(const Step& step, uint32_t listed, uint32_t known, bool is_logits, uint32_t token, uint64_t mass, uint32_t before) {
     __syncthreads();
     if (threadIdx.x == 0) count = NOT_LISTED;
     __syncthreads();
@@ -103,9 +97,9 @@ __device__ __forceinline__ void Draw<T, ROWS>::write_raw_logprobs(const Step& st
     }
     __syncthreads();
     const uint32_t at_place = count;
-    // The rank of the drawn token is its place among the listed ones, or the tokens before it are counted.
+    // The rank of the token is its place among the listed ones, or the tokens before it are counted, if nobody has.
     const Key key = at_place != NOT_LISTED ? keys[at_place] : key_of(one(logits + token), token);
-    const uint32_t rank = at_place != NOT_LISTED ? at_place + 1 : tokens_before(key) + 1;
+    const uint32_t rank = 1 + (at_place != NOT_LISTED ? at_place : before != NOT_LISTED ? before : tokens_before(key));
     const double top = double(x_max), ln_mass = ln(relative(mass));
     Entry* const entries = step.entries + uint64_t(row) * step.width;
 #pragma unroll 1
@@ -117,7 +111,10 @@ __device__ __forceinline__ void Draw<T, ROWS>::write_raw_logprobs(const Step& st
         const double x = double(logit_of(own)), logprob = (x - top) - ln_mass;
         entries[i == listed ? 0 : i + 1 - (i > at_place)] = {uint32_t(own), i == listed ? rank : i + 1, is_logits ? x : logprob};
         if (i < listed) continue;
-        step.reports[row].entry_count = 1 + listed - (at_place < listed);
+        Report& report = step.reports[row];
+        report.entry_count = 1 + listed - (at_place < listed);
+        report.raw_mass = mass;
+        report.raw_top = x_max;
     }
 }
 
@@ -131,15 +128,9 @@ __device__ __forceinline__ void tell_rows(const Step& step) {
     uint32_t known = 0, wanted = 0;
     bool is_logits = false;
     if (task.is_raw) {
-        if (threadIdx.x == 0) {
-            draw.row = row;
-            draw.vocabulary = step.vocabulary;
-            draw.padded_blocks = (step.pitch + BLOCKS_ROUNDED_TO - 1) / BLOCKS_ROUNDED_TO * BLOCKS_ROUNDED_TO;
-            draw.logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
-        }
-        __syncthreads();
+        draw.begin_raw(step, row);
         const Sequence& sequence = step.sequences[task.slot];
-        wanted = min(__ldcg(&sequence.logprobs), step.width) - 1;
+        wanted = listed_by_draw(min(__ldcg(&sequence.logprobs), step.width) - 1);
         is_logits = __ldcg(&sequence.logprobs_mode) == RAW_LOGITS;
         known = draw.list_raw_best(step, task, wanted);
     }
@@ -148,7 +139,7 @@ __device__ __forceinline__ void tell_rows(const Step& step) {
     if (!task.is_raw) return;
     const uint2 result = __ldcg(reinterpret_cast<const uint2*>(step.results + row));
     const uint64_t mass = __ldcg(step.raw_masses + row);
-    if (result.y == DRAWN) draw.write_raw_logprobs(step, min(known, wanted), known, is_logits, result.x, mass);
+    if (result.y == DRAWN) draw.write_raw_logprobs(step, min(known, wanted), known, is_logits, result.x, mass, NOT_LISTED);
     // Prepares the arrays for the next step.
     __syncthreads();
     if (threadIdx.x == 0) {

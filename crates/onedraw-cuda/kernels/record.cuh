@@ -4,17 +4,19 @@
 
 #include "number.cuh"
 
-// A truncation of the chain.
+// An operation of the chain: a truncation, or a temperature that the entropy sets.
 struct Stage {
     // A `StageKind`.
     uint32_t kind;
-    // TOP_K: k.
+    // TOP_K: k. XTC: which coin. MIROSTAT: the version. NARROW: the first edit of the segment.
     uint32_t k;
-    // MIN_P: T * ln(min_p). EPSILON, ETA and TOP_A: the logarithm of the parameter. TOP_N_SIGMA: n.
+    // MIN_P: T * ln(min_p). EPSILON, ETA, TOP_A and XTC: the logarithm of the parameter. TOP_N_SIGMA: n. HEAT: the lowest
+    // temperature. SMOOTH: the factor.
     double number;
-    // TOP_P and TYPICAL: max(1, round(p * 2^53)).
+    // TOP_P and TYPICAL: max(1, round(p * 2^53)). The bits of a double: XTC the probability, HEAT the highest temperature,
+    // MIN_P ln(min_p), SMOOTH the quadratic share. NARROW: the end of the segment's edits.
     uint64_t share;
-    // 1 / T with the temperature in force at this stage, rounded once.
+    // 1 / T with the temperature in force at this stage, rounded once. HEAT: the exponent. SMOOTH: the cubic share.
     double inverse;
     // log2(e) / T, rounded once to f32.
     float scale;
@@ -41,11 +43,11 @@ struct Sequence {
     // are in the list.
     uint32_t* edit_list;
     uint32_t edit_list_length;
-    // Whether the probability with which the token is drawn is reported, alone or with logprobs of what is
-    // left.
-    uint32_t tells_probability;
-    // The scale of the sums of blocks that the first pass takes: that of TOP_P, where it is the first stage
-    // of a plain row. 0: no sums are taken.
+    // Whether anything is reported of what is left: the probability with which the token is drawn, logprobs, or the
+    // kept tokens.
+    uint32_t is_told;
+    // The scale of the sums of blocks that the first pass takes: that of TOP_P, where it is the first stage.
+    // 0: no sums are taken.
     float sum_scale;
     // Entries to report, the drawn token among them; 0: none.
     uint32_t logprobs;
@@ -62,18 +64,35 @@ struct Sequence {
     float scale;
     // Whether the first token of what is left is taken, instead of a draw.
     uint32_t is_greedy;
-    uint32_t stages;
     // Whether the stages are MIN_P, TOP_K and TOP_P, each once at most, and nothing is reported of what they
     // leave. How these stand to each other is worked out on the host, once per sequence.
     uint32_t is_plain;
     // Of a plain chain: the places of MIN_P and TOP_P in `stage`, MAX_STAGES where there is none; how many
     // tokens of the order TOP_P sees at most, and how many are left at last (0xffffffff: all, UNLIMITED).
     uint32_t min_p_place, top_p_place, k_before, k;
+    // Whether the chain has a HEAT: then the temperatures of what comes after it are known when it is drawn.
+    uint32_t is_dynamic;
+    // The operations of a plain chain.
     Stage stage[MAX_STAGES];
+    // The operations of any chain: of rows without a mask and with one, which differ where a stage that applies it stands
+    // after an operation.
+    const Stage* chains[2];
+    uint32_t chain_lengths[2];
 
-    // The edits of the chain, each an `EditKind`.
+    // Mirostat: where it stands, what it aims at, and how fast it learns. (Its version is in `mirostat`; 0: it is off.)
+    double mu, tau, eta;
+    // The curve of smoothing, if `is_bent`.
+    double bend_factor, bend_quadratic, bend_cubic;
+    uint32_t is_bent, mirostat;
+    // The tokens that `allowed_token_ids` lists, where the stage stands after an operation: `allowed` is null then.
+    const uint32_t* late_allowed;
+    // The tokens that XTC never removes, sorted.
+    const uint32_t* protected_ids;
+    uint32_t protected_count;
+
+    // The edits of the first segment, and those of all segments, each an `EditKind`.
     uint32_t edits;
-    uint32_t edit[MAX_EDITS];
+    uint8_t edit[MAX_EDITS];
     float repetition, frequency, presence;
     // Whether frequency and presence penalties count the prompt too.
     uint32_t counts_prompt;
@@ -81,14 +100,39 @@ struct Sequence {
     uint32_t window;
     // The number of tokens of the prompt.
     uint32_t prompt;
-    // Tokens that `history` holds: token number i of the text lies at i % ring. 0: no edit needs the last
-    // tokens.
-    uint32_t ring;
+    // Tokens that `history` has room for; 0: no edit reads the text, and nothing of it is undone.
+    uint32_t room;
     uint32_t min_tokens;
     // Lengths of the lists below: EOS and stop ids, biases, bad words.
     uint32_t ends, biases, words;
+    // Whether the chain has several segments: rows are written to the desk.
+    uint32_t needs_desk;
+    // DRY. `breakers`: first `breaker_count` + 1 numbers, where each breaker begins and where the last ends; then the tokens of
+    // all. `dry_window`: how many of the last tokens are looked at; 0: all.
+    double dry_multiplier, dry_base;
+    const uint32_t* breakers;
+    uint32_t breaker_count, dry_allowed, dry_window;
+    // The length of n-grams that must not come twice; 0: any may.
+    uint32_t ngram;
+    // Whether an edit may change every token of the text: penalties, DRY and n-grams.
+    uint32_t touches_text;
+    // `scale` and `inverse` of rows with a mask, whose chain may end with another temperature.
+    float late_scale;
+    double late_inverse;
+    // A `KeptMode`.
+    uint32_t kept;
+    // A `GaugeKind`: what is summed of the whole row before it is drawn, and at which scale.
+    uint32_t gauge;
+    float gauge_scale;
+    // For the host: whether the probability is what is told, or a part of it.
+    uint32_t tells_probability;
+    // Whether the chain keeps a prefix of the order: bit 0 of rows without a mask, bit 1 of rows with one.
+    uint32_t prefixes;
+    // The tokens of the text: the prompt, then the output. The next draw may be that of another position.
+    uint32_t length;
     // For each token how often the window has it: x in the prompt, y in the output. Null without penalties.
     uint2* counts;
+    // The text. The host gives it more room before it is needed (revise.cuh).
     uint32_t* history;
     const uint32_t* end_ids;
     // Sorted.
@@ -97,21 +141,35 @@ struct Sequence {
     // First `words` + 1 numbers: where each word begins, and where the last ends; then the tokens of all
     // words.
     const uint32_t* bad_words;
+    // The `ban_count` tokens that must not be drawn after `ban_place` tokens of the text.
+    const uint32_t* bans;
+    // Where mirostat stood after each number of output tokens, and how many of these there is room for; 0: nothing of it is
+    // undone.
+    double* mus;
+    uint32_t ban_count, ban_place, mu_room;
+    uint32_t reserved;
 };
 
 // One row of a step.
 struct Task {
-    // A grammar's mask; null: none.
-    const uint32_t* mask;
+    // A grammar's mask; null: none. `late_mask`: where the stage stands after an operation.
+    const uint32_t *mask, *late_mask;
     // The `depth` tokens of a draft that stand between the sequence's text and this row.
     const uint32_t* path;
     // The place of the sequence in the array of sequences.
     uint32_t slot, depth;
+    // DRY and n-grams: what the text before the row repeats (repeat.cuh). Null: nobody asks.
+    uint32_t* repeats;
     // Copies of the sequence's fields: to read them there would be a second read after this one.
     const uint32_t *touched, *allowed, *edit_list;
     float sum_scale;
     // Whether logprobs of the unmodified row are asked for.
     uint32_t is_raw;
+    float gauge_scale;
+    uint32_t gauge;
+    // Rows after guesses: the first that follows this one, and the next that follows the same row as this
+    // one. 0: there is none.
+    uint32_t first_child, next_sibling;
 };
 
 struct Outcome {
@@ -123,10 +181,16 @@ struct Outcome {
 
 // What is left of a row once its token is drawn, and the sums that its logprobs need.
 struct Report {
-    // The drawn token, and the last token that the chain keeps.
-    Key drawn, last;
+    // The drawn token, where the chain cuts the order, and the first token after those that XTC removed (0: none).
+    Key drawn, last, head;
+    // The last token that is kept; 0 where the kept tokens are no prefix of the order.
+    Key kept_last;
     uint64_t mass;
-    double inverse, probability;
+    // Of the unmodified row, if its logprobs are reported: its mass, and its largest logit (below).
+    uint64_t raw_mass;
+    // `mu`: where mirostat stands after the draw. Of a row after a guess, until it is drawn: where it stands
+    // after that guess.
+    double inverse, probability, mu;
     // Logits at or above `above` are removed, and so are those below `lowest`.
     float above, lowest;
     float x_max, scale;
@@ -135,6 +199,20 @@ struct Report {
     uint32_t entry_count;
     // Thread blocks that have added their sums.
     uint32_t arrived;
+    // The largest logit before smoothing.
+    float bend_top;
+    // Whether the row is that of the desk, where edits and smoothing are made already.
+    uint32_t is_on_desk;
+    // How many tokens are kept.
+    uint32_t kept_count;
+    float raw_top;
+    uint32_t reserved;
+};
+
+// Sums over a whole row as masks and edits leave it: the weights of its tokens, their surprises, and how many are alive.
+struct Gauge {
+    uint64_t mass, surprises;
+    uint32_t tokens;
     uint32_t reserved;
 };
 
@@ -154,13 +232,15 @@ struct Trial {
     double* const* drawn;
     // Memory for one number per row.
     double* shares;
+    // IF_TYPICAL: its settings.
+    double threshold, alpha;
     uint32_t slot;
     // The draft's first row in the step.
     uint32_t first;
     uint32_t nodes;
-    // Whether the draft is a chain that is judged as a whole.
-    uint32_t is_block;
-    // Written for such a chain: how many guesses hold.
+    // A `Rule`. AS_A_BLOCK: the draft is a chain.
+    uint32_t rule;
+    // Written by all rules but BY_REJECTION: how many guesses hold.
     uint32_t length;
     uint32_t reserved;
 };
@@ -212,17 +292,29 @@ struct Step {
     // drawn.
     double* laws;
     Trial* trials;
-    // Whether `results` already says which tokens are taken: they are only reported.
+    // Whether `results` already says which tokens are taken: they are only reported. A row with NO_TOKEN
+    // there is drawn.
     uint32_t is_chosen;
     // Thread blocks that sum each unmodified row beside the draw; 0: no row needs it.
     uint32_t weigh_parts;
     // For each row, for the tokens of its sequence's list and then those of its draft: x the unmodified
     // logit, y what edits make of it. Rows begin at multiples of EDIT_LIST_CAPACITY.
     float2* edited;
+    // For each row memory for its logits after the first segment: rows begin at multiples of BLOCK * `pitch`. Null: no chain
+    // has several segments.
+    float* desks;
+    // For each row its gauge; 0 between steps.
+    Gauge* gauges;
+    // For each row one bit for each token that is kept: rows begin at multiples of BLOCK / 32 * `pitch`. Null: nobody asks.
+    uint32_t* kept_bits;
+    // Two times BLOCK * `pitch` keys for each row, for rows that report more than MAX_LISTED logprobs. Null: none does.
+    Key* sorting;
     // Thread blocks of the first pass, for each row, that compute these: they come after the noise makers. 0:
     // no row has edits.
     uint32_t editors;
-    uint32_t reserved;
+    // 0: all rows are drawn. Otherwise only those of one level, counted from 1, in one launch of several
+    // (mirostat.cuh).
+    uint32_t level;
 };
 
 // Marks of nothing, each in its own place. No id, place or count is as large.

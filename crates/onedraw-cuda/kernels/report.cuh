@@ -1,20 +1,21 @@
-// Logprobs of what is left of a row after the chain, or the drawn token's probability alone, in two kernels: the draw lists the tokens that are
-// reported (`report`, part of draw.cuh), then many thread blocks sum the whole row and complete the entries
-// (`sum_report`).
+// What is left of a row after the chain: its logprobs, the drawn token's probability, the kept tokens. The draw lists the
+// tokens that are reported, and sums what is left where that is little (`report`, part of draw.cuh); of other rows many
+// thread blocks sum everything and complete the entries (`sum_report`).
 //
 // The naive loop, for one row, with the tokens that the chain keeps in a sorted list:
 //
-//     mass = sum of weight(token) over the kept tokens
+//     mass = sum of weight(token) over the kept tokens; count = how many they are; kept_last = the last of them
 //     for the drawn token and the first `logprobs` others: logprob = (x - x_max) / T - ln(mass / 2^43)
 //     rank of the drawn token = 1 + the tokens before it
 //
 // What this code does differently:
 //
-// 1. The draw knows what is kept as three numbers: the last kept key, and the logits `above` and `lowest`
-//    between which tokens are kept. It lists the best tokens with the race's own list (list.cuh), or by a
-//    radix select where they do not fit.
+// 1. The draw knows what is kept as four numbers: the last key, the logits `above` and `lowest` between which tokens
+//    are kept, and XTC's `head`. It lists the best tokens with the race's own list (list.cuh), or by a radix select
+//    where they do not fit. Where few blocks have a kept token, it also sums them by itself.
 // 2. The sums are taken by many thread blocks of REPORT_TOKENS tokens each, with the edits applied again; the
 //    last one to arrive has all of it and writes the entries.
+// 3. The kept tokens are one bit each, in the order of ids: the host reads them only where they are asked for.
 //
 // Why this is exact: kept tokens are decided by comparing keys and logits, not by rounded sums (1); mass and
 // rank are sums of integers, added by atomics, so it does not matter which thread block is the last (2). The
@@ -22,6 +23,13 @@
 #pragma once
 
 #include "draw.cuh"
+#include "left.cuh"
+#include "sum.cuh"
+
+// Blocks with a kept token, up to which the draw sums by itself: 16,384 tokens, 32 for each thread.
+constexpr uint32_t FEW_BLOCKS = 256;
+// In place of the number of thread blocks that have added their sums: nothing is left to add.
+constexpr uint32_t ALL_ARRIVED = 0xffffffffu;
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
@@ -32,10 +40,14 @@ __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
         if (sequence.is_greedy) last = key;
     }
     __syncthreads();
+    const bool is_prefix = sequence.prefixes >> has_mask() & 1;
+    const Left left = left_here();
+    if (threadIdx.x == 0) is_summed_here = left.mass != 0;
+    __syncthreads();
     // Where the probability alone is asked for, or logprobs of the unmodified row beside it, nothing is listed
     // here.
     const bool lists = sequence.logprobs > 0 && !is_raw();
-    const uint32_t wanted = lists ? min(sequence.logprobs, step_copy.width) - 1 : 0, listed = wanted > 0 ? min(best_listed(wanted), wanted) : 0;
+    const uint32_t wanted = lists ? listed_by_draw(min(sequence.logprobs, step_copy.width) - 1) : 0, listed = wanted > 0 ? min(best_listed(wanted), wanted) : 0;
     // Where the drawn token stands among them. Those that are kept come first.
     __syncthreads();
     if (threadIdx.x == 0) count = NOT_LISTED;
@@ -48,7 +60,7 @@ __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
         const uint32_t i = start + threadIdx.x;
         const Key key = i < listed ? keys[i] : ~0ull;
         if (key == drawn) count = i;
-        kept_ones += __syncthreads_count(i < listed && key <= last && passes(logit_of(key)));
+        kept_ones += __syncthreads_count(i < listed && key <= last && passes(logit_of(key), uint32_t(key)));
     }
     const uint32_t at_place = count;
     // Logits for now: `sum_report` makes logprobs of them, and finds the drawn token's rank.
@@ -59,16 +71,46 @@ __device__ __noinline__ void Draw<T, ROWS>::report(uint32_t token) {
     }
     if (threadIdx.x == 0) {
         entries[0] = {token, 0, double(logit_of(drawn))};
-        step_copy.reports[row] = {drawn, last, 0, sequence.inverse, 0.0, above, lowest, x_max, sequence.scale, 0, 1 + kept_ones - (at_place < kept_ones), 0, 0};
+        step_copy.reports[row] = {drawn, last, head, is_prefix ? left.last : 0, left.mass, 0, sequence.inverse, 0.0, next_mu, above, lowest, x_max, sequence.scale, left.rank, 1 + kept_ones - (at_place < kept_ones), is_summed_here ? ALL_ARRIVED : 0, bend_top, desk != nullptr, left.count, 0.0f, 0};
+        if (is_summed_here) entries[0].rank = left.rank + 1;
     }
     __syncthreads();
+    if (is_summed_here) complete(step_copy.reports[row], entries, left.mass, lists, sequence.logprobs_mode == PROCESSED_LOGITS);
+}
+
+// What is left, summed by this thread block where it is in few blocks; a mass of 0 where it is not.
+template <typename T, Rows ROWS>
+__device__ __noinline__ typename Draw<T, ROWS>::Left Draw<T, ROWS>::left_here() {
+    const uint32_t reached = collect(logit_of(last));
+    if (reached > FEW_BLOCKS) return {};
+    const bool has_ids = sequence.kept == KEEP_IDS;
+    uint32_t* const bits = step_copy.kept_bits + uint64_t(row) * pitch * (BLOCK / 32);
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; has_ids && i < pitch * (BLOCK / 32); i += DRAW_THREADS) bits[i] = 0;
+    __syncthreads();
+    const Softmax softmax = {x_max, sequence.scale};
+    const Key end = last, own = drawn;
+    uint64_t mass = 0, counts = 0;
+    Key latest = 0;
+    over(reached, [&](float x, uint32_t token) {
+        const Key key = key_of(x, token);
+        const bool is_left = passes(x, token), is_kept = key <= end && is_left;
+        mass += is_kept ? weight(softmax, x) : 0;
+        counts += is_kept + (uint64_t(key < own && is_left) << 32);
+        latest = is_kept && key > latest ? key : latest;
+        // All lanes of the warp come here, with 32 consecutive tokens.
+        const uint32_t kept_lanes = __ballot_sync(ALL_LANES, is_kept);
+        if (has_ids && (threadIdx.x & 31) == 0) bits[token / 32] = kept_lanes;
+    });
+    const Census all = sum(counts, mass);
+    return {all.mass, largest_key(latest), uint32_t(all.count), uint32_t(all.count >> 32)};
 }
 
 template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
-    const uint32_t found = above == positive_infinity() ? list(wanted) : 0;
+    const uint32_t found = above == positive_infinity() && head == 0 ? list(wanted) : 0;
     if (found != 0) return found;
-    // The list did not fit, or typical removed tokens at the top: find the key of the last wanted token, and
+    // The list did not fit, or typical or XTC removed tokens at the top: find the key of the last wanted token, and
     // list what comes up to it. These are as many as are wanted, which fit.
     const float bottom = lowest;
     set_lowest(negative_infinity());
@@ -79,7 +121,7 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
     __syncthreads();
     over(reached, [&](float x, uint32_t id) {
         const Key key = key_of(x, id);
-        append_key(key <= worst && x < above && x > negative_infinity(), key);
+        append_key(key <= worst && x > negative_infinity() && passes(x, id), key);
     });
     __syncthreads();
     const uint32_t listed = count;
@@ -90,7 +132,7 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::best_listed(uint32_t wanted) {
 
 // Writes the drawn token's probability once the mass is known, and, where `lists`, what the entries say, by
 // one thread block. Other thread blocks wrote the entries, so they are read past the first cache (__ldcg).
-__device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t total, bool lists, bool is_logits) {
+__device__ __noinline__ void complete(Report& report, Entry* entries, uint64_t total, bool lists, bool is_logits) {
     const double top = double(__ldcg(&report.x_max)), inverse = __ldcg(&report.inverse);
     if (threadIdx.x == 0) {
         const double x = double(logit_of(__ldcg(&report.drawn)));
@@ -103,63 +145,62 @@ __device__ __noinline__ void finish(Report& report, Entry* entries, uint64_t tot
     }
 }
 
-// The sum over a thread block; only the first thread gets it.
-__device__ __forceinline__ uint64_t sum_of_block(uint64_t own) {
-    __shared__ uint64_t parts[REPORT_THREADS / 32];
-#pragma unroll
-    for (int offset = 16; offset > 0; offset >>= 1) own += __shfl_xor_sync(ALL_LANES, own, offset);
-    if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = own;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        for (uint32_t i = 1; i < REPORT_THREADS / 32; i++) own += parts[i];
-    }
-    return own;
-}
-
 // Sums a part of a row, and completes the report of the row if this is the last part.
 template <typename T>
 __device__ __forceinline__ void sum_report(const Step& step) {
     __shared__ uint32_t is_last;
-    const uint32_t row = blockIdx.y, vocabulary = step.vocabulary;
+    __shared__ Place place;
+    const uint32_t row = blockIdx.y;
     const Task task = step.tasks[row];
     Sequence& sequence = step.sequences[task.slot];
     wait_for_the_one_before();
-    if (!sequence.tells_probability || step.results[row].status != DRAWN) return;
+    if (!sequence.is_told || step.results[row].status != DRAWN) return;
     Report& report = step.reports[row];
+    if (__ldcg(&report.arrived) == ALL_ARRIVED) return;
     const Softmax softmax = {report.x_max, report.scale};
-    const Key drawn = report.drawn, last = report.last;
-    const float above = report.above, lowest = report.lowest;
-    const Place place = {&sequence, task.mask, task.path, task.depth};
-    const Adjustment adjustment = {task.mask, task.allowed, task.touched};
-    const T* const logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
-    const bool is_aligned = reinterpret_cast<uint64_t>(logits) % (4 * sizeof(T)) == 0;
-    const float low = negative_infinity();
-    uint64_t mass = 0;
-    uint32_t before = 0;
+    const Key drawn = report.drawn;
+    if (threadIdx.x == 0) place = {&sequence, task.mask, task.path, task.depth, task.repeats};
+    __syncthreads();
+    const LeftRow<T> left(step, row, task, sequence, report, place);
+    const bool has_ids = sequence.kept == KEEP_IDS, is_prefix = sequence.prefixes >> (task.mask != nullptr || task.late_mask != nullptr) & 1;
+    uint32_t* const kept_bits = step.kept_bits + uint64_t(row) * step.pitch * (BLOCK / 32);
+    uint64_t mass = 0, counts = 0;
+    Key latest = 0;
 #pragma unroll 2
     for (uint32_t i = 0; i < REPORT_TOKENS; i += 4 * REPORT_THREADS) {
         const uint32_t token = blockIdx.x * REPORT_TOKENS + 4 * threadIdx.x + i;
-        if (token >= vocabulary) break;
-        float4 x;
-        if (is_aligned && token + 4 <= vocabulary) x = four(logits + token);
-        else x = make_float4(one(logits + token), token + 1 < vocabulary ? one(logits + token + 1) : low, token + 2 < vocabulary ? one(logits + token + 2) : low, token + 3 < vocabulary ? one(logits + token + 3) : low);
-        adjustment.apply(x, token, place, adjustment.word(token));
+        // All lanes that share words of ids go on together, and ids past the vocabulary have their bits too.
+        if (token - 4 * (threadIdx.x & 31) >= step.pitch * BLOCK) break;
+        const float4 x = left.four_at(token);
+        uint32_t own_bits = 0;
         const auto add = [&](float x, uint32_t id) {
             const Key key = key_of(x, id);
-            if (key <= last && x >= lowest && x < above) mass += weight(softmax, x);
-            before += key < drawn && x < above;
+            const bool is_left = left.is_left(x, id), is_kept = left.is_kept(x, id);
+            if (is_kept) mass += weight(softmax, x);
+            counts += is_kept + (uint64_t(key < drawn && is_left) << 32);
+            latest = is_kept && key > latest ? key : latest;
+            own_bits |= uint32_t(is_kept) << id % 32;
         };
         add(x.x, token);
         add(x.y, token + 1);
         add(x.z, token + 2);
         add(x.w, token + 3);
+        if (has_ids) {
+            // Eight lanes have the bits of a word.
+#pragma unroll
+            for (int offset = 4; offset > 0; offset >>= 1) own_bits |= __shfl_xor_sync(ALL_LANES, own_bits, offset);
+            if (threadIdx.x % 8 == 0 && token < step.pitch * BLOCK) kept_bits[token / 32] = own_bits;
+        }
     }
     mass = sum_of_block(mass);
     __syncthreads();
-    const uint32_t rank_here = uint32_t(sum_of_block(before));
+    counts = sum_of_block(counts);
+    if (is_prefix && latest != 0) atomicMax(reinterpret_cast<unsigned long long*>(&report.kept_last), (unsigned long long)latest);
+    __syncthreads();
     if (threadIdx.x == 0) {
         atomicAdd(reinterpret_cast<unsigned long long*>(&report.mass), mass);
-        atomicAdd(&report.rank, rank_here);
+        atomicAdd(&report.rank, uint32_t(counts >> 32));
+        atomicAdd(&report.kept_count, uint32_t(counts));
         __threadfence();
         is_last = atomicAdd(&report.arrived, 1) == gridDim.x - 1;
     }
@@ -172,9 +213,9 @@ __device__ __forceinline__ void sum_report(const Step& step) {
     Entry* const entries = step.entries + uint64_t(row) * step.width;
     // Raw logprobs are listed by a kernel of their own.
     const bool lists = sequence.logprobs > 0 && sequence.logprobs_mode > RAW_LOGITS;
-    finish(report, entries, total, lists, sequence.logprobs_mode == PROCESSED_LOGITS);
+    complete(report, entries, total, lists, sequence.logprobs_mode == PROCESSED_LOGITS);
     if (threadIdx.x == 0) {
         if (lists) entries[0].rank = rank + 1;
-        if (step.advances) append(sequence, &sequence, step.results[row].token);
+        if (step.advances && !is_sorted_last(sequence)) append(sequence, &sequence, step.results[row].token);
     }
 }

@@ -76,27 +76,31 @@ __device__ __forceinline__ void follow_texts(const Requests& requests) {
     const Turn turn = requests.turns[blockIdx.x];
     if (!turn.is_new) return;
     Sequence& sequence = requests.sequences[turn.slot];
-    const uint32_t length = requests.text_lengths[turn.place], prompt = sequence.prompt, window = sequence.window, ring = sequence.ring;
+    const uint32_t length = requests.text_lengths[turn.place], prompt = sequence.prompt, window = sequence.window;
     uint2* const counts = sequence.counts;
-    if (counts != nullptr) {
-        for (uint32_t token = threadIdx.x; token < requests.vocabulary; token += blockDim.x) counts[token] = make_uint2(0, 0);
+    if (sequence.touches_text) {
+        for (uint32_t token = threadIdx.x; counts != nullptr && token < requests.vocabulary; token += blockDim.x) counts[token] = make_uint2(0, 0);
         __syncthreads();
-        for (uint32_t i = (window > 0 && length > window ? length - window : 0) + threadIdx.x; i < length; i += blockDim.x) {
+        const uint32_t first_counted = window > 0 && length > window ? length - window : 0;
+        const bool has_repeats = sequence.dry_multiplier > 0.0 || sequence.ngram > 0;
+        for (uint32_t i = (has_repeats ? 0 : first_counted) + threadIdx.x; i < length; i += blockDim.x) {
             const uint32_t token = turn.text[i];
             // Ids that stand for a picture are no tokens.
             if (token >= requests.vocabulary) continue;
-            atomicAdd(i < prompt ? &counts[token].x : &counts[token].y, 1);
-            const uint32_t bit = 1u << token % 32;
-            if (atomicOr(&sequence.touched[token / 32], bit) & bit) continue;
-            const uint32_t place = atomicAdd(&sequence.edit_list_length, 1);
-            if (place < EDIT_LIST_CAPACITY) sequence.edit_list[place] = token;
+            if (counts != nullptr && i >= first_counted) atomicAdd(i < prompt ? &counts[token].x : &counts[token].y, 1);
+            touch(sequence, token);
         }
     }
-    for (uint32_t i = (length > ring ? length - ring : 0) + threadIdx.x; i < length; i += blockDim.x) {
-        const uint32_t token = turn.text[i];
-        sequence.history[i % ring] = token < requests.vocabulary ? token : NO_TOKEN;
+    // A text that is not there yet counts as far as its prompt. The host has given it room.
+    const uint32_t room = sequence.room, kept = room > 0 ? min(max(length, prompt), room) : max(length, prompt);
+    for (uint32_t i = threadIdx.x; i < kept && room > 0; i += blockDim.x) {
+        const uint32_t token = i < length ? turn.text[i] : NO_TOKEN;
+        sequence.history[i] = token < requests.vocabulary ? token : NO_TOKEN;
     }
-    if (threadIdx.x == 0) sequence.position = length > prompt ? length - prompt : 0;
+    if (threadIdx.x == 0) {
+        sequence.length = kept;
+        sequence.position = kept - min(prompt, kept);
+    }
 }
 
 // A list as it was written: the drawn token, then the best others in their order.
@@ -167,6 +171,7 @@ __device__ __forceinline__ void settle_turns(const Requests& requests) {
             const uint32_t token = turn.takes_best ? list_of(row).in_order(0).token : outcome.token;
             tokens[count] = token;
             if (is_complete) append(sequence, &sequence, token);
+            if (is_complete && sequence.mirostat) set_mu(sequence, requests.reports[row].mu);
             count++;
             const bool is_guessed = row + 1 < turn.first + rows && turn.guesses[count - 1] == token;
             if (!is_guessed || (requests.refused != nullptr && requests.refused[row + 1])) break;

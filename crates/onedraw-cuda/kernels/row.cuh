@@ -35,11 +35,17 @@ __device__ __forceinline__ bool Draw<T, ROWS>::prepare(const Step& step, const T
     for (uint32_t i = threadIdx.x; i < padded_blocks / 32; i += DRAW_THREADS) lost()[i] = 0;
     if (threadIdx.x == 0) {
         others = 0;
-        place = {&sequence, task.mask, task.path, task.depth};
+        place = {&sequence, task.mask, task.path, task.depth, task.repeats};
         adjustment = {task.mask, task.allowed, task.touched};
         is_bare = task.mask == nullptr && task.allowed == nullptr && task.touched == nullptr;
     }
     __syncthreads();
+    // A bent logit is one that is changed when it is read.
+    if (ROWS == ANY && threadIdx.x == 0 && sequence.is_bent) is_bare = false;
+    if (ROWS == ANY && threadIdx.x == 0 && (task.mask != nullptr || task.late_mask != nullptr)) {
+        sequence.inverse = sequence.late_inverse;
+        sequence.scale = sequence.late_scale;
+    }
     if (has_list && fits()) link(list[0], list[1], list[2]);
     return ROWS != EDITED || fits();
 }
@@ -81,15 +87,32 @@ __device__ __forceinline__ Outcome Draw<T, ROWS>::draw(const Step& step) {
     if (copies) reinterpret_cast<uint64_t*>(&sequence)[threadIdx.x] = word_of;
     if (threadIdx.x < DEPTHS) depth_histogram[threadIdx.x] = 0;
     if (threadIdx.x == 0) {
-        if (ROWS == BARE) place = {&sequence, nullptr, task.path, task.depth};
+        if (ROWS == BARE) place = {&sequence, nullptr, task.path, task.depth, nullptr};
         slot = task.slot;
         references = step.references + begin;
         pitch = step.pitch;
         group = step.group;
         total = {};
         last = key_end();
-        summit = x_max = logit_of_summit(top);
+        // -0 becomes 0: a difference of two zeros must be 0, not -0.
+        summit = x_max = logit_of_summit(top) + 0.0f;
         above = positive_infinity();
+        head = 0;
+        desk = nullptr;
+        late_mask = task.late_mask;
+        bend_top = 0.0f;
+        is_smoothed = false;
+        heat = heat_inverse = 1.0;
+        next_mu = 0.0;
+        if (ROWS == ANY) {
+            is_summed_here = false;
+            whole = {};
+            if (task.gauge != NO_GAUGE) {
+                whole = {__ldcg(&step.gauges[row].mass), __ldcg(&step.gauges[row].surprises), __ldcg(&step.gauges[row].tokens), 0};
+                step.gauges[row] = {};
+            }
+        }
+        if (ROWS == ANY && task.depth > 0 && sequence.mirostat) sequence.mu = __ldcg(&step.reports[row].mu);
         lowest = bottom = bottom_before = negative_infinity();
     }
     __pipeline_wait_prior(0);
@@ -107,24 +130,31 @@ __device__ __forceinline__ Outcome Draw<T, ROWS>::draw(const Step& step) {
 #pragma unroll 1
             for (uint32_t quad = threadIdx.x; quad < padded_blocks / 4; quad += DRAW_THREADS) top = fmaxf(top, largest(reinterpret_cast<const float4*>(highest())[quad]));
             top = largest_of_all(top);
-            if (threadIdx.x == 0) x_max = top;
+            if (threadIdx.x == 0) x_max = top + 0.0f;
             __syncthreads();
         }
     }
     if (!(x_max > negative_infinity())) return {ROWS == BARE ? NO_EDIT : emptied_by(), NOTHING_LEFT};
     if (ROWS != ANY) return {sequence.is_greedy ? leader().token : truncated(), DRAWN};
-    // Typical may take the first token away; every other truncation keeps it. So a greedy row needs its chain
+    if (sequence.is_bent) smooth(bend_of(sequence), false);
+    // Typical and XTC may take the first token away; every other truncation keeps it. So a greedy row needs its chain
     // only then, and plain chains need no cut.
-    if (!sequence.is_plain || (step.laws != nullptr && !sequence.is_greedy)) cut();
-    uint32_t token = 0;
-    if (sequence.is_greedy || step.laws != nullptr) token = leader().token;
-    else if (!step.is_chosen) token = sequence.is_plain ? truncated() : race(last + 1).token;
+    if (!sequence.is_plain || (step.laws != nullptr && !sequence.is_greedy)) {
+        const uint32_t emptied = cut();
+        if (emptied != NO_EDIT) return {emptied, NOTHING_LEFT};
+    }
+    uint32_t token = step.is_chosen ? __ldcg(&step.results[row].token) : NO_TOKEN;
+    if (token == NO_TOKEN) {
+        if (sequence.is_greedy || step.laws != nullptr) token = leader().token;
+        else token = sequence.is_plain ? truncated() : race(last + 1).token;
+    }
+    // Where a law is written, the token is chosen later.
+    if (sequence.mirostat) learn(step.laws != nullptr ? NO_TOKEN : token);
     if (step.laws != nullptr) {
         write_law(step.laws + uint64_t(row) * vocabulary, sequence.is_greedy ? key_of(x_max, token) : last);
         return {token, DRAWN};
     }
-    if (step.is_chosen) token = step.results[row].token;
-    if (sequence.tells_probability) report(token);
+    if (sequence.is_told) report(token);
     return {token, DRAWN};
 }
 
@@ -136,6 +166,7 @@ __device__ __forceinline__ bool Draw<T, ROWS>::finish(const Step& step) {
         logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
     }
     __syncthreads();
+    if (ROWS == ANY && !is_due(step)) return true;
     const Outcome result = draw(step);
     if (ROWS == EDITED && result.status == UNFIT) return false;
     if (ROWS != ANY) let_the_next_begin();
@@ -146,9 +177,14 @@ __device__ __forceinline__ bool Draw<T, ROWS>::finish(const Step& step) {
         // itself.
         step.bad_tokens[row] = NO_TOKEN;
         if (step.weigh_parts == 0 || !is_raw()) step.summits[summit_of_row] = step.raw_summits[summit_of_row] = 0;
-        // A row whose probability is told moves on when that is done (`sum_report`).
-        const bool moves_on = ROWS != ANY || !sequence.tells_probability;
+        // A row of which something is told moves on when that is done: here, in `sum_report` or in `list_all`.
+        const bool moves_on = ROWS != ANY || ((!sequence.is_told || is_summed_here) && !is_sorted_last(sequence));
         if (step.advances && result.status == DRAWN && moves_on) append(sequence, step.sequences + slot, result.token, is_touched(result.token));
+        if (ROWS == ANY && step.advances && result.status == DRAWN && sequence.mirostat) {
+            const uint32_t written = sequence.length - sequence.prompt + 1;
+            step.sequences[slot].mu = next_mu;
+            if (written < sequence.mu_room) sequence.mus[written] = next_mu;
+        }
     }
     return true;
 }
@@ -157,6 +193,9 @@ __device__ __forceinline__ bool Draw<T, ROWS>::finish(const Step& step) {
 template <typename T, Rows ROWS>
 __device__ __forceinline__ void draw_rows(const Step& step) {
     __shared__ Draw<T, ROWS> draw;
+    // The next launch waits only for this one, and needs those before it too. So this one must not end before
+    // them, even if it has no row that is due.
+    if (ROWS == ANY && step.level > 0) wait_for_the_one_before();
     if (threadIdx.x == 0) draw.row = blockIdx.x;
 #pragma unroll 1
     while (true) {

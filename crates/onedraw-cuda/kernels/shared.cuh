@@ -31,6 +31,16 @@ enum LogprobsMode : uint32_t {
 #include "shared.def"
 };
 
+enum KeptMode : uint32_t {
+#define KEPT_MODE(NAME, VALUE) NAME = VALUE,
+#include "shared.def"
+};
+
+enum GaugeKind : uint32_t {
+#define GAUGE_KIND(NAME, VALUE) NAME = VALUE,
+#include "shared.def"
+};
+
 enum Status : uint32_t {
 #define STATUS(NAME, VALUE) NAME = VALUE,
 #include "shared.def"
@@ -38,8 +48,20 @@ enum Status : uint32_t {
     UNFIT = 4,
 };
 
+// By which rule a draft is judged.
+enum Rule : uint32_t {
+#define RULE(NAME, VALUE) NAME = VALUE,
+#include "shared.def"
+};
+
 // What is asked of a part of a row, and how it is answered.
 enum QuestionKind : uint32_t {
 #define QUESTION_KIND(NAME, VALUE) NAME = VALUE,
+#include "shared.def"
+};
+
+// What a question changes in a part of a row.
+enum ChangeKind : uint32_t {
+#define CHANGE_KIND(NAME, VALUE) NAME = VALUE,
 #include "shared.def"
 };

@@ -156,6 +156,7 @@ __device__ __forceinline__ void make_noise(const Step& step, const Task& task) {
 template <typename T>
 __device__ __forceinline__ void edit_tokens(const Step& step, const Task& task, uint32_t editor) {
     __shared__ Sequence sequence;
+    __shared__ Place place;
     let_the_next_begin();
     if (EDIT_TABLE_CAPACITY == 0 || task.touched == nullptr) return;
     const uint32_t row = blockIdx.y, first = editor * SKYLINE_THREADS + threadIdx.x, pitch = step.editors * SKYLINE_THREADS, tokens = step.vocabulary;
@@ -165,11 +166,11 @@ __device__ __forceinline__ void edit_tokens(const Step& step, const Task& task, 
 #pragma unroll
     for (uint32_t i = 0; i < EDITS_PER_THREAD; i++) token[i] = task.edit_list[first + i * pitch];
     if (threadIdx.x < sizeof(Sequence) / 8) reinterpret_cast<uint64_t*>(&sequence)[threadIdx.x] = reinterpret_cast<const uint64_t*>(step.sequences + task.slot)[threadIdx.x];
+    if (threadIdx.x == 0) place = {&sequence, task.mask, task.path, task.depth, task.repeats};
     __syncthreads();
     const uint32_t listed = sequence.edit_list_length, all = listed + task.depth;
     // Too many for the table: the draw computes the edits of such a row by itself.
     if (all > EDIT_TABLE_CAPACITY) return;
-    const Place place = {&sequence, task.mask, task.path, task.depth};
     const T* const logits = static_cast<const T*>(step.logits) + int64_t(row) * step.stride;
     float x[EDITS_PER_THREAD];
     uint2 counted[EDITS_PER_THREAD];

@@ -36,7 +36,7 @@
 template <typename T, Rows ROWS>
 __device__ __noinline__ uint32_t Draw<T, ROWS>::truncated() {
     const float infinity = positive_infinity();
-    if (sequence.stages == 0) return race(key_end() + 1).token;
+    if (sequence.chain_lengths[0] == 0) return race(key_end() + 1).token;
     if (sequence.min_p_place < MAX_STAGES) {
         if (threadIdx.x == 0) {
             bottom = lowest_of(sequence.stage[sequence.min_p_place].number);
@@ -57,7 +57,7 @@ __device__ __noinline__ uint32_t Draw<T, ROWS>::truncated() {
     const bool is_short = sequence.k_before <= SHORT_LIST / 2;
     float reach = infinity;
     if (is_short) reach = depth_ends(depth_of(sequence.k_before));
-    else if (!is_unbounded()) reach = reach_of_nucleus();
+    else if (!is_unbounded()) reach = reach_of_nucleus(*nucleus());
     else if (nucleus() != nullptr && bottom_before > -infinity) reach = (x_max - bottom_before) * (1.0f + 0x1p-22f) + 0x1p-126f;
     if (is_short || reach < infinity) {
         const uint32_t listed = gather(reach), winner = listed <= SHORT_LIST ? race_few(listed) : NO_TOKEN;

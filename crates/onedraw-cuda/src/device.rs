@@ -11,7 +11,7 @@ use crate::dtype::Dtype;
 use crate::error::CudaError;
 use crate::kernel::{Kernel, RequestKernel, SKYLINES};
 use crate::launch::{self, Grid};
-use crate::record::layout::{RequestArguments, StepArguments};
+use crate::record::layout::{RequestArguments, ReviseArguments, StepArguments};
 use crate::stream::Stream;
 
 /// The driver version that the kernels are built for, as 1000 · major + 10 · minor: `kernels/compile` uses
@@ -57,9 +57,14 @@ struct Kernels {
     draw_bare: [CUfunction; 3],
     draw_edited: [CUfunction; 3],
     /// For rows that are aligned, and for any rows.
+    gauge: [[CUfunction; 3]; 2],
     weigh: [[CUfunction; 3]; 2],
     raw_logprobs: [CUfunction; 3],
     report: [CUfunction; 3],
+    list_all: [CUfunction; 3],
+    sum_prompt: [[CUfunction; 3]; 2],
+    tell_prompt: [CUfunction; 3],
+    repeat: CUfunction,
     append: CUfunction,
     judge: CUfunction,
     ask: [CUfunction; 3],
@@ -67,6 +72,8 @@ struct Kernels {
     settle: CUfunction,
     open: [CUfunction; 3],
     append_each: CUfunction,
+    repeat_each: CUfunction,
+    revise_each: CUfunction,
 }
 
 // SAFETY: it holds handles of the driver, which any thread may use once the context is bound to it. Nothing
@@ -125,7 +132,8 @@ impl Device {
         let uploads = context.new_stream().map_err(CudaError::launch)?;
         let module = Module::load(&context)?;
         let kernels = Kernels::find(module.handle)?;
-        let draws = [&kernels.draw, &kernels.draw_bare, &kernels.draw_edited, &kernels.raw_logprobs];
+        let Kernels { draw, draw_bare, draw_edited, raw_logprobs, tell_prompt, .. } = &kernels;
+        let draws = [draw, draw_bare, draw_edited, raw_logprobs, tell_prompt];
         let draw_memory = allow_memory(&context, draws.into_iter().flatten())?;
         let open_memory = allow_memory(&context, &kernels.open)?;
         let begins_early = major == 9;
@@ -213,6 +221,11 @@ impl Device {
         self.0.kernels.append_each
     }
 
+    /// The kernel that finds what texts repeat, of sequences that do not lie together.
+    pub(crate) fn repeat_each(&self) -> CUfunction {
+        self.0.kernels.repeat_each
+    }
+
     /// Launches a kernel of a step, and does not wait for it.
     ///
     /// # Safety
@@ -226,16 +239,21 @@ impl Device {
         grid: Grid,
         arguments: &StepArguments,
     ) -> Result<(), CudaError> {
-        let Kernels { skyline, draw, draw_bare, draw_edited, weigh, raw_logprobs, report, .. } =
-            &self.0.kernels;
+        let Kernels { skyline, gauge, draw, draw_bare, draw_edited, weigh, .. } = &self.0.kernels;
+        let Kernels { raw_logprobs, report, list_all, sum_prompt, tell_prompt, .. } = &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
+            Kernel::Gauge(dtype, is_aligned) => gauge[usize::from(!is_aligned)][dtype as usize],
             Kernel::Draw(dtype) => draw[dtype as usize],
             Kernel::DrawBare(dtype) => draw_bare[dtype as usize],
             Kernel::DrawEdited(dtype) => draw_edited[dtype as usize],
             Kernel::Weigh(dtype, is_aligned) => weigh[usize::from(!is_aligned)][dtype as usize],
             Kernel::RawLogprobs(dtype) => raw_logprobs[dtype as usize],
             Kernel::Report(dtype) => report[dtype as usize],
+            Kernel::ListAll(dtype) => list_all[dtype as usize],
+            Kernel::SumPrompt(dtype, is_aligned) => sum_prompt[usize::from(!is_aligned)][dtype as usize],
+            Kernel::TellPrompt(dtype) => tell_prompt[dtype as usize],
+            Kernel::Repeat => self.0.kernels.repeat,
             Kernel::Append => self.0.kernels.append,
             Kernel::Judge => self.0.kernels.judge,
         };
@@ -262,6 +280,21 @@ impl Device {
         };
         // SAFETY: as above.
         unsafe { self.launch_function(stream, function, grid, waits_itself, arguments) }
+    }
+
+    /// Launches the kernel that changes sequences, and does not wait for it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Device::launch`].
+    pub(crate) unsafe fn launch_revise(
+        &self,
+        stream: Stream<'_>,
+        grid: Grid,
+        arguments: &ReviseArguments,
+    ) -> Result<(), CudaError> {
+        // SAFETY: as above.
+        unsafe { self.launch_function(stream, self.0.kernels.revise_each, grid, false, arguments) }
     }
 
     /// Launches a kernel with its one argument. If it waits for the kernel before it by itself, it may begin
@@ -328,9 +361,14 @@ impl Kernels {
             draw: of_types("draw", "")?,
             draw_bare: of_types("draw", "_bare")?,
             draw_edited: of_types("draw", "_edited")?,
+            gauge: [of_types("gauge", "")?, of_types("gauge", "_any")?],
             weigh: [of_types("weigh", "")?, of_types("weigh", "_any")?],
             raw_logprobs: of_types("tell", "")?,
             report: of_types("report", "")?,
+            list_all: of_types("list_all", "")?,
+            sum_prompt: [of_types("sum_prompt", "")?, of_types("sum_prompt", "_any")?],
+            tell_prompt: of_types("tell_prompt", "")?,
+            repeat: find("repeat".into())?,
             append: find("append".into())?,
             judge: find("judge".into())?,
             ask: of_types("ask", "")?,
@@ -338,6 +376,8 @@ impl Kernels {
             settle: find("settle".into())?,
             open: of_types("open", "")?,
             append_each: find("append_each".into())?,
+            repeat_each: find("repeat_each".into())?,
+            revise_each: find("revise_each".into())?,
         })
     }
 }

@@ -53,6 +53,11 @@ pub enum CudaError {
         /// The stage or the parameter.
         what: String,
     },
+    /// The chain has a stage of the user's own.
+    OwnStage {
+        /// What it is called.
+        name: String,
+    },
     /// A parameter cannot be used.
     Params(ParamError),
     /// A sequence does not fit the rows.
@@ -140,8 +145,13 @@ impl fmt::Display for CudaError {
                 write!(f, "the address {address:#x} is not a multiple of {size} bytes, an element's size")
             }
             Self::Unsupported { what } => {
-                write!(f, "{what} is not on the device yet; draw these rows on the CPU")
+                write!(f, "{what} is not on the device; draw these rows on the CPU")
             }
+            Self::OwnStage { name } => write!(
+                f,
+                "{name} is a stage of your own, which a device cannot run: draw these rows on the CPU, or make it a \
+                 logit_bias or a mask"
+            ),
             Self::Params(error) => error.fmt(f),
             Self::Row(error) => error.fmt(f),
             Self::TooMany { what, given, capacity } => {
@@ -193,7 +203,7 @@ mod tests {
         );
         assert_eq!(
             message(CudaError::unsupported("xtc")),
-            "xtc is not on the device yet; draw these rows on the CPU"
+            "xtc is not on the device; draw these rows on the CPU"
         );
         assert_eq!(
             message(CudaError::TooMany { what: "sequences", given: 9, capacity: 8 }),

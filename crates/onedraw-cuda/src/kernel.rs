@@ -5,8 +5,12 @@ use crate::dtype::Dtype;
 /// A kernel of a step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kernel {
+    /// What texts repeat.
+    Repeat,
     /// The first pass, with the place of its form in [`SKYLINES`].
     Skyline(Dtype, usize),
+    /// Sums over whole rows before these are drawn; with whether rows are aligned.
+    Gauge(Dtype, bool),
     /// The draw of any row.
     Draw(Dtype),
     /// The draw of rows without masks and edits, and with a plain chain.
@@ -19,6 +23,12 @@ pub(crate) enum Kernel {
     RawLogprobs(Dtype),
     /// Logprobs of what the chain leaves.
     Report(Dtype),
+    /// Logprobs of whole rows.
+    ListAll(Dtype),
+    /// Sums over the rows of a prompt; with whether rows are aligned.
+    SumPrompt(Dtype, bool),
+    /// Logprobs of the rows of a prompt.
+    TellPrompt(Dtype),
     /// Appends tokens to their sequences.
     Append,
     /// Judges drafts by laws.

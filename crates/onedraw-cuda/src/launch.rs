@@ -8,8 +8,8 @@ use crate::kernel::{SKYLINES, SKYLINES_WITHOUT_EDITS};
 use crate::record::layout::pitch;
 use crate::record::shared::{
     BLOCKS_PER_VECTOR, BLOCKS_ROUNDED_TO, DRAW_BYTES_PER_BLOCK, DRAW_THREADS, EDIT_LIST_CAPACITY,
-    EDITS_PER_THREAD, FOLLOW_THREADS, MAX_BLOCKS, OPEN_BYTES_PER_BLOCK, REPORT_THREADS, REPORT_TOKENS,
-    SETTLE_THREADS, SKYLINE_THREADS, WEIGH_TOKENS,
+    EDITS_PER_THREAD, FOLLOW_THREADS, MAX_BLOCKS, OPEN_BYTES_PER_BLOCK, REPEAT_THREADS, REPORT_THREADS,
+    REPORT_TOKENS, REVISE_THREADS, SETTLE_THREADS, SKYLINE_THREADS, SORT_THREADS, WEIGH_TOKENS,
 };
 
 /// The most rows of a step: they are counted by the second side of a grid, which CUDA limits to so many.
@@ -104,10 +104,20 @@ pub(crate) fn weigh(rows: usize, vocabulary: usize) -> Grid {
     Grid { blocks: (parts as u32, rows as u32), threads: REPORT_THREADS, memory: 0 }
 }
 
+/// Sums of whole rows before these are drawn: each row in as many parts as it takes to keep the device busy.
+pub(crate) fn gauge(rows: usize, vocabulary: usize) -> Grid {
+    weigh(rows, vocabulary)
+}
+
 /// Sums of what is left of rows, for logprobs.
 pub(crate) fn report(rows: usize, vocabulary: usize) -> Grid {
     let parts = vocabulary.div_ceil(REPORT_TOKENS);
     Grid { blocks: (parts as u32, rows as u32), threads: REPORT_THREADS, memory: 0 }
+}
+
+/// Logprobs of whole rows: one thread block for each.
+pub(crate) fn list_all(rows: usize) -> Grid {
+    Grid { blocks: (rows as u32, 1), threads: SORT_THREADS, memory: 0 }
 }
 
 /// Tokens that were chosen elsewhere.
@@ -119,6 +129,16 @@ pub(crate) fn append(rows: usize) -> Grid {
 /// Drafts: one thread block for each.
 pub(crate) fn judge(drafts: usize) -> Grid {
     Grid { blocks: (drafts as u32, 1), threads: DRAW_THREADS, memory: 0 }
+}
+
+/// What texts repeat: one thread block for each row.
+pub(crate) fn repeat(rows: usize) -> Grid {
+    Grid { blocks: (rows as u32, 1), threads: REPEAT_THREADS, memory: 0 }
+}
+
+/// Sequences that are changed: one thread block for each.
+pub(crate) fn revise(sequences: usize) -> Grid {
+    Grid { blocks: (sequences as u32, 1), threads: REVISE_THREADS, memory: 0 }
 }
 
 /// Texts that are followed: one thread block for each.

@@ -1,7 +1,7 @@
 //! The draw of [`onedraw`] on CUDA devices, with the bits of the CPU: the same logits, parameters, history
 //! and seed draw the same token and report the same numbers.
 //!
-//! A [`Device`] holds the kernels, a [`Batch`] the sequences: their parameters, seeds, counts and last tokens
+//! A [`Device`] holds the kernels, a [`Batch`] the sequences: their parameters, seeds, counts and texts
 //! lie on the device, and a draw moves them on there. Logits are read where the model wrote them
 //! ([`Matrix`]). The crate builds without CUDA; without a driver [`Device::new`] returns an error.
 //!

@@ -87,6 +87,11 @@ impl<'a> Matrix<'a> {
         Self { address: self.address.wrapping_add_signed(offset), rows: 1, ..*self }
     }
 
+    /// `rows` rows from number `first` on.
+    pub(crate) fn some_rows(&self, first: usize, rows: usize) -> Self {
+        Self { rows, ..self.row(first) }
+    }
+
     /// Whether each row begins at a multiple of 16 bytes.
     pub(crate) fn is_aligned(&self) -> bool {
         let stride = self.stride.unsigned_abs().wrapping_mul(self.dtype.size() as u64);

@@ -30,10 +30,13 @@ pub fn capacity<'a>(held: impl IntoIterator<Item = &'a [&'a SamplingParams]>, vo
         let sequences =
             |rows: Range<usize>| params[rows].iter().map(|params| params.n as usize).sum::<usize>();
         let launched = parts(params).into_iter().map(sequences).max().unwrap_or(0).min(SEQUENCES_PER_LAUNCH);
-        let logprobs = params.iter().filter_map(|params| params.logprobs).max().unwrap_or(0).max(0);
+        // −1 are all.
+        let number = |count: i64| usize::try_from(count).map_or(vocabulary, |count| count.min(vocabulary));
+        let asked = params.iter().flat_map(|params| [params.logprobs, params.prompt_logprobs]);
+        let logprobs = asked.flatten().map(number).max().unwrap_or(0);
         capacity.sequences = capacity.sequences.max(sequences(0..params.len()));
         capacity.rows = capacity.rows.max(launched);
-        capacity.logprobs = capacity.logprobs.max(logprobs as usize);
+        capacity.logprobs = capacity.logprobs.max(logprobs);
     }
     capacity
 }
@@ -82,7 +85,7 @@ mod tests {
         (rows[0].logprobs, rows[4].logprobs) = (Some(4), Some(-1));
         let rows: Vec<_> = rows.iter().collect();
         let found = capacity([&rows[..2], &rows[2..3], &rows[3..]], 7);
-        assert_eq!(found, Capacity { sequences: 3002, rows: 1024, vocabulary: 7, logprobs: 4 });
+        assert_eq!(found, Capacity { sequences: 3002, rows: 1024, vocabulary: 7, logprobs: 7 });
         let found = capacity([&rows[..2], &rows[2..3]], 7);
         assert_eq!(found, Capacity { sequences: 5, rows: 5, vocabulary: 7, logprobs: 4 });
         let none = Capacity { sequences: 0, rows: 0, vocabulary: 7, logprobs: 0 };

@@ -1,20 +1,32 @@
 //! What the device reports of a row, as the library's types.
 
-use onedraw::{RowError, Sampled, TokenLogprob};
+use onedraw::float_mode::Standard;
+use onedraw::key::Key;
+use onedraw::mass::relative;
+use onedraw::math::ln;
+use onedraw::{Border, Kept, KeptMode, RowError, Sampled, TokenLogprob};
 
 use crate::error::CudaError;
-use crate::record::layout::{Entry, Outcome, Report, Sequence};
+use crate::record::layout::{Entry, Outcome, Report, Sequence, kept_mode};
 
 /// The status of a row for which nothing was drawn yet: its memory begins as ones.
 const NOT_DRAWN: u32 = u32::MAX;
 
-/// The result of one row. `position` is where the sequence stood before the draw; `report` is the row's, if
-/// any row of the step has one.
+/// What was read of a row beside its token, as far as any row of the step has it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answer<'a> {
+    pub report: Option<&'a Report>,
+    pub entries: &'a [Entry],
+    /// The kept tokens, one bit each.
+    pub kept_bits: &'a [u32],
+}
+
+/// The result of one row. `position` is where the sequence stood before the draw.
 pub(crate) fn sampled(
     sequence: &Sequence,
     position: u32,
     outcome: Outcome,
-    report: Option<(&Report, &[Entry])>,
+    answer: Answer<'_>,
 ) -> Result<Result<Sampled, RowError>, CudaError> {
     let token = outcome.token;
     match outcome.status {
@@ -39,10 +51,17 @@ pub(crate) fn sampled(
         mirostat_mu: None,
         kept: None,
     };
-    if let Some((report, _)) = report.filter(|_| sequence.tells_probability != 0) {
+    let Answer { report, entries, kept_bits } = answer;
+    if let Some(report) = report.filter(|_| sequence.mirostat != 0) {
+        sampled.mirostat_mu = Some(report.mu);
+    }
+    if let Some(report) = report.filter(|_| sequence.tells_probability != 0) {
         sampled.probability = Some(report.probability);
     }
-    if let Some((report, entries)) = report.filter(|_| sequence.logprobs > 0) {
+    if let Some(report) = report.filter(|_| sequence.kept != kept_mode(KeptMode::None)) {
+        sampled.kept = Some(kept(sequence, report, kept_bits));
+    }
+    if let Some(report) = report.filter(|_| sequence.logprobs > 0) {
         let listed = entries.get(..report.entry_count as usize).filter(|listed| !listed.is_empty());
         let Some(listed) = listed else {
             return Err(CudaError::Launch(format!("a row reported {} entries", report.entry_count)));
@@ -53,6 +72,29 @@ pub(crate) fn sampled(
         sampled.rank = Some(listed[0].rank);
     }
     Ok(Ok(sampled))
+}
+
+/// The kept tokens of a row.
+fn kept(sequence: &Sequence, report: &Report, bits: &[u32]) -> Kept {
+    let _mode = Standard::enter();
+    let last = (report.kept_last != 0).then(|| Key::from_number(report.kept_last));
+    let has_ids = sequence.kept == kept_mode(KeptMode::Ids);
+    Kept {
+        count: report.kept_count,
+        last: last.map(|key| Border { token: key.token(), logit: key.logit() }),
+        ln_mass: ln(relative(report.mass)),
+        ids: has_ids.then(|| ids(bits)),
+    }
+}
+
+/// The ids of bits, the lowest bit of the first word being id 0.
+fn ids(bits: &[u32]) -> Vec<u32> {
+    let of_word = |(i, &word): (usize, &u32)| {
+        let next = |rest: &u32| Some(rest & (rest - 1)).filter(|&rest| rest != 0);
+        let rests = std::iter::successors(Some(word).filter(|&word| word != 0), next);
+        rests.map(move |rest| 32 * i as u32 + rest.trailing_zeros())
+    };
+    bits.iter().enumerate().flat_map(of_word).collect()
 }
 
 #[cfg(test)]
@@ -75,20 +117,32 @@ mod tests {
 
     fn failed(token: u32, status: u32) -> RowError {
         let outcome = Outcome { token, status };
-        sampled(&sequence(None), 0, outcome, None).expect("a known status").expect_err("a bad row")
+        sampled(&sequence(None), 0, outcome, Answer::default())
+            .expect("a known status")
+            .expect_err("a bad row")
     }
 
     #[test]
     fn bad_rows_are_their_own_errors() {
         assert_eq!(failed(7, Outcome::NAN_LOGIT), RowError::NanLogit { token: 7 });
         assert_eq!(failed(8, Outcome::INFINITE_LOGIT), RowError::InfiniteLogit { token: 8 });
-        assert_eq!(failed(0, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Allowed) });
-        assert_eq!(failed(1, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Penalties) });
+        assert_eq!(failed(0, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::BadWords) });
+        assert_eq!(failed(2, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Penalties) });
         assert_eq!(failed(u32::MAX, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: None });
-        assert!(sampled(&sequence(None), 0, Outcome { token: 0, status: 9 }, None).is_err());
+        assert!(sampled(&sequence(None), 0, Outcome { token: 0, status: 9 }, Answer::default()).is_err());
         // As a batch fills it before the first launch.
         let untouched: Outcome = bytemuck::cast([0xff_u8; size_of::<Outcome>()]);
-        assert_eq!(sampled(&sequence(None), 0, untouched, None), Err(CudaError::NoResults));
+        assert_eq!(sampled(&sequence(None), 0, untouched, Answer::default()), Err(CudaError::NoResults));
+    }
+
+    fn answer<'a>(report: &'a Report, entries: &'a [Entry]) -> Answer<'a> {
+        Answer { report: Some(report), entries, ..Answer::default() }
+    }
+
+    #[test]
+    fn ids_are_bits_in_their_order() {
+        assert_eq!(ids(&[0, 0b1001, 1 << 31]), [32, 35, 95]);
+        assert!(ids(&[]).is_empty());
     }
 
     #[test]
@@ -101,7 +155,7 @@ mod tests {
             Entry::default(),
         ];
         let read = |logprobs, probability| {
-            sampled(&asking(logprobs, probability), 9, outcome, Some((&report, &entries)))
+            sampled(&asking(logprobs, probability), 9, outcome, answer(&report, &entries))
                 .expect("known")
                 .expect("drawn")
         };
@@ -116,6 +170,6 @@ mod tests {
         assert_eq!(reported.logprobs.len(), 2);
         assert_eq!(reported.logprobs[1], TokenLogprob { token: 1, logprob: -0.5, rank: 1 });
         let none = Report::default();
-        assert!(sampled(&sequence(Some(2)), 9, outcome, Some((&none, &entries))).is_err());
+        assert!(sampled(&sequence(Some(2)), 9, outcome, answer(&none, &entries)).is_err());
     }
 }

@@ -418,19 +418,27 @@ fn draws_of_several_positions_are_made_from_one_text() {
     let Some(device) = device() else { return };
     let mut twins = Twins::new(&device, 3, 200);
     let penalties = SamplingParams { presence_penalty: 0.5, output_token_ids: vec![1, 2, 3], ..seeded(1) };
-    let pair = twins.add(&penalties);
     let row = any_row(&mut SplitMix64::new(11), cases::Shape::Zipf, 200);
     let uploaded = Uploaded::new(&device, &Rows::new(Dtype::F32, vec![row.clone()]), Lie::default());
-    twins.gpu.set_position(pair.0, 3 + 5).expect("nothing is kept by its position");
-    let peeked = twins.cpu.peek(&[onedraw::Step::new(pair.1, &row[..])], 5);
-    assert_eq!(twins.gpu.sample(&[Turn::new(pair.0)], &uploaded.matrix(&device)), Ok(peeked));
-    let what = "another position with a penalty_window or with bad words of several tokens".to_owned();
-    for params in [
-        SamplingParams { penalty_window: 2, ..penalties },
-        SamplingParams { bad_words_ids: vec![vec![4, 5]], ..seeded(2) },
-    ] {
-        let id = twins.gpu.add(&params).expect("room");
-        assert_eq!(twins.gpu.set_position(id, 9), Err(CudaError::Unsupported { what: what.clone() }));
+    let all = [
+        penalties.clone(),
+        SamplingParams { penalty_window: 2, ..penalties.clone() },
+        SamplingParams { bad_words_ids: vec![vec![3, 5], vec![2, 3, 6]], min_tokens: 4, ..penalties.clone() },
+        SamplingParams { no_repeat_ngram_size: 1, eos_token_id: vec![9], min_tokens: 4, ..penalties },
+    ];
+    for params in all {
+        let pair = twins.add(&params);
+        twins.gpu.set_position(pair.0, 3 + 5).expect("it is there");
+        let peeked = twins.cpu.peek(&[onedraw::Step::new(pair.1, &row[..])], 5);
+        let stream = device.context().default_stream();
+        let drawn = twins.gpu.peek_on(&stream, &[Turn::new(pair.0)], &uploaded.matrix(&device));
+        assert_eq!(drawn, Ok(peeked), "{params:?}");
+        twins.gpu.set_position(pair.0, 3).expect("it is there");
+        let rows = Rows::new(Dtype::F32, vec![row.clone()]);
+        for what in ["back again", "and on"] {
+            twins.step(&[pair], &uploaded.matrix(&device), |i| rows.row(i), &[], what);
+        }
+        twins.remove(pair);
     }
     assert_eq!(twins.gpu.set_position(SequenceId::NOBODY, 9), Err(RowError::UnknownSequence.into()));
 }

@@ -1,7 +1,7 @@
 //! Edits of single tokens on a device beside the CPU, where they are many, or change what the rest of the row
 //! is seen against. Without a driver the tests are skipped, and say so.
 
-use onedraw::{PenaltyScope, SamplingParams};
+use onedraw::{LogprobsMode, PenaltyScope, SamplingParams};
 use onedraw_cuda::Dtype;
 use onedraw_testkit::rows::SplitMix64;
 
@@ -127,4 +127,32 @@ fn a_sequence_may_outgrow_its_list() {
     let all: Vec<_> = [1_530, 1_535, 1_536, 1_537].map(of).iter().flat_map(ways).collect();
     let rows = all.iter().map(|_| any_row(random, cases::Shape::Flat, 4_000)).collect();
     drawn_as_on_the_cpu(8, &all, Dtype::F32, rows, "a full list");
+}
+
+/// The difference of 0 and -0 may be -0, which is no small number to look at.
+#[test]
+fn zeros_have_no_sign() {
+    let Some(device) = device() else { return };
+    let params = SamplingParams {
+        top_p: 0.999,
+        temperature: 1000.0,
+        logprobs: Some(1),
+        logprobs_mode: LogprobsMode::ProcessedLogprobs,
+        seed: Some(1),
+        ..Default::default()
+    };
+    let smooth =
+        |smoothing_curve| SamplingParams { smoothing_factor: 0.001, smoothing_curve, ..params.clone() };
+    let chains = [params.clone(), smooth(1.0), smooth(3.0)];
+    for row in [[-0.0, -2.25, 0.0], [0.0, -0.0, -2.25], [-0.0, -0.0, -2.25]] {
+        let mut twins = Twins::new(&device, chains.len(), 3);
+        let pairs: Vec<_> = chains.iter().map(|params| twins.add(params)).collect();
+        let rows = Rows::new(Dtype::F32, vec![row.to_vec(); chains.len()]);
+        let uploaded = Uploaded::new(&device, &rows, Lie::default());
+        let drawn = twins.step(&pairs, &uploaded.matrix(&device), |i| rows.row(i), &[], "zeros");
+        for drawn in drawn {
+            let logprob = drawn.expect("a token").logprob.expect("it is asked for");
+            assert!((logprob + 1.0986).abs() < 1e-2, "one of three: {logprob}");
+        }
+    }
 }

@@ -7,9 +7,11 @@ mod edits;
 mod proof;
 mod ranks;
 mod refusals;
+mod reports;
 mod requests;
 mod shards;
 mod steps;
+mod texts;
 mod verify;
 
 // What several of them use.

@@ -52,9 +52,7 @@ fn golden_draws() {
         assert_eq!(first.logprob.to_bits(), case["first_logprob_bits"].as_u64().expect("bits"), "{case}");
         drawn += 1;
     }
-    // XTC twice and in a chain, mirostat twice, dynatemp, smoothing, DRY, and an edit after a truncation stay
-    // on the CPU: nine of 27, for 8 rows.
-    assert_eq!((drawn, refused), (144, 72));
+    assert_eq!((drawn, refused), (216, 0), "all of them: 27 chains for 8 rows");
     println!("golden: {drawn} draws and logprobs");
 }
 

@@ -5,11 +5,13 @@
 use std::ops::Range;
 
 use onedraw::stop::Rewind;
-use onedraw::{Batch, Exchange, Rank, RankMemory, RowError, Sampled, SamplingParams, SequenceId, Step};
+use onedraw::{
+    Batch, Exchange, Order, Rank, RankMemory, RowError, Sampled, SamplingParams, SequenceId, Stage, Step,
+};
 use onedraw_cuda::{CudaError, Device, Dtype, RankParts, RankTurn, Stream};
 use onedraw_testkit::rows::{self, SplitMix64};
 
-use crate::beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use crate::beside::cases::{self, any_dtype, any_row, by_chance, one_of, params_of_parts};
 use crate::beside::{Lie, Rows, Uploaded, device, rounds};
 
 /// `count` parts that together hold every token, none of them empty.
@@ -190,7 +192,7 @@ fn openings_on_the_device_are_those_of_the_cpu() {
         for count in [2, 3, 5, 16] {
             let random = &mut SplitMix64::new(1000 * round + count as u64);
             let vocabulary = one_of(random, &cases::VOCABULARIES[..11]).max(2);
-            let params: Vec<_> = (0..6).map(|_| any_params(random, vocabulary)).collect();
+            let params: Vec<_> = (0..6).map(|_| params_of_parts(random, vocabulary)).collect();
             let parts = any_parts(random, count, vocabulary);
             let mut world = World::new(&device, &params, parts);
             for step in 0..3 {
@@ -277,6 +279,56 @@ fn one_message_draws_a_step() {
     assert!(sent <= 8, "{sent} messages for 4 steps");
 }
 
+/// Each stage that changes the parts, with and without masks, at once and ahead, and each sequence twice.
+#[test]
+fn every_stage_changes_its_parts() {
+    let Some(device) = device() else { return };
+    let random = &mut SplitMix64::new(19);
+    let vocabulary = 2000;
+    let params = cases::params_that_change_parts(random.next_u64());
+    let mut world = World::new(&device, &params, vec![0..4, 4..700, 700..2000]);
+    for step in 0..6 {
+        let rows = params.iter().map(|_| cases::row_of_few(random, vocabulary)).collect();
+        let mut given = Given::new(any_dtype(random), rows);
+        for (mask, params) in given.masks.iter_mut().zip(&params) {
+            let is_named = params.order.as_ref().is_none_or(|order| order.names(&Stage::Allowed));
+            *mask = (step % 2 == 1 && is_named).then(|| cases::any_mask(random, vocabulary));
+        }
+        world.step(&given, [0, 0, 3][step % 3], Lie::default(), &format!("step {step}"));
+        world.accept(&given);
+    }
+    // The parts of all rows of a step are changed side by side, also those of one sequence.
+    let once = world.ids.clone();
+    world.ids.extend(once);
+    let rows = world.ids.iter().map(|_| cases::row_of_few(random, vocabulary)).collect();
+    world.step(&Given::new(Dtype::F32, rows), 0, Lie::default(), "twice");
+}
+
+/// Texts that grow past `max_tokens`, one token at a time and many at once.
+#[test]
+fn long_texts_are_followed() {
+    let Some(device) = device() else { return };
+    let seeded = SamplingParams { seed: Some(6), max_tokens: 2, ..Default::default() };
+    let params = [
+        SamplingParams { dry_multiplier: 1.0, dry_allowed_length: 1, ..seeded.clone() },
+        SamplingParams { no_repeat_ngram_size: 2, ..seeded },
+    ];
+    let mut world = World::new(&device, &params, vec![0..7, 7..20]);
+    let given =
+        |seed: u64| Given::new(Dtype::F32, (0..2).map(|i| rows::gaussian(seed + i, 20, 1.0)).collect());
+    for step in 0..10 {
+        world.step(&given(10 * step), 0, Lie::default(), &format!("step {step}"));
+        world.accept(&given(10 * step));
+    }
+    let ids = world.ids.clone();
+    for batch in world.members.iter_mut().map(|member| &mut member.batch).chain([&mut world.whole]) {
+        for token in (0..40).map(|i| i * i % 19) {
+            ids.iter().for_each(|&id| assert!(batch.accept(id, token)));
+        }
+    }
+    world.step(&given(1000), 0, Lie::default(), "forty more");
+}
+
 /// Sequences that are taken back, removed and added follow those of the host.
 #[test]
 fn sequences_follow_the_host() {
@@ -326,7 +378,7 @@ fn what_the_device_refuses() {
     let mut parts = RankParts::new(&device).expect("memory");
     let mut batch = Batch::new();
     let seeded = SamplingParams { seed: Some(1), ..SamplingParams::default() };
-    let xtc = batch.add(SamplingParams { xtc_probability: 0.5, ..seeded.clone() }).expect("valid");
+    let many = batch.add(many_edits(&seeded)).expect("valid");
     let plain = batch.add(seeded.clone()).expect("valid");
     let rows = Rows::new(Dtype::F32, vec![rows::gaussian(1, 100, 1.0)]);
     let uploaded = Uploaded::new(&device, &rows, Lie::default());
@@ -336,7 +388,7 @@ fn what_the_device_refuses() {
     let mut sample = |batch: &mut Batch, turns: &[RankTurn<'_>], rank: &Rank| {
         parts.sample_over(batch, turns, &matrix, rank, Stream::default(), echo)
     };
-    let unsupported = sample(&mut batch, &[RankTurn::new(xtc)], &rank);
+    let unsupported = sample(&mut batch, &[RankTurn::new(many)], &rank);
     assert!(matches!(unsupported, Err(CudaError::Unsupported { .. })), "{unsupported:?}");
     assert_eq!(sample(&mut batch, &[], &rank), Err(CudaError::Rows { rows: 1, turns: 0 }));
     let turn = RankTurn::new(plain);
@@ -355,8 +407,14 @@ fn what_the_device_refuses() {
     assert_eq!(sample(&mut batch, &[turn], &rank), Ok(expected));
     assert_eq!(batch.output(plain).map(<[u32]>::len), Some(1), "it was appended");
     batch.take_back(plain, &Rewind { length: 0, token: 5, phrase: 0 });
-    let taken_back = sample(&mut batch, &[turn], &rank);
-    assert!(matches!(taken_back, Err(CudaError::Unsupported { .. })), "{taken_back:?}");
+    let expected = batch.peek(&[Step::new(plain, rows.row(0))], 0);
+    assert_eq!(sample(&mut batch, &[turn], &rank), Ok(expected), "with other noise, and without token 5");
+}
+
+/// More edits than a record has room for.
+fn many_edits(params: &SamplingParams) -> SamplingParams {
+    let order = Some(Order::of(vec![Stage::Penalties; 40]));
+    SamplingParams { order, frequency_penalty: 0.7, ..params.clone() }
 }
 
 /// Where the device cannot draw for one of the sequences, the others stay where they are, and follow later.
@@ -367,7 +425,7 @@ fn a_step_that_the_device_refuses_moves_nothing() {
     let mut batch = Batch::new();
     let seeded = SamplingParams { seed: Some(8), frequency_penalty: 0.7, ..Default::default() };
     let plain = batch.add(seeded.clone()).expect("valid");
-    let xtc = batch.add(SamplingParams { xtc_probability: 0.5, ..seeded }).expect("valid");
+    let many = batch.add(many_edits(&seeded)).expect("valid");
     let mut parts = RankParts::new(&device).expect("memory");
     let rank = Rank { count: 1, vocabulary, start: 0 };
     let echo = |message: &[u8], _| Ok::<_, CudaError>(vec![message.to_vec()]);
@@ -375,7 +433,7 @@ fn a_step_that_the_device_refuses_moves_nothing() {
         let rows = Rows::new(Dtype::F32, vec![rows::gaussian(step, vocabulary, 1.0); 2]);
         let expected = batch.peek(&[Step::new(plain, rows.row(0))], 0);
         let uploaded = Uploaded::new(&device, &rows, Lie::default());
-        let (both, turns) = (uploaded.matrix(&device), [plain, xtc].map(RankTurn::new));
+        let (both, turns) = (uploaded.matrix(&device), [plain, many].map(RankTurn::new));
         let refused = parts.sample_over(&mut batch, &turns, &both, &rank, Stream::default(), echo);
         assert!(matches!(refused, Err(CudaError::Unsupported { .. })), "{refused:?}");
         if step % 4 < 3 {

@@ -1,4 +1,4 @@
-//! What a machine may lack: an older driver, an older card, a launch that fails. The emulated driver can lack
+//! What a machine may lack: a newer driver, a newer card, memory, a launch that works. The emulated driver can lack
 //! each of these; on a device, or without one, the tests are skipped and say so.
 
 use std::process::Command;
@@ -75,5 +75,50 @@ fn after_a_launch_that_failed_the_next_works() {
         }
         let drawn = twins.step(&pairs, &uploaded.matrix(&device), |i| rows.row(i), &[], "afterwards");
         assert!(drawn.iter().all(Result::is_ok), "{drawn:?}");
+    }
+}
+
+#[test]
+fn a_text_without_memory_stays_as_it_is() {
+    if !lacks("memory", "a_text_without_memory_stays_as_it_is") {
+        return;
+    }
+    let Some(device) = device() else { return };
+    const VOCABULARY: usize = 300;
+    let mut twins = Twins::new(&device, 40, VOCABULARY);
+    // The room of a text ends after 229,376 tokens: the next one needs more memory.
+    let params = |seed, prompt: u32| SamplingParams {
+        seed: Some(seed),
+        repetition_penalty: 1.3,
+        prompt_token_ids: (0..prompt).map(|i| i % 300).collect(),
+        ..Default::default()
+    };
+    let (large, pair) = (twins.add(&params(1, 300_000)), twins.add(&params(2, 229_376)));
+    let mut others = Vec::new();
+    let error = loop {
+        match twins.gpu.add(&params(3, 229_376)) {
+            Ok(id) => others.push(id),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, CudaError::Memory(_)), "{error}");
+    assert!((2..38).contains(&others.len()), "{}", others.len());
+    let rows = vec![any_row(&mut SplitMix64::new(6), cases::Shape::Zipf, VOCABULARY)];
+    let rows = Rows::new(Dtype::F32, rows);
+    let uploaded = Uploaded::new(&device, &rows, Lie::default());
+    let stream = device.context().default_stream();
+    for _ in 0..2 {
+        let failed = twins.gpu.sample(&twins.turns(&[pair], &[]), &uploaded.matrix(&device));
+        assert!(matches!(failed, Err(CudaError::Memory(_))), "{failed:?}");
+        let failed = twins.gpu.accept(&stream, &[(large.0, 5), (pair.0, 5)]);
+        assert!(matches!(failed, Err(CudaError::Memory(_))), "{failed:?}");
+        assert_eq!((twins.gpu.position(pair.0), twins.gpu.position(large.0)), (Ok(0), Ok(0)));
+    }
+    twins.step(&[large], &uploaded.matrix(&device), |i| rows.row(i), &[], "one that has room");
+    assert!(twins.gpu.remove(others.remove(0)));
+    others.push(twins.gpu.add(&params(4, 229_376)).expect("the memory of the one that is gone"));
+    twins.remove(large);
+    for what in ["with the memory of a longer text", "and on"] {
+        twins.step(&[pair], &uploaded.matrix(&device), |i| rows.row(i), &[], what);
     }
 }

@@ -12,7 +12,7 @@ use onedraw_cuda::{
 };
 use onedraw_testkit::rows::SplitMix64;
 
-use crate::beside::cases::{self, any_dtype, any_params, any_row, any_token, by_chance, one_of};
+use crate::beside::cases::{self, any_dtype, any_row, any_token, by_chance, one_of, params_of_drafts};
 use crate::beside::{Lie, Rows, Uploaded, device, rounds};
 
 const SLOTS: usize = 6;
@@ -311,7 +311,7 @@ fn status(error: &RowError) -> i32 {
 
 /// Parameters of a request, and its prompt and output.
 fn any_request(random: &mut SplitMix64, vocabulary: usize) -> (SamplingParams, Vec<u32>, Vec<u32>) {
-    let mut params = any_params(random, vocabulary);
+    let mut params = params_of_drafts(random, vocabulary);
     let prompt = std::mem::take(&mut params.prompt_token_ids);
     let output = std::mem::take(&mut params.output_token_ids);
     params.logprobs = params.logprobs.map(|asked| asked.min(BEST as i64));
@@ -459,6 +459,60 @@ fn the_best_token_is_taken_where_it_is_asked_for() {
     }
 }
 
+/// Mirostat learns from guesses as from other tokens, but not from tokens that are taken whatever is drawn.
+#[test]
+fn mirostat_learns_from_what_it_draws() {
+    let Some(device) = device() else { return };
+    let random = &mut SplitMix64::new(21);
+    let mut guessed = 0;
+    for (mirostat, takes_best) in [(1, false), (2, false), (1, true), (2, true)] {
+        let mut engine = Engine::new(&device, 1000);
+        let params = SamplingParams {
+            seed: Some(5),
+            mirostat,
+            mirostat_tau: 2.0,
+            mirostat_eta: 0.7,
+            logprobs: Some(4),
+            logprobs_mode: LogprobsMode::ProcessedLogprobs,
+            ..Default::default()
+        };
+        engine.add(0, &params, vec![3, 4], vec![]);
+        engine.requests.add(&engine.stream, 0, &params, 2, takes_best).expect("a request");
+        for step in 0..6 {
+            let what = format!("mirostat {mirostat}, step {step}");
+            let mut asked = any_asked(&mut engine, random, 0, true);
+            asked.refused.fill(0);
+            // No row is bad.
+            asked.rows.iter_mut().for_each(|row| row[500] = 0.0);
+            if !takes_best {
+                guessed += engine.step(&[asked], Dtype::F32, &[], &what);
+                continue;
+            }
+            // The CPU accepts the best token of each row, as one that was chosen elsewhere.
+            let twin = engine.slots[0].as_ref().expect("a request").twin;
+            let mut expected = Vec::new();
+            asked.guesses.clear();
+            for row in &asked.rows {
+                let drawn = engine.cpu.peek(&[Step::new(twin, &row[..])], 0);
+                let sampled = drawn[0].clone().expect("a token");
+                let best = *sampled.logprobs.iter().find(|entry| entry.rank == 1).expect("the best");
+                engine.cpu.accept(twin, best.token);
+                asked.guesses.push(best.token);
+                expected.push((i64::from(best.token), (best.logprob as f32).to_bits()));
+            }
+            asked.guesses.pop();
+            let rows = Rows::new(Dtype::F32, asked.rows.clone());
+            let uploaded = Uploaded::new(&device, &rows, Lie::default());
+            let read = engine.slots[0].as_ref().expect("a request").tokens.len() + asked.guesses.len();
+            let handed = &engine.draw(&[asked], &[read.max(100)], &uploaded.matrix(&device))[0];
+            let found = handed.tokens.iter().zip(&handed.listed).map(|(&token, line)| (token, line.1[0]));
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{what}");
+            guessed += expected.len() - 1;
+        }
+    }
+    assert!(guessed > 10, "{guessed} guesses were right");
+}
+
 #[test]
 fn what_a_request_cannot_have_is_said() {
     let Some(device) = device() else { return };
@@ -477,8 +531,6 @@ fn what_a_request_cannot_have_is_said() {
     let prompt = SamplingParams { prompt_token_ids: vec![1], ..seeded() };
     assert_eq!(field(add(0, prompt, false)), "prompt_token_ids");
     assert_eq!(field(add(0, SamplingParams { logprobs: Some(0), ..seeded() }, true)), "logprobs");
-    let xtc = SamplingParams { xtc_probability: 0.5, ..seeded() };
-    assert_eq!(add(0, xtc, false).to_string(), "xtc is not on the device yet; draw these rows on the CPU");
     assert!(!engine.requests.has(0));
 
     let row = Uploaded::new(&device, &Rows::new(Dtype::F32, vec![vec![0.0; 40]; 2]), Lie::default());

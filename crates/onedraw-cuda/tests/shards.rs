@@ -4,13 +4,13 @@
 
 use std::ops::Range;
 
-use onedraw::custom::{Custom, Keep, View};
+use onedraw::custom::{Change, Custom, Keep, View};
 use onedraw::fault::Problem;
-use onedraw::{Fault, Order, Row, RowError, Sampled, Sampler, SamplingParams, ShardMemory, Shards, Stage};
+use onedraw::{Fault, Row, RowError, Sampled, Sampler, SamplingParams, ShardMemory, Shards, Stage};
 use onedraw_cuda::{Copied, CudaError, Device, Shard};
 use onedraw_testkit::rows::SplitMix64;
 
-use crate::beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
+use crate::beside::cases::{self, any_dtype, any_row, by_chance, one_of, params_of_parts};
 use crate::beside::{MaskPair, Rows, device, rounds};
 
 /// A shard on either side.
@@ -59,26 +59,28 @@ impl Split {
         Self { device: device.clone(), members, asker: sampler(), whole: sampler(), vocabulary }
     }
 
-    /// Draws over the shards, those for which `on_device` holds on the device, and from the whole row.
+    /// Draws over the shards, those for which `on_device` holds on the device, and from the whole row. Returns
+    /// what both drew.
     fn step(
         &mut self,
         row: Row<'_>,
         mask: Option<&MaskPair>,
         mut on_device: impl FnMut() -> bool,
         what: &str,
-    ) {
+    ) -> Result<Sampled, RowError> {
         let expected = match mask {
             Some(mask) => self.whole.sample_masked(row, &mask.words),
             None => self.whole.sample(row),
         };
         let drawn = self.draw(row, mask, &mut on_device);
         assert_eq!(drawn, expected, "{what}: {:?}", self.whole.save());
-        if let Ok(sampled) = drawn {
+        if let Ok(sampled) = &drawn {
             for member in &mut self.members {
                 member.shard.accept(sampled.token).expect("a token");
-                member.sampler.accept_sampled(&sampled);
+                member.sampler.accept_sampled(sampled);
             }
         }
+        drawn
     }
 
     fn draw(
@@ -112,7 +114,7 @@ impl Split {
 /// Several steps of a sequence, so that counts, windows and ends move along.
 fn random_sequence(device: &Device, random: &mut SplitMix64, count: usize, share: f64, what: &str) {
     let vocabulary = one_of(random, &cases::VOCABULARIES);
-    let params = any_params(random, vocabulary);
+    let params = params_of_parts(random, vocabulary);
     let points: Vec<usize> = (1..count).map(|_| random.below(vocabulary + 1)).collect();
     let mut split = Split::new(device, &params, vocabulary, &Shards::at(points));
     for step in 0..4 {
@@ -126,7 +128,7 @@ fn random_sequence(device: &Device, random: &mut SplitMix64, count: usize, share
         let rows = Rows::new(dtype, vec![row]);
         let mask = by_chance(random, 0.3).then(|| MaskPair::new(device, cases::any_mask(random, vocabulary)));
         let what = format!("{what}, step {step}, {vocabulary} {dtype:?} {shape:?}");
-        split.step(rows.row(0), mask.as_ref(), || by_chance(random, share), &what);
+        _ = split.step(rows.row(0), mask.as_ref(), || by_chance(random, share), &what);
     }
 }
 
@@ -179,7 +181,153 @@ fn every_truncation_asks_over_shards() {
             let shards = Shards::at([1, 63, 20_000, 20_000, 45_001]);
             let mut split = Split::new(&device, &params, vocabulary, &shards);
             let rows = Rows::new(any_dtype(random), vec![any_row(random, shape, vocabulary)]);
-            split.step(rows.row(0), None, || true, &format!("{json} {shape:?}"));
+            _ = split.step(rows.row(0), None, || true, &format!("{json} {shape:?}"));
+        }
+    }
+}
+
+/// Each stage that changes the parts, with and without a mask, over several steps.
+#[test]
+fn every_stage_changes_its_parts() {
+    let Some(device) = device() else { return };
+    let random = &mut SplitMix64::new(9);
+    let vocabulary = 3000;
+    for (i, params) in cases::params_that_change_parts(random.next_u64()).into_iter().enumerate() {
+        let mut split = Split::new(&device, &params, vocabulary, &Shards::at([3, 65, 1100]));
+        for step in 0..6 {
+            let rows = Rows::new(any_dtype(random), vec![cases::row_of_few(random, vocabulary)]);
+            let has_mask =
+                step % 2 == 1 && params.order.as_ref().is_none_or(|order| order.names(&Stage::Allowed));
+            let mask = has_mask.then(|| MaskPair::new(&device, cases::any_mask(random, vocabulary)));
+            _ = split.step(rows.row(0), mask.as_ref(), || true, &format!("stage {i}, step {step}"));
+        }
+    }
+}
+
+/// Rows of six tokens over two shards, of which one can see what must be drawn.
+#[test]
+fn stages_draw_what_they_leave() {
+    let Some(device) = device() else { return };
+    let (even, rising) = ([3.0, 2.9, 2.8, 2.7, -5.0, -6.0], [1.0, 3.0, 2.0, 0.0, 0.0, 0.0]);
+    let xtc = r#""xtc_probability": 1, "xtc_threshold": 0.1"#;
+    let text = r#""prompt_token_ids": [0, 1, 0]"#;
+    let nothing = |stage| Err(RowError::NothingLeft { stage: Some(stage) });
+    for (json, row, mask, expected) in [
+        (xtc.to_owned(), even, None, Ok(3)),
+        (format!(r#"{xtc}, "xtc_protected_token_ids": [5, 1]"#), even, None, Ok(1)),
+        (format!(r#""no_repeat_ngram_size": 2, {text}"#), rising, None, Ok(2)),
+        (format!(r#""dry_multiplier": 5, "dry_allowed_length": 1, {text}"#), rising, None, Ok(2)),
+        (format!(r#""dry_multiplier": 1.5, "dry_allowed_length": 1, {text}"#), even, None, Ok(0)),
+        (
+            r#""top_k": 2, "logit_bias": {"3": 90}, "order": "top_k,logit_bias,temperature""#.into(),
+            rising,
+            None,
+            Ok(1),
+        ),
+        (
+            r#""top_k": 2, "logit_bias": {"2": 1.5}, "order": "top_k,logit_bias,temperature""#.into(),
+            rising,
+            None,
+            Ok(2),
+        ),
+        (r#""top_k": 2, "order": "top_k,allowed,temperature""#.into(), rising, Some(0b1100), Ok(2)),
+        (
+            r#""top_k": 2, "order": "top_k,allowed,temperature""#.into(),
+            rising,
+            Some(0b1001),
+            nothing(Stage::Allowed),
+        ),
+        (
+            r#""top_k": 2, "allowed_token_ids": [2, 3], "order": "top_k,allowed,temperature""#.into(),
+            rising,
+            None,
+            Ok(2),
+        ),
+        (
+            r#""top_k": 2, "logit_bias": {"1": 1}, "bad_words_ids": [[2], [1]],
+               "order": "top_k,logit_bias,bad_words,temperature""#
+                .into(),
+            rising,
+            None,
+            nothing(Stage::BadWords),
+        ),
+    ] {
+        let params = SamplingParams::from_json(&format!(r#"{{"temperature": 0, "seed": 1, {json}}}"#));
+        let params = params.unwrap_or_else(|error| panic!("{json}: {error}"));
+        let mut split = Split::new(&device, &params, 6, &Shards::at([3]));
+        let mask = mask.map(|bits| MaskPair::new(&device, vec![bits]));
+        let drawn = split.step(Row::from(&row[..]), mask.as_ref(), || true, &json);
+        assert_eq!(drawn.map(|sampled| sampled.token), expected, "{json}");
+    }
+}
+
+/// A user's own stages run where the draw runs; the device makes their changes.
+#[test]
+fn stages_of_ones_own() {
+    let Some(device) = device() else { return };
+    let sparse = Custom::edit("sparse", |view: &View<'_>| {
+        let of = |token: u32| (token, view.logits()[token as usize] + 3.0);
+        Ok(Change::Sparse(vec![of(40), (41, f32::NEG_INFINITY), of(700), (701, 1e30), (701, 4.0)]))
+    });
+    let dense = Custom::edit("dense", |view: &View<'_>| {
+        Ok(Change::Dense(view.logits().iter().map(|x| x * 0.5).collect()))
+    });
+    let odd = Custom::truncation("odd", |_: &View<'_>| Ok(Keep::Only((1..1000).step_by(2).collect())));
+    let without = Custom::truncation("without", |_: &View<'_>| Ok(Keep::AllBut(vec![1, 41, 701])));
+    let [sparse, dense, odd, without] =
+        [sparse, dense, odd, without].map(|stage| Stage::Custom(stage.expect("a good name")));
+    let random = &mut SplitMix64::new(11);
+    for (i, mut stages) in [
+        vec![sparse.clone()],
+        vec![dense.clone(), Stage::TopP],
+        vec![Stage::TopK, odd.clone()],
+        vec![Stage::Temperature, without, Stage::LogitBias, sparse, Stage::Xtc, dense, Stage::Allowed, odd],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // All that is on must be named.
+        for stage in [Stage::LogitBias, Stage::Temperature, Stage::TopK, Stage::TopP, Stage::Xtc] {
+            if !stages.contains(&stage) {
+                stages.push(stage);
+            }
+        }
+        let params = SamplingParams {
+            temperature: 0.8,
+            top_k: 300,
+            top_p: 0.9,
+            xtc_probability: 1.0,
+            logit_bias: [(3, 1.0), (999, 5.0)].into(),
+            seed: Some(random.next_u64()),
+            order: Some(onedraw::Order::of(stages)),
+            ..Default::default()
+        };
+        let mut split = Split::new(&device, &params, 1000, &Shards::at([64, 700]));
+        for step in 0..4 {
+            let rows = Rows::new(any_dtype(random), vec![cases::row_of_few(random, 1000)]);
+            let drawn = split.step(rows.row(0), None, || true, &format!("stages {i}, step {step}"));
+            assert!(drawn.is_ok(), "{drawn:?}");
+        }
+    }
+}
+
+/// Nobody has to stop at `max_tokens`, and all of the text counts.
+#[test]
+fn texts_grow_past_what_was_said() {
+    let Some(device) = device() else { return };
+    let random = &mut SplitMix64::new(12);
+    for json in [
+        r#"{"dry_multiplier": 0.5, "dry_allowed_length": 1, "max_tokens": 3}"#,
+        r#"{"dry_multiplier": 0.5, "dry_allowed_length": 1, "dry_penalty_last_n": 20, "max_tokens": 3}"#,
+        r#"{"no_repeat_ngram_size": 3, "max_tokens": 1}"#,
+    ] {
+        let params = SamplingParams::from_json(json).unwrap_or_else(|error| panic!("{json}: {error}"));
+        let mut split =
+            Split::new(&device, &SamplingParams { seed: Some(4), ..params }, 12, &Shards::at([5]));
+        for step in 0..60 {
+            let row = any_row(random, cases::Shape::Flat, 12);
+            let drawn = split.step(Row::from(&row[..]), None, || true, &format!("{json}, step {step}"));
+            assert!(drawn.is_ok(), "{drawn:?}");
         }
     }
 }
@@ -207,8 +355,8 @@ fn what_cannot_be_asked_is_an_error() {
     let Some(device) = device() else { return };
     let new = |params: &SamplingParams| Shard::new(&device, params, 100).map(|_| ());
     let seeded = SamplingParams { seed: Some(1), ..Default::default() };
-    let xtc = SamplingParams { xtc_probability: 0.5, ..seeded.clone() };
-    assert!(matches!(new(&xtc), Err(CudaError::Unsupported { .. })));
+    let wide = SamplingParams { penalty_window: (1 << 20) + 1, ..seeded.clone() };
+    assert_eq!(new(&SamplingParams { repetition_penalty: 2.0, ..wide }), Ok(()));
     assert!(matches!(new(&SamplingParams::default()), Err(CudaError::Params(_))), "no seed");
     assert_eq!(new(&SamplingParams { temperature: 0.0, ..Default::default() }), Ok(()));
 
@@ -224,14 +372,14 @@ fn what_cannot_be_asked_is_an_error() {
     assert_eq!(short, Some(RowError::MaskTooShort { words: 3, needed: 4 }.into()));
     assert!(matches!(shard.accept(100), Err(CudaError::Row(RowError::OutsideVocabulary { .. }))));
 
-    // A draw that asks for more than the device can ends with what the device says.
-    let keep = Custom::truncation("keep", |_: &View<'_>| Ok(Keep::Only(vec![50]))).expect("a good name");
-    let order = Some(Order::of([Stage::Custom(keep)]));
-    let asker = Sampler::new(SamplingParams { order, ..seeded.clone() }).expect("valid parameters");
+    // A draw of another chain ends with what the device says.
+    let order = Some("top_k,logit_bias".parse().expect("a valid order"));
+    let later = SamplingParams { top_k: 5, logit_bias: [(1, 1.0)].into(), order, ..seeded.clone() };
+    let asker = Sampler::new(later).expect("valid parameters");
     let mut shard = Shard::new(&device, &seeded, 60).expect("a shard");
     let mut row = shard.row(&matrix, 0, None).expect("a shard");
     let drawn = asker.clone().sample_over(60, 1, false, |question| vec![(0, row.reply(question))]);
-    let problem = Problem::Failed(unsupported("a custom stage").to_string());
+    let problem = Problem::Failed("the chain has no segment 1".to_owned());
     assert_eq!(drawn, Err(RowError::Shard(Fault::Reply { shard: 0, problem })));
     // And so does one at another position.
     let mut asker = Sampler::new(seeded).expect("valid parameters");
@@ -239,8 +387,4 @@ fn what_cannot_be_asked_is_an_error() {
     let drawn = asker.sample_over(60, 1, false, |question| vec![(0, row.reply(question))]);
     let problem = Problem::Failed("the question is about another draw: position 1, here 0".to_owned());
     assert_eq!(drawn, Err(RowError::Shard(Fault::Reply { shard: 0, problem })));
-}
-
-fn unsupported(what: &str) -> CudaError {
-    CudaError::Unsupported { what: what.into() }
 }

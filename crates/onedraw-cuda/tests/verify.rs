@@ -2,17 +2,15 @@
 //! tests are skipped, and say so.
 #![allow(unsafe_code)]
 
-use onedraw::speculate::{Draft, Law, Probabilities, Typical, Verify};
+use onedraw::speculate::{Draft, DraftTree, Law, Probabilities, Typical, Verify};
 use onedraw::{Row, RowError, SamplingParams, Step};
 use onedraw_cuda::{Batch, Capacity, CudaError, Device, DraftTurn, Dtype, SequenceId, Stream};
 use onedraw_testkit::rows::SplitMix64;
 
-use crate::beside::cases::{self, any_dtype, any_params, any_row, any_token, by_chance, one_of};
+use crate::beside::cases::{self, any_dtype, any_row, any_token, by_chance, one_of, params_of_drafts};
 use crate::beside::twins::Pair;
 use crate::beside::{Lie, Rows, Uploaded, device, rounds};
 
-/// Ways to judge that the device has.
-const MODES: [Verify; 3] = [Verify::Exact, Verify::Rejection, Verify::Block];
 /// The most rows of a call.
 const ROWS: usize = 64;
 
@@ -66,8 +64,9 @@ impl Judges {
             }
         }
         for (pair, verdict) in moved {
+            let sampled = verdict.sampled.iter().map(|sampled| (pair.0, sampled));
+            self.gpu.accept_sampled(Stream::default(), sampled).expect("tokens");
             for sampled in &verdict.sampled {
-                self.gpu.accept(Stream::default(), &[(pair.0, sampled.token)]).expect("a token");
                 self.cpu.accept_sampled(pair.1, sampled);
             }
         }
@@ -143,8 +142,9 @@ fn seeded(seed: u64) -> SamplingParams {
     SamplingParams { seed: Some(seed), ..Default::default() }
 }
 
-/// Several calls, so that histories along paths meet windows and words that began before them.
-fn random_drafts_are_judged_as_on_the_cpu(verify: Verify, is_chain: bool) {
+/// Several calls, so that histories along paths meet windows and words that began before them. The modes take
+/// turns.
+fn random_drafts_are_judged_as_on_the_cpu(modes: &[Verify], is_chain: bool) {
     let Some(device) = device() else { return };
     let mut held = 0;
     for round in 0..rounds() {
@@ -152,8 +152,10 @@ fn random_drafts_are_judged_as_on_the_cpu(verify: Verify, is_chain: bool) {
         let vocabulary = one_of(random, &cases::VOCABULARIES);
         let count = 1 + random.below(6);
         let mut judges = Judges::new(&device, count, vocabulary);
-        let pairs: Vec<Pair> = (0..count).map(|_| judges.add(&any_params(random, vocabulary))).collect();
+        let pairs: Vec<Pair> =
+            (0..count).map(|_| judges.add(&params_of_drafts(random, vocabulary))).collect();
         for call in 0..3 {
+            let verify = modes[(3 * round as usize + call) % modes.len()];
             let most = ROWS / (count + 1) - 1;
             let mut drafted = pairs.clone();
             // A sequence may have two drafts.
@@ -166,7 +168,7 @@ fn random_drafts_are_judged_as_on_the_cpu(verify: Verify, is_chain: bool) {
                 })
                 .collect();
             let dtype = any_dtype(random);
-            let what = format!("{verify}, round {round}, call {call}, {vocabulary} {dtype:?}");
+            let what = format!("{verify:?}, round {round}, call {call}, {vocabulary} {dtype:?}");
             held += judges.judge(&cases, dtype, verify, &what);
         }
     }
@@ -176,27 +178,127 @@ fn random_drafts_are_judged_as_on_the_cpu(verify: Verify, is_chain: bool) {
 
 #[test]
 fn chains_are_judged_exactly() {
-    random_drafts_are_judged_as_on_the_cpu(Verify::Exact, true);
+    random_drafts_are_judged_as_on_the_cpu(&[Verify::Exact], true);
 }
 
 #[test]
 fn trees_are_judged_exactly() {
-    random_drafts_are_judged_as_on_the_cpu(Verify::Exact, false);
+    random_drafts_are_judged_as_on_the_cpu(&[Verify::Exact], false);
 }
 
 #[test]
 fn chains_are_judged_by_rejection() {
-    random_drafts_are_judged_as_on_the_cpu(Verify::Rejection, true);
+    random_drafts_are_judged_as_on_the_cpu(&[Verify::Rejection], true);
 }
 
 #[test]
 fn trees_are_judged_by_rejection() {
-    random_drafts_are_judged_as_on_the_cpu(Verify::Rejection, false);
+    random_drafts_are_judged_as_on_the_cpu(&[Verify::Rejection], false);
 }
 
 #[test]
 fn chains_are_judged_as_blocks() {
-    random_drafts_are_judged_as_on_the_cpu(Verify::Block, true);
+    random_drafts_are_judged_as_on_the_cpu(&[Verify::Block], true);
+}
+
+/// Settings with which a guess is likely by its probability, by the entropy, always, and never.
+const TYPICAL: [Verify; 6] = [
+    Verify::Typical(Typical { threshold: 0.3, alpha: 0.09 }),
+    Verify::Typical(Typical { threshold: 0.05, alpha: 10.0 }),
+    Verify::Typical(Typical { threshold: 1.0, alpha: 0.5 }),
+    Verify::Typical(Typical { threshold: f64::NAN, alpha: -1.0 }),
+    Verify::Typical(Typical { threshold: 1.0, alpha: 1.0 }),
+    Verify::Typical(Typical { threshold: f64::INFINITY, alpha: f64::INFINITY }),
+];
+
+#[test]
+fn likely_chains_are_taken() {
+    random_drafts_are_judged_as_on_the_cpu(&TYPICAL, true);
+}
+
+#[test]
+fn likely_trees_are_taken() {
+    random_drafts_are_judged_as_on_the_cpu(&TYPICAL, false);
+}
+
+/// Every token is as likely as the bound says, but for the rounding of the entropy: then the terms are added as on
+/// the CPU.
+#[test]
+fn guesses_at_the_bound_are_judged_by_the_bits_of_the_entropy() {
+    let Some(device) = device() else { return };
+    let mut held = Vec::new();
+    for vocabulary in [2, 3, 5, 10, 63, 100, 999, 1000, 3000, 10_000] {
+        let mut judges = Judges::new(&device, 1, vocabulary);
+        let pair = judges.add(&seeded(3));
+        let rows = vec![vec![0.5; vocabulary]; 2];
+        let case = Case { pair, draft: Draft::chain(&[1]), rows };
+        let typical = Typical { threshold: 1.0, alpha: 1.0 };
+        held.push(judges.judge(&[case], Dtype::F32, Verify::Typical(typical), &format!("{vocabulary}")));
+    }
+    assert!(held.contains(&0) && held.contains(&1), "{held:?}");
+}
+
+#[test]
+fn the_first_of_the_longest_likely_ways_is_taken() {
+    let Some(device) = device() else { return };
+    let mut judges = Judges::new(&device, 1, 100);
+    let pair = judges.add(&seeded(3));
+    // Tokens 0 to 3 are likely, and 4 is not.
+    let row: Vec<f32> = (0..100).map(|token| if token < 4 { 9.0 } else { 0.0 }).collect();
+    let mut tree = DraftTree::new();
+    let [dead, short, late, early] = [4, 0, 2, 1].map(|token| tree.push(None, token));
+    let below_dead = tree.push(Some(dead), 0);
+    tree.push(Some(below_dead), 0);
+    tree.push(Some(short), 4);
+    let middle = tree.push(Some(early), 3);
+    let first = tree.push(Some(late), 3);
+    tree.push(Some(late), 2);
+    let draft = Draft { tree, laws: Vec::new() };
+    let rows = vec![row; draft.tree.len() + 1];
+    let uploaded = Uploaded::new(&device, &Rows::new(Dtype::F32, rows.clone()), Lie::default());
+    let turn = DraftTurn { sequence: pair.0, draft: &draft };
+    let typical = Verify::Typical(Typical::default());
+    let verdicts = judges.gpu.verify(&[turn], &uploaded.matrix(&device), typical).expect("verdicts");
+    let verdict = verdicts[0].as_ref().expect("a verdict");
+    assert_eq!((verdict.path.as_slice(), verdict.sampled.len()), (&[late, first][..], 3));
+    assert!(middle < first, "the way over a later node has the lower number at its end");
+    assert_eq!(judges.judge(&[Case { pair, draft, rows }], Dtype::F32, typical, "ways"), 2);
+}
+
+/// Mirostat learns from each accepted guess, and the verdict says what. The numbers are those of the formula.
+#[test]
+fn mirostat_learns_from_guesses() {
+    let Some(device) = device() else { return };
+    // Four tokens that are as likely as each other: each surprises by two bits.
+    let row = vec![0.5; 4];
+    let (guesses, likely) = ([1, 2, 0], Verify::Typical(Typical::default()));
+    for mirostat in [1, 2] {
+        let params = SamplingParams {
+            mirostat,
+            mirostat_tau: 3.0,
+            mirostat_eta: 0.5,
+            mirostat_mu: Some(6.0),
+            ..seeded(7)
+        };
+        let mut judges = Judges::new(&device, 1, 4);
+        let pair = judges.add(&params);
+        let uploaded = Uploaded::new(&device, &Rows::new(Dtype::F32, vec![row.clone(); 4]), Lie::default());
+        let draft = Draft::chain(&guesses);
+        let turn = DraftTurn { sequence: pair.0, draft: &draft };
+        let verdicts = judges.gpu.verify(&[turn], &uploaded.matrix(&device), likely).expect("verdicts");
+        let verdict = verdicts[0].as_ref().expect("a verdict");
+        let mus: Vec<f64> = verdict.sampled.iter().filter_map(|sampled| sampled.mirostat_mu).collect();
+        assert_eq!((verdict.path.as_slice(), mus.as_slice()), (&[0, 1, 2][..], &[6.5, 7.0, 7.5, 8.0][..]));
+        // The sequence goes on from there.
+        let taken = verdict.sampled.iter().map(|sampled| (pair.0, sampled));
+        judges.gpu.accept_sampled(Stream::default(), taken).expect("tokens");
+        judges.gpu.accept(Stream::default(), &[(pair.0, 3)]).expect("a token");
+        let one = Uploaded::new(&device, &Rows::new(Dtype::F32, vec![row.clone()]), Lie::default());
+        let next =
+            judges.gpu.sample(&[onedraw_cuda::Turn::new(pair.0)], &one.matrix(&device)).expect("a step");
+        let next = next[0].as_ref().expect("a token");
+        assert_eq!((next.mirostat_mu, next.position), (Some(8.5), 5));
+    }
 }
 
 #[test]
@@ -210,9 +312,9 @@ fn verification_moves_nobody_and_the_next_step_is_sound() {
     let rows = Rows::new(Dtype::F32, vec![row; 3]);
     let uploaded = Uploaded::new(&device, &rows, Lie::default());
     let matrix = uploaded.matrix(&device);
-    let draft = Draft::given(onedraw::speculate::DraftTree::chain(&[1, 2]));
+    let draft = Draft::given(DraftTree::chain(&[1, 2]));
     let turn = DraftTurn { sequence: pair.0, draft: &draft };
-    for verify in MODES {
+    for verify in Verify::ALL {
         let first = judges.gpu.verify(&[turn], &matrix, verify).expect("verdicts");
         assert_eq!(judges.gpu.verify(&[turn], &matrix, verify).expect("verdicts"), first);
         assert_eq!(judges.gpu.position(pair.0), Ok(0));
@@ -227,7 +329,9 @@ fn verification_moves_nobody_and_the_next_step_is_sound() {
 #[test]
 fn guesses_that_are_no_tokens_are_never_taken() {
     let Some(device) = device() else { return };
-    for top_p in [1.0, 0.5] {
+    for (top_p, verify) in
+        [1.0, 0.5].into_iter().flat_map(|top_p| [(top_p, Verify::Exact), (top_p, Verify::ALL[3])])
+    {
         let params = SamplingParams { frequency_penalty: 0.5, top_p, logprobs: Some(2), ..seeded(9) };
         let mut judges = Judges::new(&device, 1, 300);
         let pair = judges.add(&params);
@@ -235,7 +339,7 @@ fn guesses_that_are_no_tokens_are_never_taken() {
         for guesses in [[5, 300, 6], [5, 319, u32::MAX], [u32::MAX, 5, 5]] {
             let rows = (0..4).map(|_| any_row(random, cases::Shape::Zipf, 300)).collect();
             let case = Case { pair, draft: Draft::chain(&guesses), rows };
-            judges.judge(&[case], Dtype::F32, Verify::Exact, "no tokens");
+            judges.judge(&[case], Dtype::F32, verify, "no tokens");
         }
     }
 }
@@ -264,7 +368,7 @@ fn what_cannot_be_judged_is_told() {
         (pair, Draft::chain(&[1000])),
         (pair, Draft::default()),
     ];
-    for verify in MODES {
+    for verify in Verify::ALL {
         let row = |draft: &Draft| vec![vec![0.25; 100]; draft.tree.len() + 1];
         let cases: Vec<Case> = drafts
             .iter()
@@ -285,9 +389,6 @@ fn what_cannot_be_judged_is_told() {
         judges.gpu.verify(&turn(&none), &matrix, Verify::Exact),
         Err(CudaError::Rows { rows: 2, turns: 1 })
     );
-    let typical = judges.gpu.verify(&turn(&right), &matrix, Verify::Typical(Typical::default()));
-    let message = "typical verification is not on the device yet; draw these rows on the CPU";
-    assert_eq!(typical.expect_err("not on the device").to_string(), message);
     let lacking = judges.gpu.verify(&turn(&right), &matrix, Verify::Block).expect("a verdict");
     assert_eq!(lacking, [Err(RowError::DraftWithoutLaws)]);
 }

@@ -1,15 +1,18 @@
 //! The sequences of a batch: how they are added, changed and removed.
 
 use onedraw::slots::{SequenceId, Slots};
-use onedraw::{ParamError, RowError, SamplingParams};
+use onedraw::{ParamError, RowError, Sampled, SamplingParams};
 
+use super::member::{Member, Prompt};
+use super::path::Path;
+use super::pending::Pending;
 use crate::device::Device;
 use crate::error::CudaError;
 use crate::kernel::Kernel;
 use crate::launch;
-use crate::memory::{Array, Inbox, Pinned};
-use crate::record::chain::{Masks, Record};
-use crate::record::layout::{Entry, Outcome, Report, Sequence, StepArguments, Task};
+use crate::memory::{Block, Inbox, Pinned, Pool, bytes_of_mus, bytes_of_text};
+use crate::record::chain::{Record, entries};
+use crate::record::layout::{EditKind, Entry, Outcome, Report, Sequence, StepArguments, Task};
 use crate::record::tables::Tables;
 use crate::rows::{Capacity, Rows};
 use crate::stream::Stream;
@@ -19,14 +22,17 @@ use crate::stream::Stream;
 ///
 /// What is launched on a stream happens in the stream's order. A caller that uses several streams must order
 /// them.
+///
+/// Sequences come, go and change without a wait: what the device must know of it is sent with the next call that
+/// names a stream, in the order of that stream. The memory of a sequence that is removed is used again. A text may
+/// become as long as it is written; [`Capacity::bytes`] and [`Capacity::sequence_bytes`] say what all of it takes.
 #[derive(Debug)]
 pub struct Batch {
     pub(super) members: Slots<Member>,
-    /// Memory of removed sequences, which a launch that has not ended may still read.
-    pub(super) retired: Vec<Array<u32>>,
-    /// Whether a sequence was removed since the device was last waited for.
-    pub(super) has_removed: bool,
-    pub(super) accepted: (Inbox<Task>, Inbox<Outcome>),
+    pub(super) pending: Pending,
+    /// The memory of sequences.
+    pub(super) pool: Pool,
+    pub(super) accepted: (Inbox<Task>, Inbox<Outcome>, Inbox<Report>),
     /// The number of steps and appends so far.
     pub(super) calls: u64,
     /// For each prepared turn its sequence, or why it has none.
@@ -42,21 +48,19 @@ pub struct Batch {
     pub(super) outcomes: Pinned<Outcome>,
     pub(super) reports: Vec<Report>,
     pub(super) entries: Vec<Entry>,
+    /// Kept tokens, one bit each.
+    pub(super) kept_bits: Vec<u32>,
     /// Dropped last, because it holds the device.
     pub(super) rows: Rows,
 }
 
-/// What the host knows of a sequence.
-#[derive(Debug)]
-pub(super) struct Member {
-    /// The record as it was when the sequence was added.
-    pub record: Sequence,
-    pub masks: Masks,
-    /// The number of output tokens, as far as results were read.
-    pub position: u32,
-    /// The last step or append that it took part in.
-    pub last_call: u64,
-    memory: Option<Array<u32>>,
+/// A token to append.
+#[derive(Clone, Copy, Debug)]
+struct Accepted {
+    id: SequenceId,
+    token: u32,
+    /// Where mirostat stands then; `None`: where it stood.
+    mu: Option<f64>,
 }
 
 impl Batch {
@@ -65,9 +69,13 @@ impl Batch {
         let context = device.context();
         Ok(Self {
             members: Slots::new(),
-            retired: Vec::new(),
-            has_removed: false,
-            accepted: (Inbox::new(context, capacity.sequences)?, Inbox::new(context, capacity.sequences)?),
+            pending: Pending::new(device, capacity.sequences)?,
+            pool: Pool::new(context),
+            accepted: (
+                Inbox::new(context, capacity.sequences)?,
+                Inbox::new(context, capacity.sequences)?,
+                Inbox::new(context, capacity.sequences)?,
+            ),
             calls: 0,
             turns: Vec::new(),
             next_tasks: Vec::new(),
@@ -77,6 +85,7 @@ impl Batch {
             outcomes: Pinned::new(context, capacity.rows)?,
             reports: Vec::new(),
             entries: Vec::new(),
+            kept_bits: Vec::new(),
             rows: Rows::new(device, capacity)?,
         })
     }
@@ -101,8 +110,7 @@ impl Batch {
         self.len() == 0
     }
 
-    /// Adds the first sequence of the parameters. If a sequence was removed before, it waits until the device
-    /// has done what was launched.
+    /// Adds the first sequence of the parameters.
     pub fn add(&mut self, params: &SamplingParams) -> Result<SequenceId, CudaError> {
         let ids = self.add_first(params, 1)?;
         ids.first().copied().ok_or(CudaError::Row(RowError::UnknownSequence))
@@ -115,23 +123,27 @@ impl Batch {
 
     /// Adds the first `count` of the parameters' sequences.
     fn add_first(&mut self, params: &SamplingParams, count: u32) -> Result<Vec<SequenceId>, CudaError> {
-        let record = Record::new(params)?;
+        let mut record = Record::new(params)?;
         record.plan.check_vocabulary(self.rows.capacity.vocabulary)?;
-        let (asked, capacity) = (record.sequence.logprobs as usize, self.rows.capacity.width());
-        if asked > capacity {
-            return Err(CudaError::TooMany { what: "logprobs", given: asked - 1, capacity: capacity - 1 });
-        }
+        record.sequence.logprobs = self.rows.capacity.admit("logprobs", record.sequence.logprobs)?;
+        let of_prompt = entries(params.prompt_logprobs.unwrap_or(0));
+        let prompt = Prompt {
+            tokens: params.prompt_token_ids.as_slice().into(),
+            entries: self.rows.capacity.admit("prompt_logprobs", of_prompt)?,
+            is_logits: params.logprobs_mode.is_logits(),
+        };
         if count as usize > self.rows.capacity.sequences - self.len() {
             return Err(self.no_room(count as usize));
         }
-        self.settle()?;
+        self.rows.arrays.make_room(&self.rows.device, &self.rows.capacity, &record.sequence)?;
         let seed = seed(params)?;
-        let tables = Tables::new(params, &record, self.rows.capacity.vocabulary);
+        let tables = Tables::before_text(params, &record, self.rows.capacity.vocabulary);
+        let text = [&params.prompt_token_ids[..], &params.output_token_ids].concat();
         let mut ids = Vec::new();
         for sequence in 0..count {
             let record =
                 Record { sequence: Sequence { seed, sequence, ..record.sequence }, ..record.clone() };
-            match self.insert(&record, &tables) {
+            match self.insert(&record, &tables, &text, &prompt) {
                 Ok(id) => ids.push(id),
                 Err(error) => {
                     ids.into_iter().for_each(|id| _ = self.remove(id));
@@ -142,38 +154,78 @@ impl Batch {
         Ok(ids)
     }
 
-    /// Waits until no launch reads the slots and the memory of removed sequences, which may then be used
-    /// again.
-    fn settle(&mut self) -> Result<(), CudaError> {
-        if self.has_removed {
-            self.rows.device.synchronize()?;
-            self.retired.clear();
-            self.has_removed = false;
-        }
-        Ok(())
-    }
-
-    fn insert(&mut self, record: &Record, tables: &Tables) -> Result<SequenceId, CudaError> {
-        // Slots are numbered from 0 on without gaps, so the next one is below the capacity if there is room.
-        let slot = self.members.next_slot();
-        let (context, uploads) = (self.rows.device.context(), self.rows.device.uploads());
-        let memory = match tables.words.len() {
-            0 => None,
-            words => Some(Array::uninitialised(context, words)?),
-        };
-        if let Some(memory) = &memory {
-            memory.write(uploads, 0, &tables.words)?;
-        }
-        let sequence = tables.point(&record.sequence, memory.as_ref().map_or(0, Array::address));
-        self.rows.arrays.sequences.write(uploads, slot as usize, &[sequence])?;
-        let member = Member {
-            record: sequence,
+    /// Adds a sequence with such a text.
+    fn insert(
+        &mut self,
+        record: &Record,
+        tables: &Tables,
+        text: &[u32],
+        prompt: &Prompt,
+    ) -> Result<SequenceId, CudaError> {
+        let sequence = record.sequence;
+        let written = sequence.position as usize;
+        let keeps_text = record.reads_text || sequence.has(EditKind::Penalties);
+        let words = tables.words.len() + tables.left_open;
+        let needed = [
+            (words > 0).then_some(size_of::<u32>() * words),
+            keeps_text.then(|| bytes_of_text(text.len())),
+            (sequence.mirostat != 0).then(|| bytes_of_mus(written)),
+        ];
+        let [tables_memory, text_memory, mus_memory] = self.blocks(needed)?;
+        let mut member = Member {
+            record: tables.point(&sequence, tables_memory.as_ref().map_or(0, |block| block.address)),
             masks: record.masks,
             position: sequence.position,
+            written: sequence.position,
+            most: sequence.position,
             last_call: 0,
-            memory,
+            prompt: prompt.clone(),
+            path: Path::default(),
+            changed: None,
+            tables: None,
+            text: None,
+            mus: None,
+            bans: None,
+            touched: None,
         };
-        Ok(self.members.insert(member))
+        if let Some(block) = &tables_memory {
+            self.pending.copy(block.address, &tables.words);
+        }
+        member.tables = tables_memory;
+        if let Some(block) = text_memory {
+            self.pending.copy(block.address, text);
+            member.set_text(block);
+        }
+        if let Some(block) = mus_memory {
+            // Before the first draw it stands where it begins.
+            self.pending.copy(block.address, &vec![sequence.mu; written + 1]);
+            member.set_mus(block);
+        }
+        // Slots are numbered from 0 on without gaps, so the next one is below the capacity if there is room.
+        let slot = self.members.next_slot() as usize * size_of::<Sequence>();
+        self.pending.copy(self.rows.arrays.sequences.address() + slot as u64, &[member.record]);
+        let is_counted = member.record.counts != 0;
+        let id = self.members.insert(member);
+        if is_counted {
+            self.change(id, |changed| changed.is_new = true);
+        }
+        Ok(id)
+    }
+
+    /// A block for each number of bytes, or none at all.
+    fn blocks<const N: usize>(&mut self, bytes: [Option<usize>; N]) -> Result<[Option<Block>; N], CudaError> {
+        let mut blocks = [const { None }; N];
+        for i in 0..N {
+            let Some(bytes) = bytes[i] else { continue };
+            match self.pool.take(bytes) {
+                Ok(block) => blocks[i] = Some(block),
+                Err(error) => {
+                    blocks.into_iter().flatten().for_each(|block| self.pool.give(block));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(blocks)
     }
 
     /// The error of adding so many more.
@@ -185,8 +237,8 @@ impl Batch {
     /// Removes a sequence; returns whether it was there. A launch that has not ended may still draw for it.
     pub fn remove(&mut self, id: SequenceId) -> bool {
         let Some(member) = self.members.remove(id) else { return false };
-        self.retired.extend(member.memory);
-        self.has_removed = true;
+        // What is written there next comes after all that was launched, in the stream's order.
+        member.into_blocks().for_each(|block| self.pool.give(block));
         true
     }
 
@@ -195,29 +247,43 @@ impl Batch {
         self.members.get(id).map(|member| member.record.seed)
     }
 
-    /// Changes a sequence's seed for later draws. It waits until the device has done what was launched.
+    /// Changes a sequence's seed for the draws of turns that are prepared from now on.
     pub fn set_seed(&mut self, id: SequenceId, seed: u64) -> Result<(), CudaError> {
         let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
-        self.rows.device.synchronize()?;
-        let start = id.slot() as usize * size_of::<Sequence>() + std::mem::offset_of!(Sequence, seed);
-        self.rows.arrays.sequences.write_bytes(
-            self.rows.device.uploads(),
-            start,
-            bytemuck::bytes_of(&seed),
-        )?;
         member.record.seed = seed;
+        self.change(id, |_| {});
         Ok(())
     }
 
     /// Appends tokens that were chosen elsewhere to their sequences. A sequence may have several, first to
-    /// last. If a sequence is unknown or an id is no token, it is an error and nothing is appended.
+    /// last. If a sequence is unknown, an id is no token, or there is no memory for a longer text, it is an error
+    /// and nothing is appended. Mirostat learns nothing from them.
     pub fn accept<'a>(
         &mut self,
         stream: impl Into<Stream<'a>>,
         tokens: &[(SequenceId, u32)],
     ) -> Result<(), CudaError> {
-        let (stream, vocabulary) = (stream.into(), self.rows.capacity.vocabulary);
-        for &(id, token) in tokens {
+        let tokens = tokens.iter().map(|&(id, token)| Accepted { id, token, mu: None }).collect();
+        self.accept_all(stream.into(), tokens)
+    }
+
+    /// As [`Batch::accept`], with what mirostat learned from the tokens: those of a verdict, or those that
+    /// [`Batch::peek_on`] drew at the next positions.
+    pub fn accept_sampled<'a, 's>(
+        &mut self,
+        stream: impl Into<Stream<'a>>,
+        sampled: impl IntoIterator<Item = (SequenceId, &'s Sampled)>,
+    ) -> Result<(), CudaError> {
+        let of = |(id, sampled): (_, &Sampled)| {
+            let Sampled { token, mirostat_mu: mu, .. } = *sampled;
+            Accepted { id, token, mu }
+        };
+        self.accept_all(stream.into(), sampled.into_iter().map(of).collect())
+    }
+
+    fn accept_all(&mut self, stream: Stream<'_>, tokens: Vec<Accepted>) -> Result<(), CudaError> {
+        let vocabulary = self.rows.capacity.vocabulary;
+        for &Accepted { id, token, .. } in &tokens {
             self.members.get(id).ok_or(RowError::UnknownSequence)?;
             if token as usize >= vocabulary {
                 return Err(
@@ -225,7 +291,11 @@ impl Batch {
                 );
             }
         }
-        let mut rest = tokens.to_vec();
+        for accepted in &tokens {
+            self.make_room(accepted.id)?;
+        }
+        self.send_pending(stream)?;
+        let mut rest = tokens;
         while !rest.is_empty() {
             rest = self.append(stream, &rest)?;
         }
@@ -233,35 +303,39 @@ impl Batch {
     }
 
     /// Appends the first token of each sequence, and returns the others.
-    fn append(
-        &mut self,
-        stream: Stream<'_>,
-        tokens: &[(SequenceId, u32)],
-    ) -> Result<Vec<(SequenceId, u32)>, CudaError> {
+    fn append(&mut self, stream: Stream<'_>, tokens: &[Accepted]) -> Result<Vec<Accepted>, CudaError> {
         self.calls += 1;
         let (mut ids, mut tasks, mut outcomes, mut rest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for &(id, token) in tokens {
+        let mut reports = Vec::new();
+        for &accepted in tokens {
+            let Accepted { id, token, mu } = accepted;
             let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
             if member.last_call == self.calls {
-                rest.push((id, token));
+                rest.push(accepted);
                 continue;
             }
             member.last_call = self.calls;
             ids.push(id);
             tasks.push(Task { slot: id.slot(), ..Task::default() });
             outcomes.push(Outcome { token, status: Outcome::DRAWN });
+            reports.push(Report { mu: mu.unwrap_or(f64::NAN), ..Report::default() });
         }
+        let is_learned = reports.iter().any(|report| !report.mu.is_nan());
         self.accepted.0.post(stream, &tasks)?;
         self.accepted.1.post(stream, &outcomes)?;
+        if is_learned {
+            self.accepted.2.post(stream, &reports)?;
+        }
         let arguments = StepArguments {
             sequences: self.rows.arrays.sequences.address(),
             tasks: self.accepted.0.address(),
             results: self.accepted.1.address(),
+            reports: if is_learned { self.accepted.2.address() } else { 0 },
             rows: tasks.len() as u32,
             vocabulary: self.rows.capacity.vocabulary as u32,
             ..bytemuck::Zeroable::zeroed()
         };
-        // SAFETY: both inboxes hold that many rows, and the slots are those of members.
+        // SAFETY: the inboxes hold that many rows, and the slots are those of members.
         #[allow(unsafe_code)]
         unsafe {
             self.rows.device.launch(stream, Kernel::Append, launch::append(tasks.len()), &arguments)?;
@@ -274,6 +348,7 @@ impl Batch {
     pub(super) fn advance(&mut self, id: SequenceId) {
         if let Some(member) = self.members.get_mut(id) {
             member.position = member.position.wrapping_add(1);
+            member.written = member.written.wrapping_add(1);
         }
     }
 }

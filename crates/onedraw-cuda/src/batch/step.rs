@@ -3,14 +3,16 @@
 use onedraw::slots::SequenceId;
 use onedraw::{RowError, Sampled};
 
-use super::sequences::{Batch, Member};
+use super::member::Member;
+use super::sequences::Batch;
 use crate::error::CudaError;
 use crate::form::Form;
 use crate::launch;
 use crate::matrix::{Mask, Matrix};
 use crate::record::chain::Masks;
 use crate::record::layout::{Outcome, Task};
-use crate::results::sampled;
+use crate::results::{Answer, sampled};
+use crate::rows::Arrays;
 use crate::stream::Stream;
 
 /// A sequence's turn: row i of the matrix belongs to turn i.
@@ -80,7 +82,8 @@ impl Batch {
 
     /// Says whose rows come next. It holds until [`Batch::results`] has read what was drawn for them, or
     /// until the next call. A sequence that has a second turn gets [`RowError::RepeatedSequence`] for it.
-    /// What the device knows already is not copied again. This cannot be part of a graph.
+    /// What the device knows already is not copied again. If there is no memory for a text that becomes longer, it
+    /// is an error, and the next call works. This cannot be part of a graph.
     pub fn prepare<'a>(&mut self, stream: impl Into<Stream<'a>>, turns: &[Turn]) -> Result<(), CudaError> {
         self.arrange(stream.into(), turns, true)
     }
@@ -111,12 +114,21 @@ impl Batch {
             let mut task = Task { slot: self.rows.capacity.sequences as u32, ..Task::default() };
             if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get(id)) {
                 let mask = turn.mask.map_or(0, |mask| mask.address);
-                task = Task { mask, ..Task::of(turn.sequence.slot(), &member.record) };
-                form.add(&member.record, turn.mask.is_some());
+                task = Task::of(turn.sequence.slot(), &member.record);
+                match member.masks {
+                    Masks::Late => task.late_mask = mask,
+                    _ => task.mask = mask,
+                }
+                form.add(&member.record, task.mask != 0);
+            }
+            if let (true, &Ok(id)) = (appends, &row) {
+                self.make_room(id)?;
             }
             tasks.push(task);
             rows.push(row);
         }
+        self.send_pending(stream)?;
+        self.rows.point_repeats(&mut tasks);
         self.rows.tasks.post(stream, &tasks)?;
         (self.turns, self.next_tasks, self.rows.form) = (rows, tasks, form);
         (self.is_prepared, self.last_rows) = (true, form.rows);
@@ -147,9 +159,8 @@ impl Batch {
         let (words, needed) = (mask.words, vocabulary.div_ceil(32));
         match member.masks {
             _ if words < needed => Ok(Err(RowError::MaskTooShort { words, needed })),
-            Masks::Taken => Ok(Ok(turn.sequence)),
+            Masks::Early | Masks::Late => Ok(Ok(turn.sequence)),
             Masks::Unnamed => Ok(Err(RowError::MaskWithoutStage)),
-            Masks::TooLate => Err(CudaError::unsupported("a mask after a temperature or a truncation")),
         }
     }
 
@@ -233,6 +244,11 @@ impl Batch {
                 self.advance(id);
             }
         }
+        for row in &self.turns {
+            if let Some(member) = row.as_ref().ok().and_then(|&id| self.members.get_mut(id)) {
+                member.most = member.written;
+            }
+        }
         Ok(results)
     }
 
@@ -245,6 +261,10 @@ impl Batch {
             self.rows.arrays.reports.read(stream, 0, &mut self.reports)?;
             self.rows.arrays.entries.read(stream, 0, &mut self.entries)?;
         }
+        if let Some(bits) = self.rows.arrays.kept_bits.as_ref().filter(|_| self.rows.form.has_ids) {
+            self.kept_bits.resize(rows * Arrays::words_of_ids(self.rows.capacity.vocabulary), 0);
+            bits.read(stream, 0, &mut self.kept_bits)?;
+        }
         Ok(())
     }
 
@@ -255,10 +275,19 @@ impl Batch {
         ahead: usize,
         i: usize,
     ) -> Result<Result<Sampled, RowError>, CudaError> {
-        let width = self.rows.capacity.width();
         let outcome = self.outcomes.get(i).copied().unwrap_or(Outcome { token: 0, status: u32::MAX });
-        let entries = self.entries.get(i * width..(i + 1) * width);
-        let report = self.reports.get(i).filter(|_| self.rows.form.has_reports()).zip(entries);
-        sampled(&member.record, member.position.wrapping_add(ahead as u32), outcome, report)
+        sampled(&member.record, member.position.wrapping_add(ahead as u32), outcome, self.answer_of(i))
+    }
+
+    /// What was read of row `i` beside its token.
+    pub(super) fn answer_of(&self, i: usize) -> Answer<'_> {
+        let (form, width) = (self.rows.form, self.rows.capacity.width());
+        let words = Arrays::words_of_ids(self.rows.capacity.vocabulary);
+        let kept_bits = self.kept_bits.get(i * words..(i + 1) * words);
+        Answer {
+            report: self.reports.get(i).filter(|_| form.has_reports()),
+            entries: self.entries.get(i * width..(i + 1) * width).unwrap_or_default(),
+            kept_bits: kept_bits.filter(|_| form.has_ids).unwrap_or_default(),
+        }
     }
 }

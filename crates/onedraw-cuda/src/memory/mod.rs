@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 mod inbox;
+mod pool;
 mod staging;
+mod text;
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -14,7 +16,9 @@ use cudarc::driver::{CudaContext, result};
 use crate::error::CudaError;
 use crate::stream::Stream;
 pub(crate) use inbox::Inbox;
+pub(crate) use pool::{Block, Pool};
 pub(crate) use staging::Staging;
+pub(crate) use text::{bytes_of_mus, bytes_of_text};
 
 /// An array in device memory. Freeing it waits for the device.
 #[derive(Debug)]

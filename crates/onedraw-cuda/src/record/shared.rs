@@ -135,6 +135,7 @@ pub(crate) use shared_struct;
 pub(crate) const MAX_STAGES: usize = value("CONSTANT(MAX_STAGES") as usize;
 /// The most edits of a chain.
 pub(crate) const MAX_EDITS: usize = value("CONSTANT(MAX_EDITS") as usize;
+pub(crate) const MAX_LISTED: usize = value("CONSTANT(MAX_LISTED") as usize;
 /// Tokens that an edit may change, as many as a sequence lists.
 pub(crate) const EDIT_LIST_CAPACITY: usize = value("CONSTANT(EDIT_LIST_CAPACITY") as usize;
 /// Listed tokens whose edits one thread of the first pass computes.
@@ -159,6 +160,9 @@ pub(crate) const REPORT_THREADS: u32 = value("CONSTANT(REPORT_THREADS");
 pub(crate) const ASK_THREADS: u32 = value("CONSTANT(ASK_THREADS");
 pub(crate) const FOLLOW_THREADS: u32 = value("CONSTANT(FOLLOW_THREADS");
 pub(crate) const SETTLE_THREADS: u32 = value("CONSTANT(SETTLE_THREADS");
+pub(crate) const REPEAT_THREADS: u32 = value("CONSTANT(REPEAT_THREADS");
+pub(crate) const SORT_THREADS: u32 = value("CONSTANT(SORT_THREADS");
+pub(crate) const REVISE_THREADS: u32 = value("CONSTANT(REVISE_THREADS");
 /// Tokens that one thread block of `report` sums.
 pub(crate) const REPORT_TOKENS: usize = value("CONSTANT(REPORT_TOKENS") as usize;
 /// Tokens that one thread block of `weigh` takes at a time.
@@ -190,9 +194,10 @@ const _: () = {
     assert!(value("PURPOSE(BLOCK_MINIMUM") == Purpose::BlockMinimum as u32);
     assert!(value("PURPOSE(BLOCK_LANE") == Purpose::BlockLane as u32);
     assert!(value("PURPOSE(TOKEN") == Purpose::Token as u32);
+    assert!(value("PURPOSE(COIN") == Purpose::Xtc as u32);
     assert!(value("PURPOSE(ACCEPT") == Purpose::Accept as u32);
     assert!(value("PURPOSE(RESIDUAL") == Purpose::Residual as u32);
-    assert!(count("PURPOSE(") == 5);
+    assert!(count("PURPOSE(") == 6);
 };
 
 #[cfg(test)]
@@ -202,7 +207,7 @@ mod tests {
     #[test]
     fn lines_are_found_by_their_whole_names() {
         assert_eq!((value("CONSTANT(BLOCK"), value("CONSTANT(MAX_BLOCKS")), (64, 14_336));
-        assert_eq!(count("STAGE_KIND("), 8);
+        assert_eq!(count("STAGE_KIND("), 13);
         assert_layout("Outcome", 8, &[("token", 0, 4), ("status", 4, 4)]);
     }
 

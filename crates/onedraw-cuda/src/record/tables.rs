@@ -1,6 +1,5 @@
-//! What a sequence keeps on the device beside its record: bitmaps, counts, the last tokens of its text,
-//! lists. All of it is one allocation, filled on the host. Only the counts may be left to the device: they are
-//! the largest part, and all zeros where a text is still to be read.
+//! What a sequence keeps on the device beside its record and its text: bitmaps, counts, lists. All of it is one
+//! allocation, filled on the host. Only the counts may be left to the device: they are the largest part.
 
 use onedraw::SamplingParams;
 use onedraw::history::History;
@@ -8,7 +7,7 @@ use onedraw::noise::BLOCK;
 use onedraw::stages::edit::Edit;
 
 use super::chain::Record;
-use super::layout::{EditKind, Sequence, pitch};
+use super::layout::{EditKind, Sequence, StageKind, pitch};
 use super::shared::EDIT_LIST_CAPACITY;
 
 /// Sections begin at multiples of so many words: 16 bytes, the most that a kernel reads at once.
@@ -20,19 +19,24 @@ pub(crate) struct Tables {
     pub words: Vec<u32>,
     /// Words of the allocation after these, which the device fills.
     pub left_open: usize,
-    /// The number of last tokens that `history` holds.
-    ring: u32,
     allowed: Option<usize>,
     touched: Option<usize>,
     edit_list: Option<usize>,
     /// The number of tokens that an edit may change.
     edit_list_length: u32,
     counts: Option<usize>,
-    history: Option<usize>,
     end_ids: Option<usize>,
     bias_ids: Option<usize>,
     bias_values: Option<usize>,
     bad_words: Option<usize>,
+    protected_ids: Option<usize>,
+    protected_count: u32,
+    chains: [Option<usize>; 2],
+    chain_lengths: [u32; 2],
+    late_allowed: Option<usize>,
+    breakers: Option<usize>,
+    bans: Option<usize>,
+    ban_count: u32,
 }
 
 impl Tables {
@@ -46,7 +50,7 @@ impl Tables {
         tables
     }
 
-    /// The tables of a record whose text the device reads.
+    /// The tables of a record whose text the device counts.
     pub(crate) fn before_text(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
         let mut tables = Self::without_counts(params, record, vocabulary);
         if record.sequence.has(EditKind::Penalties) {
@@ -57,17 +61,37 @@ impl Tables {
     }
 
     fn without_counts(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
-        let mut tables = Self { ring: ring(record), ..Self::default() };
+        let mut tables = Self::default();
         let history = history(params, record);
         if let Some(ids) = record.edits().find_map(allowed) {
-            tables.allowed = tables.push(bitmap(ids.iter().copied(), vocabulary));
+            let bits = tables.push(bitmap(ids.iter().copied(), vocabulary));
+            match record.allows_late() {
+                true => tables.late_allowed = bits,
+                false => tables.allowed = bits,
+            }
         }
-        let has_penalties = record.sequence.has(EditKind::Penalties);
+        for (which, chain) in record.chains.iter().enumerate() {
+            tables.chain_lengths[which] = chain.len() as u32;
+            // Both are often the same, and a plain chain is in the record.
+            tables.chains[which] = match chain.is_empty() || record.sequence.is_plain != 0 {
+                true => None,
+                false if which == 1 && *chain == record.chains[0] => tables.chains[0],
+                false => tables.push(bytemuck::cast_slice(chain).to_vec()),
+            };
+        }
         let mut touched: Vec<u32> = record.edits().flat_map(Edit::touched).collect();
-        if has_penalties {
+        if record.sequence.has(EditKind::Penalties) {
             touched.extend(history.seen().iter().map(|seen| seen.token));
         }
-        if !touched.is_empty() || has_penalties {
+        if record.sequence.has_repeats() {
+            touched.extend(history.tokens());
+        }
+        if !record.banned.is_empty() {
+            touched.extend(&record.banned);
+            tables.ban_count = record.banned.len() as u32;
+            tables.bans = tables.push(record.banned.clone());
+        }
+        if !touched.is_empty() || record.sequence.touches_text != 0 {
             tables.touched = tables.push(bitmap(touched.iter().copied(), vocabulary));
             touched.sort_unstable();
             touched.dedup();
@@ -75,12 +99,17 @@ impl Tables {
             touched.resize(EDIT_LIST_CAPACITY, 0);
             tables.edit_list = tables.push(touched);
         }
-        if tables.ring > 0 {
-            let mut last = vec![0; tables.ring as usize];
-            for (i, &token) in history.tokens().iter().enumerate() {
-                last[i % tables.ring as usize] = token;
+        if record.chains[0].iter().any(|stage| stage.kind == StageKind::Xtc as u32) {
+            let mut ids = params.xtc_protected_token_ids.clone();
+            ids.sort_unstable();
+            ids.dedup();
+            tables.protected_count = ids.len() as u32;
+            if !ids.is_empty() {
+                tables.protected_ids = tables.push(ids);
             }
-            tables.history = tables.push(last);
+        }
+        if record.sequence.breaker_count > 0 {
+            tables.breakers = tables.push(token_lists(&params.dry_sequence_breakers));
         }
         // Where a stage stands twice, both read the tables of the first.
         for edit in record.edits() {
@@ -115,17 +144,24 @@ impl Tables {
     pub(crate) fn point(&self, record: &Sequence, base: u64) -> Sequence {
         let address = |start: Option<usize>| start.map_or(0, |start| base + 4 * start as u64);
         Sequence {
-            ring: self.ring,
             allowed: address(self.allowed),
             touched: address(self.touched),
             edit_list: address(self.edit_list),
             edit_list_length: self.edit_list_length,
             counts: address(self.counts),
-            history: address(self.history),
             end_ids: address(self.end_ids),
             bias_ids: address(self.bias_ids),
             bias_values: address(self.bias_values),
             bad_words: address(self.bad_words),
+            protected_ids: address(self.protected_ids),
+            protected_count: self.protected_count,
+            chains: self.chains.map(address),
+            chain_lengths: self.chain_lengths,
+            late_allowed: address(self.late_allowed),
+            breakers: address(self.breakers),
+            bans: address(self.bans),
+            ban_count: self.ban_count,
+            ban_place: record.length,
             ..*record
         }
     }
@@ -144,14 +180,15 @@ fn allowed(edit: &Edit) -> Option<&[u32]> {
     }
 }
 
-/// How many last tokens an edit needs: those of the window, and those that a bad word is compared with.
-fn ring(record: &Record) -> u32 {
-    let beginnings = record.edits().flat_map(|edit| match edit {
-        Edit::BadWords(bad_words) => bad_words.words(),
-        _ => &[],
-    });
-    let longest = beginnings.map(|(beginning, _)| beginning.len()).max().unwrap_or(0);
-    record.sequence.window.max(longest as u32)
+/// First where each list begins, and where the last ends, then the tokens of all.
+fn token_lists(lists: &[Vec<u32>]) -> Vec<u32> {
+    let mut words = vec![0];
+    words.extend(lists.iter().scan(0, |end, list| {
+        *end += list.len() as u32;
+        Some(*end)
+    }));
+    words.extend(lists.iter().flatten());
+    words
 }
 
 /// Where each word ends, counted from 0 and in tokens, then the tokens of all words.
@@ -165,9 +202,14 @@ fn word_lists(words: &[(Vec<u32>, u32)]) -> Vec<u32> {
     list
 }
 
-/// 32 tokens per word, lowest bit first. Kernels read the words of a whole vector of blocks together.
+/// Words of a bitmap: kernels read those of a whole vector of blocks together.
+pub(crate) fn words_of_bitmap(vocabulary: usize) -> usize {
+    pitch(vocabulary) * BLOCK / 32
+}
+
+/// 32 tokens per word, lowest bit first.
 fn bitmap(ids: impl Iterator<Item = u32>, vocabulary: usize) -> Vec<u32> {
-    let mut words = vec![0; pitch(vocabulary) * BLOCK / 32];
+    let mut words = vec![0; words_of_bitmap(vocabulary)];
     for id in ids {
         words[id as usize / 32] |= 1 << (id % 32);
     }
@@ -214,7 +256,7 @@ mod tests {
         let params = SamplingParams { top_p: 0.5, prompt_token_ids: vec![1, 2], ..Default::default() };
         let (record, tables) = made(&params, 100);
         assert!(tables.words.is_empty());
-        assert_eq!((record.touched, record.history, record.allowed), (0, 0, 0));
+        assert_eq!((record.touched, record.edit_list, record.allowed), (0, 0, 0));
     }
 
     #[test]
@@ -244,8 +286,6 @@ mod tests {
         assert_eq!(at(&tables, record.bias_values, 2), [(-2f32).to_bits(), 0.1f32.to_bits()]);
         assert_eq!(at(&tables, record.bad_words, 10), [0, 1, 4, 6, 4, 7, 8, 9, 1, 2]);
         assert_eq!(record.counts, 0);
-        assert_eq!(record.ring, 2, "one less than the longest word");
-        assert_eq!(at(&tables, record.history, 2), [14, 13], "token number i at i % 2");
     }
 
     #[test]
@@ -262,13 +302,8 @@ mod tests {
         assert_eq!(at(&tables, record.touched, 2), [1 << 6 | 1 << 7, 0]);
         let (record, padded) = made(&params, 9);
         assert_eq!(at(&padded, record.counts, 24)[16..], [0; 8], "of twelve tokens");
-        let (record, tables) = made(&params, 8);
-        assert_eq!((record.window, record.ring), (3, 3));
-        assert_eq!(at(&tables, record.history, 3), [7, 6, 6], "tokens 3, 4 and 2");
-
         let (record, tables) = made(&SamplingParams { penalty_window: 0, ..params }, 8);
         assert_eq!(at(&tables, record.counts, 16)[10..], [1, 0, 2, 1, 0, 1]);
-        assert_eq!((record.ring, record.history), (0, 0), "nobody leaves");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use onedraw::{ParamError, SamplingParams};
 
 use crate::device::Device;
 use crate::error::CudaError;
-use crate::memory::{Array, Staging};
+use crate::memory::{Block, Inbox, Pool, Staging};
 use crate::record::chain::Record;
-use crate::record::layout::{Sequence, Task, TurnRecord};
+use crate::record::layout::{Revision, Sequence, Task, TurnRecord};
 use crate::record::tables::Tables;
 use crate::rows::{Capacity, Rows};
 use crate::stream::Stream;
@@ -19,9 +19,12 @@ use crate::stream::Stream;
 #[derive(Debug)]
 pub struct Requests {
     pub(super) members: Vec<Option<Member>>,
-    /// Memory of earlier requests.
-    spare: Vec<Array<u32>>,
+    /// The memory of requests. That of a request that is gone may be written at once: in the stream's order, its
+    /// steps come before.
+    pub(super) pool: Pool,
     staging: Staging,
+    /// Requests whose texts get room.
+    pub(super) changes: Inbox<Revision>,
     /// The number of steps so far.
     pub(super) steps: u64,
     /// Memory in which the tasks and turns of a step are made.
@@ -39,7 +42,12 @@ pub(super) struct Member {
     pub is_new: bool,
     /// The last step that it took part in.
     pub last_step: u64,
-    memory: Option<Array<u32>>,
+    /// Whether an edit reads its text, so that the device keeps it.
+    pub reads_text: bool,
+    /// The most tokens that its text may have; 0 before the first step.
+    pub most: usize,
+    pub text: Option<Block>,
+    tables: Option<Block>,
 }
 
 impl Requests {
@@ -48,8 +56,9 @@ impl Requests {
         let context = device.context();
         Ok(Self {
             members: (0..capacity.sequences).map(|_| None).collect(),
-            spare: Vec::new(),
+            pool: Pool::new(context),
             staging: Staging::new(context, size_of::<Sequence>())?,
+            changes: Inbox::new(context, capacity.sequences)?,
             steps: 0,
             next: Default::default(),
             rows: Rows::with_turns(device, capacity)?,
@@ -88,18 +97,30 @@ impl Requests {
         let (given, capacity) = (slot + 1, self.members.len());
         let place = self.members.get_mut(slot);
         let place = place.ok_or(CudaError::TooMany { what: "sequences", given, capacity })?;
-        self.spare.extend(place.take().and_then(|member| member.memory));
-        let record = self.checked(params, takes_best)?;
-        let tables = Tables::before_text(params, &record, self.rows.capacity.vocabulary);
-        let memory = self.memory(tables.words.len() + tables.left_open)?;
-        let address = memory.as_ref().map_or(0, Array::address);
-        let record = Sequence { prompt, ..tables.point(&record.sequence, address) };
-        let stream = stream.into();
-        if let Some(memory) = &memory {
-            memory.send(stream, &mut self.staging, 0, &tables.words)?;
+        if let Some(member) = place.take() {
+            [member.tables, member.text].into_iter().flatten().for_each(|block| self.pool.give(block));
         }
+        let record = self.checked(params, takes_best)?;
+        self.rows.arrays.make_room(&self.rows.device, &self.rows.capacity, &record.sequence)?;
+        let tables = Tables::before_text(params, &record, self.rows.capacity.vocabulary);
+        let reads_text = record.reads_text;
+        let memory = match tables.words.len() + tables.left_open {
+            0 => None,
+            words => Some(self.pool.take(size_of::<u32>() * words)?),
+        };
+        let address = memory.as_ref().map_or(0, |block| block.address);
+        let record = Sequence { prompt, length: prompt, ..tables.point(&record.sequence, address) };
+        let stream = stream.into();
+        // SAFETY: the block is as large as the tables, and memory as long as the pool.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.staging.send(stream, address, bytemuck::cast_slice(&tables.words))?
+        };
         self.rows.arrays.sequences.send(stream, &mut self.staging, slot, &[record])?;
-        self.members[slot] = Some(Member { record, takes_best, is_new: true, last_step: 0, memory });
+        let (is_new, tables) = (true, memory);
+        let member =
+            Member { record, takes_best, is_new, last_step: 0, reads_text, most: 0, text: None, tables };
+        self.members[slot] = Some(member);
         Ok(())
     }
 
@@ -117,27 +138,15 @@ impl Requests {
         };
         let mut record = Record::new(params)?;
         record.plan.check_vocabulary(self.rows.capacity.vocabulary)?;
-        let (asked, capacity) = (record.sequence.logprobs as usize, self.rows.capacity.width());
-        if asked > capacity {
-            return Err(CudaError::TooMany { what: "logprobs", given: asked - 1, capacity: capacity - 1 });
-        }
-        if takes_best && asked < 2 {
+        record.sequence.logprobs = self.rows.capacity.admit("logprobs", record.sequence.logprobs)?;
+        if takes_best && record.sequence.logprobs < 2 {
             return Err(ParamError::new("logprobs", "must list the best token, which is to be taken").into());
         }
         record.sequence.seed = seed;
+        if takes_best {
+            // Mirostat learns from tokens that it has drawn, and takes none here.
+            record.sequence.eta = 0.0;
+        }
         Ok(record)
-    }
-
-    /// Memory of so many words: that of an earlier request, if it is large enough and not much larger. It may be
-    /// written at once: in the stream's order, the steps of the earlier request come before.
-    fn memory(&mut self, words: usize) -> Result<Option<Array<u32>>, CudaError> {
-        if words == 0 {
-            return Ok(None);
-        }
-        let room = words.next_power_of_two();
-        match self.spare.iter().position(|spare| spare.len() == room) {
-            Some(place) => Ok(Some(self.spare.swap_remove(place))),
-            None => Array::uninitialised(self.rows.device.context(), room).map(Some),
-        }
     }
 }

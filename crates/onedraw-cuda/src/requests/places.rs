@@ -22,7 +22,8 @@ pub struct RequestTurn {
     /// The address of its guesses, one 32-bit number for each row but the first; an id that is no token is
     /// never right. 0 if there is one row.
     pub guesses: u64,
-    /// How many tokens of its text the model must have read before anything is drawn for it.
+    /// How many tokens of its text the model must have read before anything is drawn for it. When the request is
+    /// new, its text has no more tokens than these, or than a row of the texts has room for.
     pub needed: u32,
 }
 

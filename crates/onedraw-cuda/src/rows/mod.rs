@@ -2,6 +2,7 @@
 //! [`Batch`](crate::Batch) and [`Requests`](crate::Requests) say whose rows they are.
 
 mod arrays;
+mod bytes;
 mod capacity;
 
 use onedraw::SamplingParams;
@@ -12,7 +13,7 @@ use crate::form::Form;
 use crate::kernel::Kernel;
 use crate::launch;
 use crate::matrix::Matrix;
-use crate::memory::Inbox;
+use crate::memory::{Array, Inbox};
 use crate::record::chain::Record;
 use crate::record::layout::{StepArguments, Task, TurnRecord, pitch};
 use crate::stream::Stream;
@@ -54,7 +55,8 @@ impl Rows {
         Ok(Self { capacity, arrays, tasks, form: Form::default(), device: device.clone() })
     }
 
-    /// Launches the kernels of a step: the first pass, the draw, and those that report logprobs.
+    /// Launches the kernels of a step: the first pass, the draw, and those that report logprobs. The draw is
+    /// launched once for each level of rows, where rows wait for others.
     ///
     /// # Safety
     ///
@@ -73,25 +75,100 @@ impl Rows {
         let report = launch::report(form.rows, matrix.vocabulary);
         let processors = matches!(draw, Kernel::Draw(_)).then(|| self.device.processors());
         let has_raw = arguments.weigh_parts != 0;
-        let kernels = [
+        let before = [
+            form.has_repeats.then_some((Kernel::Repeat, launch::repeat(form.rows))),
             Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
-            Some((draw, launch::draw(form.rows, matrix.vocabulary, processors))),
+            form.has_gauges.then_some((
+                Kernel::Gauge(dtype, matrix.is_aligned()),
+                launch::gauge(form.rows, matrix.vocabulary),
+            )),
+        ];
+        let levels = match form.waits {
+            // Rows whose tokens are chosen know already what they would wait for.
+            waits if waits > 0 && arguments.is_chosen == 0 => 1..=waits as u32 + 1,
+            _ => 0..=0,
+        };
+        let grid = launch::draw(form.rows, matrix.vocabulary, processors);
+        let after = [
             has_raw.then_some((
                 Kernel::Weigh(dtype, matrix.is_aligned()),
                 launch::weigh(form.rows, matrix.vocabulary),
             )),
             has_raw.then_some((Kernel::RawLogprobs(dtype), launch::draw(form.rows, matrix.vocabulary, None))),
             (form.has_processed && arguments.laws == 0).then_some((Kernel::Report(dtype), report)),
+            (form.lists_all && arguments.laws == 0)
+                .then_some((Kernel::ListAll(dtype), launch::list_all(form.rows))),
         ];
+        let all = before.into_iter().flatten().map(|(kernel, grid)| (kernel, grid, 0));
+        let all = all.chain(levels.map(|level| (draw, grid, level)));
+        let all = all.chain(after.into_iter().flatten().map(|(kernel, grid)| (kernel, grid, 0)));
         // SAFETY: the caller's promise.
-        let launch = |(kernel, grid)| unsafe { self.device.launch(stream, kernel, grid, arguments) };
-        let launched = kernels.into_iter().flatten().try_for_each(launch);
+        unsafe { self.launch_all(stream, all, arguments) }
+    }
+
+    /// Launches the kernels that tell the logprobs of a prompt.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Rows::launch`].
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn launch_prompt(
+        &self,
+        stream: Stream<'_>,
+        matrix: &Matrix<'_>,
+        skyline: &launch::Skyline,
+        arguments: &StepArguments,
+    ) -> Result<(), CudaError> {
+        let (form, dtype) = (self.form, matrix.dtype);
+        let sums = launch::weigh(form.rows, matrix.vocabulary);
+        let kernels = [
+            Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
+            Some((Kernel::SumPrompt(dtype, matrix.is_aligned()), sums)),
+            Some((Kernel::TellPrompt(dtype), launch::draw(form.rows, matrix.vocabulary, None))),
+            form.lists_all.then_some((Kernel::ListAll(dtype), launch::list_all(form.rows))),
+        ];
+        let all = kernels.into_iter().flatten().map(|(kernel, grid)| (kernel, grid, 0));
+        // SAFETY: the caller's promise.
+        unsafe { self.launch_all(stream, all, arguments) }
+    }
+
+    /// Launches kernels one after the other, each for the rows of a level.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Rows::launch`].
+    #[allow(unsafe_code)]
+    unsafe fn launch_all(
+        &self,
+        stream: Stream<'_>,
+        mut kernels: impl Iterator<Item = (Kernel, launch::Grid, u32)>,
+        arguments: &StepArguments,
+    ) -> Result<(), CudaError> {
+        let launched = kernels.try_for_each(|(kernel, grid, level)| {
+            let arguments = StepArguments { level, ..*arguments };
+            // SAFETY: the caller's promise.
+            unsafe { self.device.launch(stream, kernel, grid, &arguments) }
+        });
         if launched.is_err() {
             // The next step must find the arrays as after a complete one. If this fails too, so will the next
             // step.
             let _ = self.arrays.clear(stream);
         }
         launched
+    }
+
+    /// The slot of the sequence whose rows are those of a prompt.
+    pub(crate) fn reader(&self) -> usize {
+        self.capacity.sequences + 1
+    }
+
+    /// Gives the rows that look for repetitions their memory. Tasks are those of the rows in their order.
+    pub(crate) fn point_repeats(&self, tasks: &mut [Task]) {
+        let base = self.arrays.repeats.as_ref().map_or(0, Array::address);
+        let pitch = 4 * Arrays::words_of_repeats(self.capacity.vocabulary) as u64;
+        for (row, task) in tasks.iter_mut().enumerate().filter(|(_, task)| task.repeats != 0) {
+            task.repeats = base + row as u64 * pitch;
+        }
     }
 
     /// The arguments of a step over a matrix.
@@ -125,8 +202,12 @@ impl Rows {
             trials: 0,
             is_chosen: 0,
             edited: self.arrays.edited.address(),
+            desks: self.arrays.desks.as_ref().map_or(0, Array::address),
+            gauges: self.arrays.gauges.address(),
+            kept_bits: self.arrays.kept_bits.as_ref().map_or(0, Array::address),
+            sorting: self.arrays.sorting.as_ref().map_or(0, Array::address),
             editors: skyline.editors,
-            reserved: 0,
+            level: 0,
             weigh_parts: if self.form.has_raw {
                 launch::weigh(matrix.rows, matrix.vocabulary).blocks.0
             } else {

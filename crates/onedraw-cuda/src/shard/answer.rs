@@ -1,7 +1,9 @@
 //! Every question of a draw, put to the kernel, and its answer in the library's types.
+//!
+//! A question that changes the row writes what it leaves to a desk, from where later questions read it.
 
 use onedraw::answer::{
-    Answer, BadLogit, Count, Deviations, EmptiedBy, Finalist, Last, Listed, Lists, Logit, Mass, Summit,
+    Answer, BadLogit, Count, Deviations, EmptiedBy, Finalist, Held, Last, Listed, Lists, Logit, Mass, Summit,
     Weighed, Winner,
 };
 use onedraw::key::Key;
@@ -9,9 +11,12 @@ use onedraw::mass::{Interval, Spread};
 use onedraw::query::{Measure, Question, Sketch, Stretch, SumByKey};
 
 use super::arguments::{AskArguments, QuestionKind, score};
-use super::row::ShardRow;
+use super::change::{Change, Replacements};
+use super::row::Asked;
 use super::sequence::FIRST_BIN;
 use crate::error::CudaError;
+use crate::memory::Array;
+use crate::record::chain::Masks;
 use crate::record::shared::{ANSWER_WORDS, MAX_BINS};
 
 // Every histogram that a draw asks for fits the bins.
@@ -21,22 +26,36 @@ const _: () = assert!(SumByKey::MAX_INTERVALS <= MAX_BINS && Sketch::BUCKETS <= 
 /// digit: 8 KB are copied in about the time of a launch.
 const SPARE: u64 = 1024;
 
-impl ShardRow<'_> {
+impl Asked<'_, '_> {
     /// The answer. Keys and bins go to the lists, which are empty before.
     pub(super) fn answer(&mut self, question: &Question, lists: &mut Lists) -> Result<Answer, CudaError> {
         Ok(match question {
-            Question::FindSummit(_) => self.summit()?.into(),
-            Question::FindEmptied(_) => {
-                let [edits, ..] = self.put(AskArguments::new(QuestionKind::Emptied))?;
-                EmptiedBy { edit: self.shard.library_edit(edits as i32 - 1, self.mask != 0) }.into()
-            }
+            Question::FindSummit(_) => self.summit(AskArguments::new(QuestionKind::Summit))?.0.into(),
+            Question::FindEmptied(_) => EmptiedBy { edit: self.emptied_by()? }.into(),
             Question::Restore(_) => {
-                (self.is_raw, self.head) = (true, 0);
-                self.summit()?.into()
+                (self.row.is_raw, self.row.is_on_desk) = (true, false);
+                self.summit(AskArguments::new(QuestionKind::Summit))?.0.into()
             }
-            Question::Behead(q) if q.xtc.is_none() => {
-                self.head = self.head.max(q.head.number());
-                self.summit()?.into()
+            Question::Narrow(q) => {
+                let edits = self.edits(q.segment).unwrap_or_default();
+                let (summit, survived) = self.change(Change::narrow(q, &edits))?;
+                let is_left = survived > edits.len() as u64;
+                self.row.emptied_by = Some(if is_left { -1 } else { survived as i32 - 1 });
+                summit.into()
+            }
+            Question::Behead(q) => {
+                let (shard, has_mask) = (&self.shard, self.row.mask.is_some());
+                let is_xtc = q.xtc.is_some_and(|place| shard.record.is_xtc(has_mask, place));
+                self.change(Change::behead(q.head, is_xtc))?.0.into()
+            }
+            Question::Smooth(q) => self.change(Change::smooth(q))?.0.into(),
+            Question::EditTokens(q) => {
+                let Held { start, length } = self.row.held();
+                self.replace(&Replacements::edits(start, length as usize, &q.logits))?.into()
+            }
+            Question::KeepOnly(q) => {
+                let Held { start, length } = self.row.held();
+                self.replace(&Replacements::keeps(start, length as usize, &q.ids))?.into()
             }
             Question::RunRace(q) => {
                 let before = q.before.unwrap_or(Key::last_of(f32::NEG_INFINITY));
@@ -126,27 +145,66 @@ impl ShardRow<'_> {
                 Listed {}.into()
             }
             Question::ReadLogit(q) => Logit { x: self.logit(q.token)? }.into(),
-            Question::Narrow(_) => return Err(CudaError::unsupported("an edit after a truncation")),
-            Question::Behead(_) => return Err(CudaError::unsupported("xtc")),
-            Question::Smooth(_) => return Err(CudaError::unsupported("smoothing")),
-            Question::EditTokens(_) | Question::KeepOnly(_) => {
-                return Err(CudaError::unsupported("a custom stage"));
-            }
             other => return Err(CudaError::unsupported(other.name())),
         })
     }
 
     /// Asks the device about all tokens of the part.
     fn put(&mut self, ask: AskArguments) -> Result<[u64; ANSWER_WORDS], CudaError> {
-        let (logits, length) = (self.part.address, self.part.vocabulary as u32);
-        self.put_of(AskArguments { logits, start: self.start, length, ..ask })
+        let Held { start, length } = self.row.held();
+        self.put_of(AskArguments { start, length, ..ask })
     }
 
-    /// Asks the device about the tokens that the arguments name.
+    /// Asks the device about the tokens that the arguments name, which the part holds.
     fn put_of(&mut self, ask: AskArguments) -> Result<[u64; ANSWER_WORDS], CudaError> {
-        let (head, is_raw, ahead) = (self.head, self.is_raw.into(), self.ahead);
-        let ask = AskArguments { mask: self.mask, head, is_raw, ahead, ..ask };
-        self.shard.answer(self.part.dtype, &ask)
+        let Self { shard, row } = self;
+        let place = u64::from(ask.start - row.start);
+        let mask = row.mask.unwrap_or(0);
+        let (mask, late_mask) = if shard.record.masks == Masks::Late { (0, mask) } else { (mask, 0) };
+        let ask = AskArguments {
+            logits: row.part.address + place * row.part.dtype.size() as u64,
+            desk: row.desk.as_ref().map_or(0, |desk| desk.address() + place * size_of::<f32>() as u64),
+            mask,
+            late_mask,
+            is_raw: row.is_raw.into(),
+            is_on_desk: row.is_on_desk.into(),
+            ahead: row.ahead,
+            ..ask
+        };
+        shard.answer(row.part.dtype, &ask)
+    }
+
+    /// Changes the row; returns its first token, and how many edits of the segment it takes until every token
+    /// is gone.
+    fn change(&mut self, change: Change) -> Result<(Summit, u64), CudaError> {
+        let Self { shard, row } = self;
+        if row.desk.is_none() {
+            row.desk = Some(shard.desks.take(&shard.device, row.part.vocabulary)?);
+        }
+        let found = self.summit(AskArguments { change, ..AskArguments::new(QuestionKind::Summit) })?;
+        self.row.is_on_desk = true;
+        Ok(found)
+    }
+
+    /// Gives tokens new logits.
+    fn replace(&mut self, replacements: &Replacements) -> Result<Summit, CudaError> {
+        let logits = replacements.logits();
+        let memory = Array::uninitialised(self.shard.device.context(), logits.len())?;
+        memory.write(self.shard.device.uploads(), 0, logits)?;
+        Ok(self.change(Change::replace(memory.address()))?.0)
+    }
+
+    /// The edit of the last segment that masked the last token, or −1 if there was none to begin with.
+    fn emptied_by(&mut self) -> Result<i32, CudaError> {
+        if let Some(edit) = self.row.emptied_by {
+            return Ok(edit);
+        }
+        // What later questions changed does not count.
+        let is_on_desk = std::mem::take(&mut self.row.is_on_desk);
+        let answer = self.put(AskArguments::new(QuestionKind::Emptied));
+        self.row.is_on_desk = is_on_desk;
+        let [edits, ..] = answer?;
+        Ok(self.shard.library_edit(edits as i32 - 1, self.row.mask.is_some()))
     }
 
     /// Asks the device for sums in bins.
@@ -161,27 +219,21 @@ impl ShardRow<'_> {
         Ok(())
     }
 
-    /// The first token of the order, or what is wrong with the part.
-    fn summit(&mut self) -> Result<Summit, CudaError> {
-        let [top, bad, ..] = self.put(AskArguments::new(QuestionKind::Summit))?;
+    /// The first token of the order, or what is wrong with the part; and what [`Asked::change`] returns.
+    fn summit(&mut self, ask: AskArguments) -> Result<(Summit, u64), CudaError> {
+        let [top, bad, survived, _] = self.put(ask)?;
         let bad = (bad > 0).then_some(BadLogit { token: (!bad >> 1) as u32, is_nan: !bad & 1 == 1 });
-        Ok(Summit { top: (top > 0 && bad.is_none()).then(|| Key::from_number(!top)), bad })
+        let top = (top > 0 && bad.is_none()).then(|| Key::from_number(!top));
+        Ok((Summit { top, bad }, survived))
     }
 
     /// The logit of a token; `None` if it is not in this part.
     fn logit(&mut self, token: u32) -> Result<Option<f32>, CudaError> {
-        let Some(place) =
-            token.checked_sub(self.start).filter(|&place| (place as usize) < self.part.vocabulary)
-        else {
+        if !self.row.held().has(token) {
             return Ok(None);
-        };
-        let logits = self.part.address + u64::from(place) * self.part.dtype.size() as u64;
-        let [bits, ..] = self.put_of(AskArguments {
-            logits,
-            start: token,
-            length: 1,
-            ..AskArguments::new(QuestionKind::Logit)
-        })?;
+        }
+        let ask = AskArguments { start: token, length: 1, ..AskArguments::new(QuestionKind::Logit) };
+        let [bits, ..] = self.put_of(ask)?;
         Ok(Some(f32::from_bits(bits as u32)))
     }
 

@@ -4,6 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use onedraw::key::Key;
 use onedraw::mass::Softmax;
 
+use super::change::Change;
 use crate::record::shared::{ANSWER_WORDS, ASK_THREADS, count, shared_struct, value};
 
 /// The most thread blocks that answer: the host merges their answers.
@@ -44,11 +45,13 @@ shared_struct! { "Ask":
         pub logits: u64,
         pub sequence: u64,
         pub mask: u64,
+        pub late_mask: u64,
+        pub repeats: u64,
+        pub desk: u64,
         pub answers: u64,
         pub bins: u64,
         pub key_count: u64,
         pub keys: u64,
-        pub head: u64,
         pub first: u64,
         pub last: u64,
         pub factor: f64,
@@ -65,8 +68,9 @@ shared_struct! { "Ask":
         pub shift: u32,
         pub bin_count: u32,
         pub is_raw: u32,
+        pub is_on_desk: u32,
         pub ahead: u32,
-        pub reserved: u32,
+        pub change: Change,
     }
 }
 

@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use onedraw::{Batch, RowError, SamplingParams, SequenceId, Standing};
 
+use super::desks::Desks;
 use super::opening::{Appending, Openings};
-use super::sequence::Shard;
+use super::sequence::{Shard, TakenBack};
 use crate::device::Device;
 use crate::error::CudaError;
 use crate::record::chain::Record;
@@ -21,6 +22,7 @@ struct Follower {
     vocabulary: usize,
     /// The tokens that it has written.
     output: Vec<u32>,
+    taken_back: TakenBack,
 }
 
 /// The sequences of a rank on a device, by their slots in the batch.
@@ -28,13 +30,15 @@ struct Follower {
 pub(super) struct Followers {
     device: Device,
     followers: Vec<Option<Follower>>,
+    /// Where changed rows of all sequences lie.
+    desks: Desks,
     /// Tokens that the device does not have yet: the first of each sequence, then the second, and so on.
     missing: Vec<Vec<Appending>>,
 }
 
 impl Followers {
     pub(super) fn new(device: &Device) -> Self {
-        Self { device: device.clone(), followers: Vec::new(), missing: Vec::new() }
+        Self { device: device.clone(), followers: Vec::new(), desks: Desks::default(), missing: Vec::new() }
     }
 
     /// The shard of a sequence that was followed.
@@ -46,12 +50,9 @@ impl Followers {
     /// An error if the device cannot follow a sequence of the batch.
     pub(super) fn check(&self, batch: &Batch, id: SequenceId) -> Result<(), CudaError> {
         let Some(standing) = batch.standing(id) else { return Ok(()) };
-        if standing.is_taken_back {
-            return Err(CudaError::unsupported("text that was taken back"));
-        }
         // The others were followed before.
         if self.shard(id).is_none() {
-            Record::new(standing.params)?;
+            Record::of_part(standing.params)?;
         }
         Ok(())
     }
@@ -75,6 +76,7 @@ impl Followers {
         match &mut self.followers[slot] {
             Some(follower) if follower.is_before(&standing, id, vocabulary) => {
                 let shard = follower.shard.get_mut().unwrap_or_else(PoisonError::into_inner);
+                shard.make_room(standing.output.len() - follower.output.len())?;
                 for (turn, &token) in standing.output[follower.output.len()..].iter().enumerate() {
                     if turn == self.missing.len() {
                         self.missing.push(Vec::new());
@@ -86,12 +88,16 @@ impl Followers {
             }
             place => {
                 let output = standing.output.to_vec();
-                let shard = match Shard::standing(&self.device, &standing, vocabulary) {
+                let (params, taken_back) = (params_of(&standing), taken_back(&standing));
+                let made = taken_back.clone();
+                let shard =
+                    Shard::standing(&self.device, &params, standing.sequence, made, vocabulary, &self.desks);
+                let shard = match shard {
                     Ok(shard) => Mutex::new(shard),
                     Err(CudaError::Row(error)) => return Ok(Err(error)),
                     Err(error) => return Err(error),
                 };
-                *place = Some(Follower { id, shard, vocabulary, output });
+                *place = Some(Follower { id, shard, vocabulary, output, taken_back });
             }
         }
         Ok(Ok(()))
@@ -115,20 +121,26 @@ impl Followers {
 impl Follower {
     /// Whether it is that sequence, and has written what that one has, or the beginning of it.
     fn is_before(&self, standing: &Standing<'_>, id: SequenceId, vocabulary: usize) -> bool {
-        self.id == id && self.vocabulary == vocabulary && standing.output.starts_with(&self.output)
+        let is_followed = self.id == id && self.vocabulary == vocabulary;
+        let has_same_bans = standing.banned.is_empty() || standing.banned == self.taken_back.banned;
+        is_followed
+            && standing.output.starts_with(&self.output)
+            && standing.round == self.taken_back.round
+            && has_same_bans
     }
 }
 
-impl Shard {
-    /// A sequence of the host, where it stands.
-    fn standing(device: &Device, standing: &Standing<'_>, vocabulary: usize) -> Result<Self, CudaError> {
-        let Standing { params, seed, sequence, prompt, output, .. } = *standing;
-        let params = SamplingParams {
-            seed: Some(seed),
-            prompt_token_ids: prompt.to_vec(),
-            output_token_ids: output.to_vec(),
-            ..params.clone()
-        };
-        Self::number(device, &params, sequence, vocabulary)
+/// How a sequence of the host was taken back.
+fn taken_back(standing: &Standing<'_>) -> TakenBack {
+    TakenBack { round: standing.round, banned: standing.banned.clone() }
+}
+
+/// The parameters of a sequence of the host, where it stands.
+fn params_of(standing: &Standing<'_>) -> SamplingParams {
+    SamplingParams {
+        seed: Some(standing.seed),
+        prompt_token_ids: standing.prompt.to_vec(),
+        output_token_ids: standing.output.to_vec(),
+        ..standing.params.clone()
     }
 }

@@ -3,11 +3,14 @@
 //!
 //! [`onedraw::Sampler::sample_over`] draws on the host. It asks every shard, and a shard on a device answers
 //! with a kernel that goes over its part of the row once, and a copy of a few KB. Shards on devices and on
-//! CPUs may be asked together.
+//! CPUs may be asked together. Every stage can be drawn over them, a user's own stages among them: these run
+//! where the draw runs.
 //!
 //! - `sequence`: a sequence on a device that holds one shard of every row of it.
 //! - `row`: one shard of one row, loaded, ready to be asked.
-//! - `answer`: every question as one that the kernel answers; `arguments`: what the kernel is asked with.
+//! - `answer`: every question as one that the kernel answers; `arguments`: what the kernel is asked with;
+//!   `change`: what a question makes of the row; `desks`: where a row lies that was changed; `repeats`: what
+//!   the text repeats, which some edits ask for.
 //! - `ranks`: a batch over ranks, each of which draws; `opening`: its first messages, made on the device;
 //!   `follow`: its sequences on the device, which follow those of the host.
 //!
@@ -36,9 +39,12 @@
 
 mod answer;
 mod arguments;
+mod change;
+mod desks;
 mod follow;
 mod opening;
 mod ranks;
+mod repeats;
 mod row;
 mod sequence;
 

@@ -8,6 +8,7 @@ use onedraw::FirstQuestion;
 use onedraw::answer::Held;
 use onedraw::noise::BLOCK;
 
+use super::repeats::{self, Repeating};
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::CudaError;
@@ -22,6 +23,7 @@ shared_struct! { "OpenTask":
         pub logits: u64,
         pub sequence: u64,
         pub mask: u64,
+        pub repeats: u64,
         pub slot: u64,
         pub reach: f64,
         pub focus: u64,
@@ -65,8 +67,8 @@ shared_struct! { "AppendStep":
 }
 
 impl OpenTask {
-    /// A row whose slot lies at `slot`. The addresses of its part are still missing.
-    pub(super) fn new(question: &FirstQuestion, held: Held, slot: u64) -> Self {
+    /// The same part, asked this question; its message goes to `slot`.
+    pub(super) fn ask(self, question: &FirstQuestion, held: Held, slot: u64) -> Self {
         let FirstQuestion { head: given, open } = question;
         let mut head = [0; 64];
         head[..OPEN_HEAD].copy_from_slice(given);
@@ -80,7 +82,7 @@ impl OpenTask {
             start: held.start,
             length: held.length,
             head,
-            ..Zeroable::zeroed()
+            ..self
         }
     }
 }
@@ -91,6 +93,7 @@ pub(super) struct Openings {
     device: Device,
     tasks: Growing<OpenTask>,
     appended: Growing<Appending>,
+    repeating: Growing<Repeating>,
     masks: Growing<u32>,
     slots: Array<u8>,
     /// Rows that there are slots for.
@@ -103,6 +106,7 @@ impl Openings {
             device: device.clone(),
             tasks: Growing::default(),
             appended: Growing::default(),
+            repeating: Growing::default(),
             masks: Growing::default(),
             slots: Array::uninitialised(device.context(), 0)?,
             capacity: 0,
@@ -141,12 +145,30 @@ impl Openings {
         unsafe { self.launch(stream, function, step, (step.count.div_ceil(THREADS), THREADS, 0)) }
     }
 
+    /// Finds what the texts of sequences repeat, over rows of `vocabulary` logits. Sequences may come twice.
+    pub(super) fn find_repeats(
+        &mut self,
+        stream: Stream<'_>,
+        mut list: Vec<Repeating>,
+        vocabulary: usize,
+    ) -> Result<(), CudaError> {
+        list.sort_unstable();
+        list.dedup();
+        if list.is_empty() {
+            return Ok(());
+        }
+        let address = self.repeating.post(&self.device, stream, &list)?;
+        // SAFETY: the list was posted to the stream, each of its sequences is there once, and sequences and
+        // words live as long as their shards.
+        unsafe { repeats::find(&self.device, stream, address, list.len(), vocabulary) }
+    }
+
     /// Makes the messages of all rows, which hold the same tokens, and does not wait for them.
     ///
     /// # Safety
     ///
-    /// Every address of the tasks is device memory: the logits and the mask of so many tokens, a sequence, and
-    /// one of the slots, until the kernel has run.
+    /// Every address of the tasks is device memory: the logits and the mask of so many tokens, a sequence, what
+    /// its text repeats if its edits ask for it, and one of the slots, until the kernel has run.
     pub(super) unsafe fn open(
         &mut self,
         stream: Stream<'_>,

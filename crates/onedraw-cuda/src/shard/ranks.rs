@@ -5,17 +5,20 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use bytemuck::Zeroable;
 use onedraw::answer::Held;
 use onedraw::{Batch, Exchange, Part, PartStep, Rank, RowError, Sampled, SequenceId};
 
 use super::follow::Followers;
 use super::opening::{OpenTask, Openings};
-use super::row::ShardRow;
+use super::repeats::{Repeating, Repeats};
+use super::row::{Asked, PartOfRow};
 use super::sequence::Shard;
 use crate::device::Device;
 use crate::error::CudaError;
 use crate::launch::MAX_ROWS;
 use crate::matrix::{Mask, Matrix};
+use crate::record::chain::Masks;
 use crate::record::shared::OPEN_SLOT;
 use crate::stream::Stream;
 
@@ -111,25 +114,24 @@ impl RankParts {
             let shard = known.and_then(|()| followers.shard(turn.sequence).ok_or(RowError::UnknownSequence));
             let part = match shard.map(|shard| admitted(shard, mask, &held)) {
                 Ok(Ok(shard)) => {
-                    let mask = mask.map_or(0, |mask| mask.address);
-                    Ok(RankRow { shard, part: rows.row(row), held, mask, ahead, is_raw: false, head: 0 })
+                    Ok(RankRow { shard, row: PartOfRow::new(rows.row(row), held.start, mask, ahead) })
                 }
                 Err(error) | Ok(Err(CudaError::Row(error))) => Err(error),
                 Ok(Err(error)) => return Err(error),
             };
             steps.push(PartStep { sequence: turn.sequence, part, mask: turn.mask });
         }
-        let addresses: Vec<_> =
-            steps.iter().map(|step| step.part.as_ref().ok().map(RankRow::addresses)).collect();
+        let begun: Vec<_> = steps.iter().map(|step| step.part.as_ref().ok().map(RankRow::begin)).collect();
+        let repeating = begun.iter().flatten().filter_map(|(_, repeating)| *repeating).collect();
+        openings.find_repeats(stream, repeating, rank.vocabulary)?;
         let exchange = batch.exchange_parts(steps, rank, ahead);
 
         let slots = openings.reserve(turns.len())?;
         let (mut tasks, mut refused) = (Vec::with_capacity(turns.len()), Vec::new());
-        for (row, (question, addresses)) in exchange.first_questions().zip(addresses).enumerate() {
-            match (question, addresses) {
-                (Ok(question), Some((logits, sequence, mask))) => {
-                    let task = OpenTask::new(&question, held, slots + (row * OPEN_SLOT) as u64);
-                    tasks.push(OpenTask { logits, sequence, mask, ahead, ..task });
+        for (row, (question, begun)) in exchange.first_questions().zip(begun).enumerate() {
+            match (question, begun) {
+                (Ok(question), Some((task, _))) => {
+                    tasks.push(task.ask(&question, held, slots + (row * OPEN_SLOT) as u64));
                 }
                 (Err(slot), _) => refused.push((row, slot)),
                 (Ok(_), None) => unreachable!("a row without a part has no question"),
@@ -248,34 +250,34 @@ impl<'a> RankExchange<'a> {
 #[derive(Debug)]
 pub struct RankRow<'a> {
     shard: &'a Mutex<Shard>,
-    part: Matrix<'a>,
-    held: Held,
-    mask: u64,
-    ahead: u32,
-    is_raw: bool,
-    head: u64,
+    row: PartOfRow<'a>,
 }
 
 impl RankRow<'_> {
-    /// The logits, the sequence and the mask on the device.
-    fn addresses(&self) -> (u64, u64, u64) {
+    /// What the first message is made from, without the question; and what its text repeats, if that must be
+    /// found before. A mask that comes late is not part of it: the first message is about the first segment.
+    fn begin(&self) -> (OpenTask, Option<Repeating>) {
+        let PartOfRow { part, mask, ahead, .. } = &self.row;
         let shard = self.shard.lock().unwrap_or_else(PoisonError::into_inner);
-        (self.part.address, shard.address(), self.mask)
+        let task = OpenTask {
+            logits: part.address,
+            sequence: shard.address(),
+            mask: mask.filter(|_| shard.record.masks == Masks::Early).unwrap_or(0),
+            repeats: shard.repeats.as_ref().map_or(0, Repeats::address),
+            ahead: *ahead,
+            ..Zeroable::zeroed()
+        };
+        (task, shard.repeats.as_ref().map(Repeats::repeating))
     }
 }
 
 impl Part for RankRow<'_> {
     fn held(&self) -> Held {
-        self.held
+        self.row.held()
     }
 
     fn reply(&mut self, question: &[u8]) -> Vec<u8> {
-        let Self { part, mask, ahead, is_raw, head, .. } = *self;
         let mut shard = self.shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let shard = &mut *shard;
-        let mut row = ShardRow { shard, part, start: self.held.start, mask, is_raw, head, ahead };
-        let reply = row.reply(question);
-        (self.is_raw, self.head) = (row.is_raw, row.head);
-        reply
+        Asked { shard: &mut shard, row: &mut self.row }.reply(question)
     }
 }

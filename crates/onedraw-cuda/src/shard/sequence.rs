@@ -1,19 +1,23 @@
 //! A sequence on a device that holds one shard of every row of it.
 #![allow(unsafe_code)]
 
+use std::mem::offset_of;
+
 use cudarc::driver::result;
 use onedraw::noise::Noise;
 use onedraw::query::ListBand;
 use onedraw::{ParamError, RowError, SamplingParams};
 
 use super::arguments::{AskArguments, MAX_THREAD_BLOCKS};
+use super::desks::Desks;
+use super::repeats::Repeats;
 use crate::device::Device;
 use crate::dtype::Dtype;
 use crate::error::CudaError;
 use crate::kernel::Kernel;
 use crate::launch;
 use crate::matrix::Mask;
-use crate::memory::Array;
+use crate::memory::{Array, bytes_of_text};
 use crate::record::chain::{Masks, Record};
 use crate::record::layout::{EditKind, Outcome, Sequence, StepArguments, Task};
 use crate::record::shared::{ANSWER_WORDS, ASK_THREADS, MAX_BINS};
@@ -28,18 +32,30 @@ const FIRST_KEY_CAPACITY: usize = ListBand::MAX_KEYS + 1;
 const ANSWERS: usize = 1;
 pub(super) const FIRST_BIN: usize = ANSWERS + MAX_THREAD_BLOCKS * ANSWER_WORDS;
 
+/// How often a sequence's text was taken back because of what was drawn, and the tokens that it bans next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TakenBack {
+    pub round: u32,
+    pub banned: Vec<u32>,
+}
+
 /// A sequence on a device that holds one part of every row of it.
 #[derive(Debug)]
 pub struct Shard {
     pub(super) device: Device,
     pub(super) vocabulary: usize,
-    record: Sequence,
-    masks: Masks,
+    pub(super) record: Record,
     /// The tokens written so far.
     position: u32,
     sequence: Array<Sequence>,
     /// The memory behind the sequence's addresses.
     _tables: Option<Array<u32>>,
+    /// The text, if an edit reads it.
+    text: Option<Array<u32>>,
+    /// What the text repeats, if an edit asks for it.
+    pub(super) repeats: Option<Repeats>,
+    /// Where changed rows lie.
+    pub(super) desks: Desks,
     task: Array<Task>,
     accepted: Array<Outcome>,
     /// An answer: see [`ANSWERS`].
@@ -53,10 +69,10 @@ pub struct Shard {
 impl Shard {
     /// The first sequence of the parameters, over rows of `vocabulary` logits, of which the device holds a
     /// part. All shards and the host that asks them need the same seed, so it must be given, unless the draw
-    /// is greedy. What the device cannot do is [`CudaError::Unsupported`], as [`check`](crate::check) says
-    /// it.
+    /// is greedy. What the device cannot do is [`CudaError::Unsupported`]. A user's own stages, logprobs and
+    /// what else the host does are none of the device's: they are not refused.
     pub fn new(device: &Device, params: &SamplingParams, vocabulary: usize) -> Result<Self, CudaError> {
-        Self::number(device, params, 0, vocabulary)
+        Self::number(device, params, 0, vocabulary, &Desks::default())
     }
 
     /// All `n` sequences of the parameters.
@@ -65,7 +81,9 @@ impl Shard {
         params: &SamplingParams,
         vocabulary: usize,
     ) -> Result<Vec<Self>, CudaError> {
-        (0..params.n).map(|sequence| Self::number(device, params, sequence, vocabulary)).collect()
+        let desks = Desks::default();
+        let number = |sequence| Self::number(device, params, sequence, vocabulary, &desks);
+        (0..params.n).map(number).collect()
     }
 
     pub(super) fn number(
@@ -73,8 +91,22 @@ impl Shard {
         params: &SamplingParams,
         sequence: u32,
         vocabulary: usize,
+        desks: &Desks,
     ) -> Result<Self, CudaError> {
-        let record = Record::new(params)?;
+        Self::standing(device, params, sequence, TakenBack::default(), vocabulary, desks)
+    }
+
+    /// The same, after text was taken back.
+    pub(super) fn standing(
+        device: &Device,
+        params: &SamplingParams,
+        sequence: u32,
+        taken_back: TakenBack,
+        vocabulary: usize,
+        desks: &Desks,
+    ) -> Result<Self, CudaError> {
+        let mut record = Record::of_part(params)?;
+        (record.sequence.round, record.banned) = (taken_back.round, taken_back.banned);
         record.plan.check_vocabulary(vocabulary)?;
         if params.seed.is_none() && !record.plan.is_greedy() {
             return Err(ParamError::new("seed", "all shards of a row need the same one: give it").into());
@@ -89,18 +121,29 @@ impl Shard {
             memory.write(uploads, 0, &tables.words)?;
         }
         let address = memory.as_ref().map_or(0, Array::address);
-        let masks = record.masks;
-        let record = Sequence { sequence, ..tables.point(&record.sequence, address) };
+        let text = [&params.prompt_token_ids[..], &params.output_token_ids].concat();
+        let text = match record.reads_text {
+            true => Some(text_with_room(device, &text, text.len())?),
+            false => None,
+        };
+        let (history, room) = text.as_ref().map_or((0, 0), |text| (text.address(), text.len() as u32));
+        record.sequence = Sequence { sequence, history, room, ..tables.point(&record.sequence, address) };
         let on_device = Array::uninitialised(context, 1)?;
-        on_device.write(uploads, 0, &[record])?;
+        on_device.write(uploads, 0, &[record.sequence])?;
+        let repeats = match record.sequence.has_repeats() {
+            true => Some(Repeats::new(device, on_device.address(), vocabulary)?),
+            false => None,
+        };
         Ok(Self {
             device: device.clone(),
             vocabulary,
+            position: record.sequence.position,
             record,
-            masks,
-            position: record.position,
             sequence: on_device,
             _tables: memory,
+            text,
+            repeats,
+            desks: desks.clone(),
             task: Array::filled(context, 1, 0)?,
             accepted: Array::filled(context, 1, 0)?,
             words: Array::filled(context, FIRST_BIN + MAX_BINS, 0)?,
@@ -113,9 +156,9 @@ impl Shard {
     /// The noise of a draw `ahead` positions after the next, which names it in messages; of a greedy draw,
     /// without the seed.
     pub(super) fn noise(&self, ahead: u32) -> Noise {
-        let Sequence { seed, sequence, is_greedy, .. } = self.record;
+        let Sequence { seed, sequence, round, is_greedy, .. } = self.record.sequence;
         let seed = if is_greedy == 0 { seed } else { 0 };
-        Noise { seed, position: self.position.wrapping_add(ahead), sequence, round: 0 }
+        Noise { seed, position: self.position.wrapping_add(ahead), sequence, round }
     }
 
     /// Where the sequence lies on the device.
@@ -134,12 +177,32 @@ impl Shard {
             return Err(CudaError::NotOnDevice { address: mask.address });
         }
         let (words, needed) = (mask.words, end.div_ceil(32));
-        match self.masks {
+        match self.record.masks {
             _ if words < needed => Err(RowError::MaskTooShort { words, needed }.into()),
-            Masks::Taken => Ok(()),
+            Masks::Early | Masks::Late => Ok(()),
             Masks::Unnamed => Err(RowError::MaskWithoutStage.into()),
-            Masks::TooLate => Err(CudaError::unsupported("a mask after a temperature or a truncation")),
         }
+    }
+
+    /// Makes room for so many more tokens. If the text must move, it waits for the device.
+    pub(super) fn make_room(&mut self, tokens: usize) -> Result<(), CudaError> {
+        let length = self.record.sequence.prompt as usize + self.position as usize;
+        let Some(text) = self.text.as_ref().filter(|text| length + tokens > text.len()) else {
+            return Ok(());
+        };
+        self.device.synchronize()?;
+        let mut old = vec![0; length.min(text.len())];
+        text.read(self.device.uploads(), 0, &mut old)?;
+        let larger = text_with_room(&self.device, &old, length + tokens)?;
+        (self.record.sequence.history, self.record.sequence.room) = (larger.address(), larger.len() as u32);
+        for (place, bytes) in [
+            (offset_of!(Sequence, history), bytemuck::bytes_of(&self.record.sequence.history)),
+            (offset_of!(Sequence, room), bytemuck::bytes_of(&self.record.sequence.room)),
+        ] {
+            self.sequence.write_bytes(self.device.uploads(), place, bytes)?;
+        }
+        self.text = Some(larger);
+        Ok(())
     }
 
     /// Appends the drawn token, whichever shard holds it.
@@ -148,6 +211,7 @@ impl Shard {
         if token as usize >= vocabulary {
             return Err(RowError::OutsideVocabulary { field: "output_token_ids", token, vocabulary }.into());
         }
+        self.make_room(1)?;
         let stream = Stream::default();
         self.accepted.write(stream, 0, &[Outcome { token, status: Outcome::DRAWN }])?;
         let arguments = StepArguments {
@@ -176,6 +240,7 @@ impl Shard {
         let address = |word: usize| self.words.address() + (word * size_of::<u64>()) as u64;
         let mut ask = AskArguments {
             sequence: self.sequence.address(),
+            repeats: self.repeats.as_ref().map_or(0, Repeats::address),
             key_count: address(0),
             answers: address(ANSWERS),
             bins: address(FIRST_BIN),
@@ -186,8 +251,8 @@ impl Shard {
         self.device.context().bind_to_thread().map_err(CudaError::launch)?;
         let bytes = size_of::<u64>() * if bins > 0 { FIRST_BIN + bins } else { ANSWERS };
         // SAFETY: `words` is longer than what is set. The kernel takes this one struct, which the driver
-        // copies before it returns. The part of the row and the mask are borrowed as long as the `ShardRow`,
-        // the rest is ours and as large as the kernel is told. What the kernel does is waited for below.
+        // copies before it returns. The part of the row and the mask are borrowed as long as the row, which has
+        // a desk for as many tokens if the question writes or reads one; the rest is ours and as large as the kernel is told. What the kernel does is waited for below.
         unsafe {
             result::memset_d8_async(self.words.address(), 0, bytes, stream.raw())
                 .map_err(CudaError::launch)?;
@@ -221,12 +286,19 @@ impl Shard {
         Ok(true)
     }
 
-    /// Where the library's chain has edit number `index` of the record, −1 for none. Its first edit is the
-    /// ban of tokens that were taken back, and its edit of allowed tokens is there only if there is a list or
-    /// a mask.
+    /// Where the library's chain has edit number `index` of the record, −1 for none. Its edit of allowed tokens is
+    /// there only if there is a list or a mask.
     pub(super) fn library_edit(&self, index: i32, has_mask: bool) -> i32 {
         let Ok(index) = usize::try_from(index) else { return -1 };
-        let is_idle = |edit: u32| edit == EditKind::Allowed as u32 && !has_mask && self.record.allowed == 0;
-        1 + self.record.edit.iter().take(index).filter(|&&edit| !is_idle(edit)).count() as i32
+        let is_idle =
+            |edit: u8| edit == EditKind::Allowed as u8 && !has_mask && self.record.sequence.allowed == 0;
+        self.record.sequence.edit.iter().take(index).filter(|&&edit| !is_idle(edit)).count() as i32
     }
+}
+
+/// Memory of a text, with room for at least so many tokens.
+fn text_with_room(device: &Device, text: &[u32], tokens: usize) -> Result<Array<u32>, CudaError> {
+    let memory = Array::uninitialised(device.context(), bytes_of_text(tokens) / size_of::<u32>())?;
+    memory.write(device.uploads(), 0, text)?;
+    Ok(memory)
 }

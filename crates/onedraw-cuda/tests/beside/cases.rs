@@ -1,6 +1,6 @@
 //! Random rows and parameters, of what the device can do.
 
-use onedraw::{LogprobsMode, Order, PenaltyScope, SamplingParams, Stage};
+use onedraw::{KeptMode, LogprobsMode, Order, PenaltyScope, SamplingParams, Stage};
 use onedraw_cuda::Dtype;
 use onedraw_testkit::rows::{self, SplitMix64};
 
@@ -66,7 +66,95 @@ pub fn any_params(random: &mut SplitMix64, vocabulary: usize) -> SamplingParams 
     }
     params.probability = by_chance(random, 0.2);
     params.order = any_order(random);
+    if by_chance(random, 0.2) {
+        params.kept = one_of(random, &[KeptMode::Ids, KeptMode::Summary]);
+    }
+    if params.order.is_none() && params.mirostat > 0 {
+        // In the default order mirostat takes the place of every other truncation.
+        let SamplingParams { top_k, top_p, min_p, typical_p, .. } = SamplingParams::default();
+        (params.top_k, params.top_p, params.min_p, params.typical_p) = (top_k, top_p, min_p, typical_p);
+        (params.epsilon_cutoff, params.eta_cutoff, params.top_a) = (0.0, 0.0, 0.0);
+        (params.top_n_sigma, params.xtc_probability) = (0.0, 0.0);
+    }
+    // Not every chain keeps what a summary can say.
+    if params.kept == KeptMode::Summary && onedraw::Plan::new(&params).is_err() {
+        params.kept = KeptMode::Ids;
+    }
     params
+}
+
+/// The same for rows that are split: what is reported is the host's, so any of it may be asked for.
+pub fn params_of_parts(random: &mut SplitMix64, vocabulary: usize) -> SamplingParams {
+    let mut params = any_params(random, vocabulary);
+    if by_chance(random, 0.1) {
+        params.logprobs = Some(-1);
+    }
+    if by_chance(random, 0.1) {
+        params.kept = KeptMode::Ids;
+    }
+    params
+}
+
+/// Parameters of each stage that changes a part of a row after its first edits, or asks what the text repeats.
+/// The text repeats itself, in the first few tokens of the vocabulary.
+pub fn params_that_change_parts(seed: u64) -> Vec<SamplingParams> {
+    const STAGES: [&str; 17] = [
+        r#"{"xtc_probability": 1, "xtc_threshold": 0.02}"#,
+        r#"{"xtc_probability": 0.5, "xtc_threshold": 0.02, "xtc_protected_token_ids": [6, 1, 1, 900]}"#,
+        r#"{"xtc_probability": 1, "xtc_threshold": 0.02, "xtc_protected_token_ids": [2], "typical_p": 0.9,
+            "order": "typical,xtc,temperature,xtc"}"#,
+        r#"{"smoothing_factor": 0.3}"#,
+        r#"{"smoothing_factor": 0.3, "smoothing_curve": 2.5, "temperature": 0.7, "top_p": 0.9,
+            "order": "temperature,top_p,smoothing"}"#,
+        r#"{"dry_multiplier": 3, "dry_allowed_length": 1}"#,
+        r#"{"dry_multiplier": 3, "dry_allowed_length": 1, "dry_penalty_last_n": 6,
+            "dry_sequence_breakers": [[3], [1, 2]]}"#,
+        r#"{"no_repeat_ngram_size": 3}"#,
+        r#"{"no_repeat_ngram_size": 1, "dry_multiplier": 1, "top_k": 50, "order": "top_k,dry,no_repeat_ngram"}"#,
+        r#"{"temperature": 0.7, "repetition_penalty": 1.5, "order": "temperature,penalties"}"#,
+        r#"{"top_k": 9, "logit_bias": {"3": 2, "4": -3, "70": 90}, "order": "top_k,logit_bias"}"#,
+        r#"{"top_p": 0.8, "temperature": 1.3, "frequency_penalty": 0.6, "bad_words_ids": [[5], [3, 7]],
+            "order": "top_p,bad_words,temperature,penalties,top_p"}"#,
+        r#"{"min_tokens": 3, "eos_token_id": [0, 1], "min_p": 0.01, "order": "min_p,min_tokens"}"#,
+        r#"{"top_k": 40, "temperature": 0.9, "order": "top_k,allowed,temperature"}"#,
+        r#"{"top_k": 40, "allowed_token_ids": [0, 2, 4, 6, 8, 500], "temperature": 0.9,
+            "order": "temperature,allowed,top_k"}"#,
+        r#"{"dynatemp_range": 0.5, "mirostat": 2, "logit_bias": {"2": 1},
+            "order": "temperature,logit_bias,mirostat"}"#,
+        r#"{"smoothing_factor": 0.2, "xtc_probability": 1, "xtc_threshold": 0.01, "logprobs": 5,
+            "logprobs_mode": "processed_logprobs", "repetition_penalty": 2,
+            "order": "xtc,penalties,smoothing,xtc,allowed"}"#,
+    ];
+    let read =
+        |json: &&str| SamplingParams::from_json(json).unwrap_or_else(|error| panic!("{json}: {error}"));
+    let prompt_token_ids = vec![1, 2, 3, 4, 5, 1, 2, 3, 4, 0, 1, 2, 3];
+    let params = STAGES.iter().map(read);
+    params
+        .map(|params| SamplingParams {
+            seed: Some(seed),
+            prompt_token_ids: prompt_token_ids.clone(),
+            ..params
+        })
+        .collect()
+}
+
+/// A row on which the first tokens are likely.
+pub fn row_of_few(random: &mut SplitMix64, vocabulary: usize) -> Vec<f32> {
+    let shape = one_of(random, &SHAPES[..2]);
+    let mut row = any_row(random, shape, vocabulary);
+    row.iter_mut().take(9).for_each(|x| *x = 4.0 + random.below(6) as f32);
+    row
+}
+
+/// The same, every third with mirostat, which learns from each token of a draft.
+pub fn params_of_drafts(random: &mut SplitMix64, vocabulary: usize) -> SamplingParams {
+    let learns = by_chance(random, 0.3);
+    loop {
+        let params = any_params(random, vocabulary);
+        if (params.mirostat > 0) == learns {
+            return params;
+        }
+    }
 }
 
 /// The same with min-p, top-k and top-p alone, and nothing to report.
@@ -103,6 +191,25 @@ pub fn set_truncations(params: &mut SamplingParams, random: &mut SplitMix64, voc
     if rarely(random) {
         params.top_n_sigma = one_of(random, &[0.1, 1.0, 3.0]);
     }
+    if rarely(random) {
+        params.xtc_probability = one_of(random, &[0.5, 1.0, 1.0]);
+        params.xtc_threshold = one_of(random, &[1e-6, 0.001, 0.1, 0.5]);
+        params.xtc_protected_token_ids = any_tokens(random, vocabulary, 6);
+    }
+    if rarely(random) {
+        params.dynatemp_range = one_of(random, &[0.1, 0.5, 3.0]);
+        params.dynatemp_exponent = one_of(random, &[0.0, 0.5, 1.0, 2.5]);
+    }
+    if rarely(random) {
+        params.smoothing_factor = one_of(random, &[1e-3, 0.3, 2.0]);
+        params.smoothing_curve = one_of(random, &[1.0, 1.5, 3.0]);
+    }
+    if rarely(random) {
+        params.mirostat = one_of(random, &[1, 2]);
+        params.mirostat_tau = one_of(random, &[0.5, 3.0, 8.0]);
+        params.mirostat_eta = one_of(random, &[0.0, 0.1, 1.0]);
+        params.mirostat_mu = one_of(random, &[None, Some(0.01), Some(4.0)]);
+    }
 }
 
 /// Often one of the first few, so that histories repeat themselves and lists meet.
@@ -127,6 +234,19 @@ pub fn set_edits(params: &mut SamplingParams, random: &mut SplitMix64, vocabular
         params.presence_penalty = one_of(random, &[0.0, 0.7, -2.0]);
         params.penalty_window = one_of(random, &[0, 0, 1, 3, 8, 100]);
         params.penalty_scope = one_of(random, &[PenaltyScope::Output, PenaltyScope::All]);
+    }
+    if by_chance(random, 0.3) {
+        params.dry_multiplier = one_of(random, &[0.3, 2.0]);
+        params.dry_base = one_of(random, &[1.0, 1.75, 30.0]);
+        params.dry_allowed_length = one_of(random, &[0, 1, 2, 5]);
+        params.dry_penalty_last_n = one_of(random, &[0, 0, 4, 20]);
+        let breakers = 0..random.below(4);
+        params.dry_sequence_breakers = breakers
+            .map(|_| (0..1 + random.below(3)).map(|_| any_token(random, vocabulary)).collect())
+            .collect();
+    }
+    if by_chance(random, 0.2) {
+        params.no_repeat_ngram_size = one_of(random, &[1, 2, 3, 6]);
     }
     if by_chance(random, 0.4) {
         let biases = [-100.0, -1.5, 0.1, 4.0, 1e38];
@@ -158,25 +278,31 @@ pub fn set_logprobs(params: &mut SamplingParams, random: &mut SplitMix64) {
     params.logprobs_mode = one_of(random, &LogprobsMode::ALL);
 }
 
-/// The default, or the stages of the device shuffled: edits before temperatures and truncations, a few of
-/// them twice.
+/// The default, or the stages of the device shuffled, most often with the edits first, a few of them twice.
 pub fn any_order(random: &mut SplitMix64) -> Option<Order> {
     use Stage::*;
     if by_chance(random, 0.5) {
         return None;
     }
-    let mut edits = vec![Allowed, BadWords, MinTokens, LogitBias, Penalties];
+    let mut edits = vec![Allowed, BadWords, MinTokens, LogitBias, Penalties, Dry, NoRepeatNgram];
     if by_chance(random, 0.2) {
         edits.push(edits[random.below(edits.len())].clone());
     }
-    let mut steps = vec![Temperature, MinP, TopK, TopP, Typical, Epsilon, Eta, TopA, TopNSigma];
+    let mut steps =
+        vec![Temperature, MinP, TopK, TopP, Typical, Epsilon, Eta, TopA, TopNSigma, Xtc, Mirostat];
     // All on and twice would be more than fit.
     if by_chance(random, 0.2) {
         steps.push(Temperature);
     }
     random.shuffle(&mut edits);
+    edits.push(Smoothing);
     random.shuffle(&mut steps);
-    Some(Order::of([edits, steps].concat()))
+    let mut stages = [edits, steps].concat();
+    // Edits anywhere: a chain of several segments.
+    if by_chance(random, 0.3) {
+        random.shuffle(&mut stages);
+    }
+    Some(Order::of(stages))
 }
 
 /// A grammar's mask that leaves about a share of the tokens, and perhaps none; its end past the vocabulary is

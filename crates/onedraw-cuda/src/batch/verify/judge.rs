@@ -6,7 +6,8 @@ use onedraw::speculate::{DraftTree, Verdict, Verify};
 use super::drafts::DraftTurn;
 use super::paths::Paths;
 use super::trials::Trials;
-use crate::batch::sequences::{Batch, Member};
+use crate::batch::member::Member;
+use crate::batch::sequences::Batch;
 use crate::error::CudaError;
 use crate::form::Form;
 use crate::kernel::Kernel;
@@ -23,18 +24,20 @@ enum Pass<'a> {
     Draw,
     /// Each row writes its law.
     Laws(&'a Trials),
-    /// Each row reports the token that was chosen for it.
+    /// Each row reports the token that was chosen for it, or draws if none was.
     Report,
 }
 
 impl Batch {
     /// Judges drafts, each as [`onedraw::Batch::verify`] does without a constraint, and waits for the
-    /// verdicts. Sequences stay as they were: the caller must [accept](Batch::accept) what it takes of a
-    /// verdict. A sequence may have several drafts. It happens on the legacy default stream, and turns that
+    /// verdicts. Sequences stay as they were: the caller must [accept](Batch::accept_sampled) what it takes of
+    /// a verdict. A sequence may have several drafts. It happens on the legacy default stream, and turns that
     /// were prepared before are no longer prepared.
     ///
-    /// Rejection and blocks need memory for one law per row, which is allocated here: 8 bytes per logit, and
-    /// as much for each law that guesses were drawn from. [`Verify::Typical`] is not on the device yet.
+    /// All modes but [`Verify::Exact`] need memory for one law per row, which is allocated here: 8 bytes per
+    /// logit, and for rejection and blocks as much for each law that guesses were drawn from. Where a sequence
+    /// has mirostat, the rows after a guess wait for those before it, so that a draft takes one launch for
+    /// each token of its longest way.
     ///
     /// ```no_run
     /// use onedraw::SamplingParams;
@@ -57,7 +60,7 @@ impl Batch {
         matrix: &Matrix<'_>,
         verify: Verify,
     ) -> Result<Vec<Result<Verdict, RowError>>, CudaError> {
-        if !matches!(verify, Verify::Exact | Verify::Rejection | Verify::Block) {
+        if !matches!(verify, Verify::Exact | Verify::Rejection | Verify::Block | Verify::Typical(_)) {
             return Err(CudaError::unsupported(format!("{verify} verification")));
         }
         let (given, capacity) = (drafts.iter().map(DraftTurn::rows).sum(), self.rows.capacity.rows);
@@ -88,25 +91,30 @@ impl Batch {
         let admitted: Vec<Result<(), RowError>> =
             drafts.iter().map(|turn| self.admit_draft(turn, verify)).collect();
         // The memory of the paths is freed after the answers were waited for.
-        let (tasks, _paths) = self.tasks_of(drafts, &admitted)?;
+        let (mut tasks, _paths) = self.tasks_of(drafts, &admitted)?;
+        self.rows.point_repeats(&mut tasks);
         self.rows.tasks.post(stream, &tasks)?;
+        // How many guesses of each draft hold, where the tokens of its rows do not say it.
         let mut lengths = None;
         if verify == Verify::Exact {
             self.pass(stream, matrix, Pass::Draw)?;
         } else {
+            let is_typical = matches!(verify, Verify::Typical(_));
             let trials = Trials::new(
                 self.rows.device.context(),
                 stream,
                 drafts,
                 &admitted,
-                verify == Verify::Block,
+                verify,
                 self.rows.capacity.vocabulary,
             )?;
             self.pass(stream, matrix, Pass::Laws(&trials))?;
-            if self.rows.form.has_reports() {
+            if is_typical || self.rows.form.has_reports() {
                 self.pass(stream, matrix, Pass::Report)?;
             }
-            lengths = Some(trials.lengths(stream)?);
+            if is_typical || verify == Verify::Block {
+                lengths = Some(trials.lengths(stream)?);
+            }
         }
         self.read_answers(stream, tasks.len())?;
         let mut first = 0;
@@ -115,10 +123,10 @@ impl Batch {
             let verdict = match (admitted, self.members.get(turn.sequence)) {
                 (Err(error), _) => Err(error),
                 (Ok(()), None) => Err(RowError::UnknownSequence),
-                (Ok(()), Some(member)) => Ok(match (verify, &lengths) {
-                    (Verify::Block, Some(lengths)) => self.along(member, first, lengths[i])?,
-                    _ => self.down(member, first, &turn.draft.tree)?,
-                }),
+                (Ok(()), Some(member)) => {
+                    let most = lengths.as_ref().map_or(usize::MAX, |lengths| lengths[i]);
+                    Ok(self.down(member, first, &turn.draft.tree, most)?)
+                }
             };
             verdicts.push(verdict);
             first += turn.rows();
@@ -129,7 +137,7 @@ impl Batch {
     /// Checks whether a draft can be judged, in the order in which the CPU checks it.
     fn admit_draft(&self, turn: &DraftTurn<'_>, verify: Verify) -> Result<(), RowError> {
         self.members.get(turn.sequence).ok_or(RowError::UnknownSequence)?;
-        if verify != Verify::Exact {
+        if matches!(verify, Verify::Rejection | Verify::Block) {
             turn.draft.check_laws(self.rows.capacity.vocabulary)?;
         }
         match verify {
@@ -155,6 +163,8 @@ impl Batch {
                 continue;
             };
             form.add(&member.record, false);
+            form.add_guesses(&member.record, turn.draft.tree.depth());
+            let first = tasks.len();
             // `path` is a place in the list for now; below it becomes an address.
             let task = |(start, depth): (usize, usize)| Task {
                 path: start as u64,
@@ -162,6 +172,7 @@ impl Batch {
                 ..Task::of(turn.sequence.slot(), &member.record)
             };
             tasks.extend(paths.add(&turn.draft.tree).into_iter().map(task));
+            link(&mut tasks, first, &turn.draft.tree);
         }
         let memory = Array::uninitialised(self.rows.device.context(), paths.tokens().len())?;
         memory.write(Stream::default(), 0, paths.tokens())?;
@@ -205,8 +216,15 @@ impl Batch {
         }
     }
 
-    /// Goes down a tree while the token of a row is one of its guesses.
-    fn down(&self, member: &Member, first: usize, tree: &DraftTree) -> Result<Verdict, CudaError> {
+    /// Goes down a tree while the token of a row is one of its guesses, and no farther than `most` guesses: the
+    /// token after these ends the verdict, even if it is a guess too.
+    fn down(
+        &self,
+        member: &Member,
+        first: usize,
+        tree: &DraftTree,
+        most: usize,
+    ) -> Result<Verdict, CudaError> {
         let mut verdict = Verdict::default();
         loop {
             let node = verdict.path.last().copied();
@@ -215,7 +233,7 @@ impl Batch {
                 Ok(sampled) => sampled,
                 Err(error) => return Ok(Verdict { error: Some(error), ..verdict }),
             };
-            let child = tree.child(node, sampled.token);
+            let child = tree.child(node, sampled.token).filter(|_| verdict.path.len() < most);
             verdict.sampled.push(sampled);
             match child {
                 Some(child) => verdict.path.push(child),
@@ -223,20 +241,30 @@ impl Batch {
             }
         }
     }
+}
 
-    /// The verdict of a chain of which `length` guesses hold. The token after them ends the verdict, even if
-    /// it is the next guess.
-    fn along(&self, member: &Member, first: usize, length: usize) -> Result<Verdict, CudaError> {
-        let mut verdict = Verdict { path: (0..length).collect(), ..Verdict::default() };
-        for depth in 0..=length {
-            match self.answer(member, depth, first + depth)? {
-                Ok(sampled) => verdict.sampled.push(sampled),
-                Err(error) => {
-                    verdict.error = Some(error);
-                    break;
-                }
-            }
-        }
-        Ok(verdict)
+/// Links every row of a tree, of which the task of the text is at `first`, to the rows that follow it.
+fn link(tasks: &mut [Task], first: usize, tree: &DraftTree) {
+    for (node, parent) in tree.parents().iter().enumerate().rev() {
+        let (row, parent) = (first + 1 + node, first + parent.map_or(0, |parent| parent + 1));
+        tasks[row].next_sibling = std::mem::replace(&mut tasks[parent].first_child, row as u32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_linked_to_those_that_follow_them() {
+        let mut tree = DraftTree::new();
+        let a = tree.push(None, 5);
+        tree.push(Some(a), 8);
+        tree.push(None, 7);
+        tree.push(Some(a), 9);
+        let mut tasks = [Task::default(); 7];
+        link(&mut tasks, 2, &tree);
+        let links = tasks.map(|task| (task.first_child, task.next_sibling));
+        assert_eq!(links, [(0, 0), (0, 0), (3, 0), (4, 5), (0, 6), (0, 0), (0, 0)]);
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use cudarc::driver::CudaContext;
 use onedraw::RowError;
-use onedraw::speculate::{Draft, Law, Probabilities};
+use onedraw::speculate::{Draft, Law, Probabilities, Typical, Verify};
 
 use super::drafts::DraftTurn;
 use crate::error::CudaError;
 use crate::memory::Array;
-use crate::record::layout::Trial;
+use crate::record::layout::{Rule, Trial};
 use crate::stream::Stream;
 
 /// Drafts that are judged by laws, in device memory. It must be kept until the stream has done every launch
@@ -32,14 +32,14 @@ pub(super) struct Trials {
 }
 
 impl Trials {
-    /// Copies drafts to the device. Every admitted draft must have been [checked](Draft::check_laws) for the
-    /// vocabulary.
+    /// Copies drafts to the device. For rejection and blocks, every admitted draft must have been
+    /// [checked](Draft::check_laws) for the vocabulary.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         stream: Stream<'_>,
         drafts: &[DraftTurn<'_>],
         admitted: &[Result<(), RowError>],
-        is_block: bool,
+        verify: Verify,
         vocabulary: usize,
     ) -> Result<Self, CudaError> {
         let rows: usize = drafts.iter().map(DraftTurn::rows).sum();
@@ -49,6 +49,13 @@ impl Trials {
             .filter(|(_, admitted)| admitted.is_ok())
             .map(|(turn, _)| turn)
             .collect();
+        let (rule, Typical { threshold, alpha }) = match verify {
+            Verify::Typical(typical) => (Rule::Typical, typical),
+            Verify::Block => (Rule::Block, Typical::default()),
+            _ => (Rule::Rejection, Typical::default()),
+        };
+        // Where likely guesses are accepted, nobody asks what they were drawn from.
+        let drawn = |draft| drawn(draft).map(|law| law.filter(|_| rule != Rule::Typical));
         let nodes: usize = judged.iter().map(|turn| turn.draft.tree.len()).sum();
         let count: usize = judged.iter().map(|turn| drawn(turn.draft).flatten().count()).sum();
         let laws = Array::uninitialised(context, rows * vocabulary)?;
@@ -73,7 +80,9 @@ impl Trials {
                     slot: turn.sequence.slot(),
                     first: first as u32,
                     nodes: tree.len() as u32,
-                    is_block: is_block.into(),
+                    rule: rule as u32,
+                    threshold,
+                    alpha,
                     ..Trial::default()
                 });
                 tokens.extend_from_slice(tree.tokens());
@@ -115,8 +124,8 @@ impl Trials {
         self.count
     }
 
-    /// How many guesses of each chain hold, once the stream has judged them; 0 for drafts that are not
-    /// judged, and for trees.
+    /// How many guesses of each draft hold, once the stream has judged them, by any rule but rejection; 0 for
+    /// drafts that are not judged.
     pub(super) fn lengths(&self, stream: Stream<'_>) -> Result<Vec<usize>, CudaError> {
         let mut trials = vec![Trial::default(); self.count];
         self.trials.read(stream, 0, &mut trials)?;

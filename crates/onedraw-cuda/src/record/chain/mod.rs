@@ -1,7 +1,9 @@
 //! A sequence's record as the kernels read it, filled from its [`Plan`].
 
+use onedraw::bend::Bend;
 use onedraw::float_mode::Standard;
-use onedraw::plan::{Operation, Segment};
+use onedraw::plan::{Operation, Segment, keep_a_prefix};
+use onedraw::query::Place;
 use onedraw::stages::edit::Edit;
 use onedraw::stages::temperature::Heat;
 use onedraw::stages::truncate::cutoff::Cutoff;
@@ -10,26 +12,26 @@ use onedraw::stages::truncate::{Prefix, Truncation};
 use onedraw::temperature::Temperature;
 use onedraw::{KeptMode, PenaltyScope, Plan, SamplingParams};
 
-use super::layout::{EditKind, Sequence, Stage, StageKind, logprobs_mode};
+use super::layout::{EditKind, GaugeKind, Sequence, Stage, StageKind, kept_mode, logprobs_mode};
 use super::shared::{MAX_EDITS, MAX_STAGES};
 use crate::error::CudaError;
-
-/// The most entries of logprobs beside the drawn token: half the list that a draw has in shared memory
-/// (`LIST_CAPACITY` in `kernels/limits.cuh`), so that the tokens down to the last wanted one fit it on nearly
-/// every row.
-pub(crate) const MAX_LOGPROBS: i64 = 1024;
-/// The longest window of penalties. The window's tokens are kept on the device: 4 MiB for each sequence.
-const LONGEST_WINDOW: u32 = 1 << 20;
 
 /// Whether rows of a sequence may come with a grammar's mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Masks {
-    /// They may.
-    Taken,
+    /// They may, and it is applied before every operation.
+    Early,
+    /// They may, and it is applied in a later segment.
+    Late,
     /// They may not: the order does not name the stage that applies it.
     Unnamed,
-    /// They may not on a device: the stage stands after a temperature or a truncation.
-    TooLate,
+}
+
+/// What the device holds of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    Whole,
+    Split,
 }
 
 /// Checked parameters. The record still lacks its addresses, its seed and the number of the sequence.
@@ -37,18 +39,29 @@ pub(crate) enum Masks {
 pub(crate) struct Record {
     pub plan: Plan,
     pub sequence: Sequence,
+    /// The operations, of rows without a mask and with one. Empty for plain chains.
+    pub chains: [Vec<Stage>; 2],
     pub masks: Masks,
+    /// Whether an edit reads the text: a window, bad words of several tokens, DRY or n-grams.
+    pub reads_text: bool,
+    /// Tokens that must not be drawn next, where text was taken back before the sequence came here.
+    pub banned: Vec<u32>,
 }
 
 /// Checks whether the device can draw for these parameters. The error names the stage or the parameter that
 /// it cannot.
 ///
 /// ```
-/// use onedraw::SamplingParams;
-/// let params = SamplingParams::builder().xtc_probability(0.5).build()?;
+/// use onedraw::custom::{Custom, Keep, View};
+/// use onedraw::{KeptMode, Order, SamplingParams, Stage};
+///
+/// let params = SamplingParams::builder().xtc_probability(0.5).kept(KeptMode::Ids).build()?;
+/// onedraw_cuda::check(&params)?;
+/// let own = Custom::truncation("own", |_: &View<'_>| Ok(Keep::AllBut(Vec::new())))?;
+/// let params = SamplingParams::builder().order(Order::of([Stage::Custom(own)])).build()?;
 /// let error = onedraw_cuda::check(&params).unwrap_err();
-/// assert_eq!(error.to_string(), "xtc is not on the device yet; draw these rows on the CPU");
-/// # Ok::<(), onedraw::ParamError>(())
+/// assert!(error.to_string().starts_with("own is a stage of your own, which a device cannot run"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn check(params: &SamplingParams) -> Result<(), CudaError> {
     Record::new(params).map(|_| ())
@@ -57,131 +70,255 @@ pub fn check(params: &SamplingParams) -> Result<(), CudaError> {
 impl Record {
     /// Checks the parameters and fills the record from their plan.
     pub(crate) fn new(params: &SamplingParams) -> Result<Self, CudaError> {
-        let _mode = Standard::enter();
-        let plan = Plan::new(params)?;
-        refuse(params)?;
-        let plain = plan.segments(false)?;
-        let mut chain = Chain::new(plan.is_greedy());
-        for (i, segment) in plain.iter().enumerate() {
-            chain.push(segment, i == 0)?;
-        }
-        let (masks, edits) = match plan.segments(true) {
-            Err(_) => (Masks::Unnamed, &plain[0].edits),
-            // The stage that applies a mask begins a segment of its own.
-            Ok(masked) if masked.len() > plain.len() => (Masks::TooLate, &plain[0].edits),
-            Ok(masked) => (Masks::Taken, &masked[0].edits),
-        };
-        let sequence = chain.sequence(params, edits)?;
-        Ok(Self { plan, sequence, masks })
+        Self::of(params, Rows::Whole)
     }
 
-    /// The edits of the record, in their order: those of rows that come with a mask, if any may.
+    /// The same for rows of which the device holds a part. Whoever draws from all parts carries out the
+    /// operations and reports, so what only these need is not refused.
+    pub(crate) fn of_part(params: &SamplingParams) -> Result<Self, CudaError> {
+        let (logprobs, prompt_logprobs, kept) = (None, None, KeptMode::None);
+        Self::of(&SamplingParams { logprobs, prompt_logprobs, kept, ..params.clone() }, Rows::Split)
+    }
+
+    fn of(params: &SamplingParams, rows: Rows) -> Result<Self, CudaError> {
+        let _mode = Standard::enter();
+        let plan = Plan::new(params)?;
+        let plain = plan.segments(false)?;
+        let masked = plan.segments(true).ok();
+        let is_late = |segments: &[Segment]| !segments[0].edits.iter().any(is_allowed);
+        let masks = match masked {
+            None => Masks::Unnamed,
+            Some(masked) if is_late(masked) => Masks::Late,
+            Some(_) => Masks::Early,
+        };
+        let mut edits = Edits::default();
+        let mut chain = |segments| Chain::new(rows, plan.is_greedy(), segments, &mut edits);
+        let (first, second) = match masked {
+            None => (chain(plain)?, None),
+            // Rows without a mask have the same chain: the stage does nothing then.
+            Some(masked) if masks == Masks::Early && masked.len() == plain.len() => (chain(masked)?, None),
+            // The edits of the first segment are those of rows with a mask.
+            Some(masked) if masks == Masks::Early => {
+                let second = chain(masked)?;
+                (chain(plain)?, Some(second))
+            }
+            Some(masked) => (chain(plain)?, Some(chain(masked)?)),
+        };
+        let has_two = second.is_some();
+        let second = second.unwrap_or_else(|| first.clone());
+        let mut sequence = first.sequence(params, &edits)?;
+        (sequence.late_inverse, sequence.late_scale) = (second.temperature.inverse, second.scale());
+        let is_prefix = |segments: Option<&[Segment]>| u32::from(segments.is_some_and(keep_a_prefix));
+        sequence.prefixes = is_prefix(Some(plain)) | is_prefix(masked) << 1;
+        let has_desk = first.has_segments || second.has_segments;
+        let chains = [first.stages, second.stages];
+        let mut record = Self { plan, sequence, chains, masks, reads_text: false, banned: Vec::new() };
+        record.sequence.needs_desk = has_desk.into();
+        if has_two {
+            // A row with a mask has another chain, so the record has none of its own.
+            (record.sequence.is_plain, record.sequence.sum_scale) = (0, 0.0);
+        }
+        for edit in record.clone().edits() {
+            record.sequence.describe(edit, params);
+        }
+        let of_text = [EditKind::Penalties, EditKind::Dry, EditKind::NoRepeat];
+        record.sequence.touches_text = of_text.iter().any(|&kind| record.sequence.has(kind)).into();
+        let has_words = record.edits().any(|edit| match edit {
+            Edit::BadWords(bad_words) => bad_words.words().iter().any(|(beginning, _)| !beginning.is_empty()),
+            _ => false,
+        });
+        record.reads_text = record.sequence.window > 0 || has_words || record.sequence.has_repeats();
+        Ok(record)
+    }
+
+    /// The edits of all segments, as rows have them that come with a mask, if any may.
     pub(crate) fn edits(&self) -> impl Iterator<Item = &Edit> + Clone {
-        let segments = self.plan.segments(self.masks == Masks::Taken).unwrap_or_default();
-        segments.first().into_iter().flat_map(|segment| on_device(&segment.edits))
+        let segments = self.plan.segments(self.masks != Masks::Unnamed).unwrap_or_default();
+        segments.iter().flat_map(|segment| &segment.edits)
+    }
+
+    /// The kinds of the edits of a segment, as rows have them that come with a mask, or without one; `None` if
+    /// there is no such segment.
+    pub(crate) fn kinds(&self, has_mask: bool, segment: usize) -> Option<Vec<u8>> {
+        let segment = self.plan.segments(has_mask).ok()?.get(segment)?;
+        segment.edits.iter().map(|edit| edit_kind(edit).ok().map(|kind| kind as u8)).collect()
+    }
+
+    /// Whether the operation at a place of that chain is XTC, which spares protected tokens.
+    pub(crate) fn is_xtc(&self, has_mask: bool, place: Place) -> bool {
+        let segments = self.plan.segments(has_mask).unwrap_or_default();
+        let segment = segments.get(place.segment as usize);
+        let operation = segment.and_then(|segment| segment.operations.get(place.operation as usize));
+        matches!(operation, Some(Operation::Truncate(_, Truncation::Xtc(_))))
+    }
+
+    /// Whether the list of allowed ids is applied in a later segment.
+    pub(crate) fn allows_late(&self) -> bool {
+        let segments = self.plan.segments(false).unwrap_or_default();
+        segments.iter().skip(1).flat_map(|segment| &segment.edits).any(is_allowed)
+            && !segments[0].edits.iter().any(is_allowed)
     }
 }
 
-/// The edits without that of banned tokens: nothing is taken back on a device.
-fn on_device(edits: &[Edit]) -> impl Iterator<Item = &Edit> + Clone {
-    edits.iter().filter(|edit| !matches!(edit, Edit::Bans))
+fn is_allowed(edit: &Edit) -> bool {
+    matches!(edit, Edit::Allowed(_))
+}
+
+/// The kinds of the edits of all segments, one segment after the other.
+#[derive(Clone, Debug, Default)]
+struct Edits {
+    kinds: Vec<u8>,
+    /// How many belong to the first segment.
+    first: Option<usize>,
+}
+
+impl Edits {
+    /// Adds those of a segment; returns where they begin.
+    fn add(&mut self, segment: &Segment) -> Result<usize, CudaError> {
+        let start = self.kinds.len();
+        for edit in &segment.edits {
+            self.kinds.push(edit_kind(edit)? as u8);
+        }
+        if self.kinds.len() > MAX_EDITS {
+            // Bans are one of them, and are in every chain.
+            return Err(CudaError::unsupported(format!("a chain of more than {} edits", MAX_EDITS - 1)));
+        }
+        Ok(start)
+    }
 }
 
 impl Sequence {
     /// Whether an edit of this kind is in the chain.
     pub(crate) fn has(&self, kind: EditKind) -> bool {
-        self.edit[..self.edits as usize].contains(&(kind as u32))
+        self.edit.contains(&(kind as u8))
     }
 
     /// The stage of edit number `index`; `None` if there is none.
     pub(crate) fn edit_stage(&self, index: u32) -> Option<onedraw::Stage> {
-        let edits = &self.edit[..self.edits as usize];
         let kinds = [
+            // Banned words of a kind.
+            (EditKind::Bans, onedraw::Stage::BadWords),
             (EditKind::BadWords, onedraw::Stage::BadWords),
             (EditKind::MinTokens, onedraw::Stage::MinTokens),
             (EditKind::LogitBias, onedraw::Stage::LogitBias),
             (EditKind::Penalties, onedraw::Stage::Penalties),
             (EditKind::Allowed, onedraw::Stage::Allowed),
+            (EditKind::Dry, onedraw::Stage::Dry),
+            (EditKind::NoRepeat, onedraw::Stage::NoRepeatNgram),
         ];
-        let edit = edits.get(index as usize)?;
-        kinds.into_iter().find(|(kind, _)| *kind as u32 == *edit).map(|(_, stage)| stage)
+        let edit = self.edit.get(index as usize)?;
+        kinds.into_iter().find(|(kind, _)| *kind as u8 == *edit).map(|(_, stage)| stage)
     }
 }
 
-/// Refuses parameters without a stage of their own that the device does not know.
-fn refuse(params: &SamplingParams) -> Result<(), CudaError> {
-    let refused = match params.logprobs {
-        Some(count) if count < 0 => "logprobs of all tokens (-1)".to_owned(),
-        Some(count) if count > MAX_LOGPROBS => format!("more than {MAX_LOGPROBS} logprobs"),
-        _ if params.prompt_logprobs.is_some() => "prompt_logprobs".to_owned(),
-        _ if params.kept != KeptMode::None => format!("kept: {}", params.kept.name()),
-        // They take text back, which the device cannot.
-        _ if !params.banned_strings.is_empty() => "banned_strings".to_owned(),
-        _ if params.penalty_window > LONGEST_WINDOW => format!("a penalty_window above {LONGEST_WINDOW}"),
-        _ => return Ok(()),
-    };
-    Err(CudaError::unsupported(refused))
-}
-
 /// The operations of a chain, as the kernels read them.
+#[derive(Clone, Debug)]
 struct Chain {
+    rows: Rows,
     is_greedy: bool,
     /// The temperature in force after the operations so far.
     temperature: Temperature,
     stages: Vec<Stage>,
+    /// The curve of smoothing in the first segment.
+    bend: Option<Bend>,
+    /// Whether the entropy sets the temperature.
+    is_dynamic: bool,
+    has_segments: bool,
 }
 
 impl Chain {
-    fn new(is_greedy: bool) -> Self {
-        Self { is_greedy, temperature: Temperature::ONE, stages: Vec::new() }
-    }
-
-    /// Adds a segment of the plan. The device has edits in the first segment only.
-    fn push(&mut self, segment: &Segment, is_first: bool) -> Result<(), CudaError> {
-        for edit in on_device(&segment.edits) {
-            edit_kind(edit)?;
-            if !is_first {
-                let what = format!("{} after a temperature or a truncation", edit.stage().name());
-                return Err(CudaError::unsupported(what));
+    /// The operations of the segments. Their edits are added to `edits`.
+    fn new(rows: Rows, is_greedy: bool, segments: &[Segment], edits: &mut Edits) -> Result<Self, CudaError> {
+        let mut chain = Self {
+            rows,
+            is_greedy,
+            temperature: Temperature::ONE,
+            stages: Vec::new(),
+            bend: None,
+            is_dynamic: false,
+            has_segments: segments.len() > 1,
+        };
+        for (i, segment) in segments.iter().enumerate() {
+            // The edits of the first segment are those of both chains.
+            let is_known = i == 0 && edits.first.is_some();
+            let start = if is_known { 0 } else { edits.add(segment)? };
+            match i {
+                0 => _ = edits.first.get_or_insert(edits.kinds.len()),
+                _ => chain.narrow(start, edits.kinds.len()),
+            }
+            for operation in &segment.operations {
+                chain.operate(operation, i == 0)?;
             }
         }
-        segment.operations.iter().try_for_each(|operation| self.operate(operation))
+        Ok(chain)
     }
 
-    fn operate(&mut self, operation: &Operation) -> Result<(), CudaError> {
-        match operation {
+    /// Begins a segment with these edits.
+    fn narrow(&mut self, start: usize, end: usize) {
+        let (kind, inverse) = (StageKind::Narrow as u32, self.temperature.inverse);
+        self.stages.push(Stage { kind, k: start as u32, share: end as u64, inverse, ..Stage::default() });
+        self.temperature = Temperature::ONE;
+    }
+
+    fn operate(&mut self, operation: &Operation, is_first: bool) -> Result<(), CudaError> {
+        let stage = match operation {
             Operation::Heat(Heat::Fixed(temperature)) => {
                 self.temperature = self.temperature.then(*temperature);
-                Ok(())
+                return Ok(());
             }
-            Operation::Heat(_) => Err(CudaError::unsupported("dynatemp_range")),
-            Operation::Truncate(stage, truncation) => {
-                let stage = truncation_stage(truncation, self.temperature)
-                    .ok_or_else(|| CudaError::unsupported(stage.name()))?;
-                if self.stages.len() == MAX_STAGES {
-                    let what = format!("a chain of more than {MAX_STAGES} truncations");
-                    return Err(CudaError::unsupported(what));
-                }
-                self.stages.push(stage);
-                Ok(())
+            Operation::Heat(Heat::Dynamic { low, high, exponent }) => {
+                self.is_dynamic = true;
+                let kind = StageKind::Heat as u32;
+                Stage { kind, number: *low, share: high.to_bits(), inverse: *exponent, ..Stage::default() }
             }
-            other => Err(CudaError::unsupported(other.stage().name())),
-        }
+            // It is the first operation of its segment.
+            Operation::Smooth(bend) if is_first => {
+                self.bend = Some(*bend);
+                return Ok(());
+            }
+            Operation::Smooth(Bend { factor, quadratic, cubic }) => {
+                let (kind, share) = (StageKind::Smooth as u32, quadratic.to_bits());
+                Stage { kind, number: *factor, share, inverse: *cubic, ..Stage::default() }
+            }
+            Operation::Truncate(stage, truncation) => truncation_stage(truncation, self.temperature)
+                .ok_or_else(|| CudaError::unsupported(stage.name()))?,
+            Operation::Custom(_) if self.rows == Rows::Split => return Ok(()),
+            Operation::Custom(custom) => {
+                return Err(CudaError::OwnStage { name: custom.name().to_owned() });
+            }
+            other => return Err(CudaError::unsupported(other.stage().name())),
+        };
+        self.stages.push(stage);
+        Ok(())
     }
 
     /// The record.
-    fn sequence(&self, params: &SamplingParams, edits: &[Edit]) -> Result<Sequence, CudaError> {
+    fn sequence(&self, params: &SamplingParams, edits: &Edits) -> Result<Sequence, CudaError> {
         let mut sequence: Sequence = bytemuck::Zeroable::zeroed();
         sequence.seed = params.seed.unwrap_or_default();
         sequence.position = params.output_token_ids.len() as u32;
         sequence.prompt = params.prompt_token_ids.len() as u32;
+        sequence.length = sequence.prompt.saturating_add(sequence.position);
         sequence.is_greedy = self.is_greedy.into();
         sequence.inverse = self.temperature.inverse;
-        sequence.scale = self.temperature.softmax(0.0).scale;
-        sequence.stages = self.stages.len() as u32;
-        sequence.stage[..self.stages.len()].copy_from_slice(&self.stages);
-        let is_plain = self.is_plain() && !params.tells_probability();
+        sequence.scale = self.scale();
+        if let Some(bend) = self.bend {
+            sequence.is_bent = 1;
+            (sequence.bend_factor, sequence.bend_quadratic, sequence.bend_cubic) =
+                (bend.factor, bend.quadratic, bend.cubic);
+        }
+        sequence.is_dynamic = self.is_dynamic.into();
+        if self.stages.iter().any(|stage| stage.kind == StageKind::Mirostat as u32) {
+            sequence.mirostat = params.mirostat.into();
+            (sequence.tau, sequence.eta) = (params.mirostat_tau, params.mirostat_eta);
+            sequence.mu = params.mirostat_mu.unwrap_or(2.0 * params.mirostat_tau);
+        }
+        let is_told = params.tells_probability() || params.kept != KeptMode::None;
+        let is_plain = self.is_plain() && !is_told;
         sequence.is_plain = is_plain.into();
+        if self.is_plain() {
+            sequence.stage[..self.stages.len()].copy_from_slice(&self.stages);
+        }
         let place =
             |kind| self.stages.iter().position(|stage| stage.kind == kind as u32).unwrap_or(MAX_STAGES);
         let (nucleus, top_k) = (place(StageKind::TopP), place(StageKind::TopK));
@@ -192,21 +329,35 @@ impl Chain {
         // Behind another truncation top-p does not see the mass of the whole row, which is what the first
         // pass sums.
         let nucleus = self.stages.first().filter(|stage| stage.kind == StageKind::TopP as u32);
-        sequence.sum_scale = nucleus.filter(|_| is_plain && !self.is_greedy).map_or(0.0, |stage| stage.scale);
-        for edit in on_device(edits) {
-            let place = sequence.edits as usize;
-            if place == MAX_EDITS {
-                return Err(CudaError::unsupported(format!("a chain of more than {MAX_EDITS} edits")));
-            }
-            sequence.edit[place] = edit_kind(edit)? as u32;
-            sequence.edits += 1;
-            sequence.describe(edit, params);
-        }
-        // `refuse` has refused negative and large counts.
-        sequence.logprobs = params.logprobs.map_or(0, |count| count as u32 + 1);
+        let is_summed = !self.is_greedy && self.bend.is_none();
+        sequence.sum_scale = nucleus.filter(|_| is_summed).map_or(0.0, |stage| stage.scale);
+        (sequence.gauge, sequence.gauge_scale) = self.gauge();
+        sequence.edit[..edits.kinds.len()].copy_from_slice(&edits.kinds);
+        sequence.edits = edits.first.unwrap_or_default() as u32;
+        sequence.logprobs = params.logprobs.map_or(0, entries);
         sequence.logprobs_mode = logprobs_mode(params.logprobs_mode);
+        sequence.is_told = is_told.into();
         sequence.tells_probability = params.tells_probability().into();
+        sequence.kept = kept_mode(params.kept);
         Ok(sequence)
+    }
+
+    /// log2(e) / T of what is left at last.
+    fn scale(&self) -> f32 {
+        self.temperature.softmax(0.0).scale
+    }
+
+    /// The sums over the whole row that the first operation needs, and the scale at which it does.
+    fn gauge(&self) -> (u32, f32) {
+        let Some(first) = self.stages.first() else { return (GaugeKind::None as u32, 0.0) };
+        let is = |kinds: &[StageKind]| kinds.iter().any(|&kind| kind as u32 == first.kind);
+        let kind = match first.k {
+            _ if is(&[StageKind::Eta, StageKind::Typical, StageKind::Heat]) => GaugeKind::MassAndSurprises,
+            _ if is(&[StageKind::Epsilon, StageKind::TopA, StageKind::Xtc]) => GaugeKind::Mass,
+            2 if is(&[StageKind::Mirostat]) => GaugeKind::Mass,
+            _ => GaugeKind::None,
+        };
+        (kind as u32, if is(&[StageKind::Heat]) { Temperature::ONE.softmax(0.0).scale } else { first.scale })
     }
 
     /// Whether the chain has only min-p, top-k and top-p, each once at most.
@@ -214,8 +365,13 @@ impl Chain {
         let kinds = [StageKind::MinP, StageKind::TopK, StageKind::TopP].map(|kind| kind as u32);
         let is_once =
             |stage: &Stage| self.stages.iter().filter(|other| other.kind == stage.kind).count() == 1;
-        self.stages.iter().all(|stage| kinds.contains(&stage.kind) && is_once(stage))
+        self.bend.is_none() && self.stages.iter().all(|stage| kinds.contains(&stage.kind) && is_once(stage))
     }
+}
+
+/// Entries of so many logprobs, the drawn token's among them; −1: of all tokens.
+pub(crate) fn entries(count: i64) -> u32 {
+    u32::try_from(count).map_or(u32::MAX, |count| count.saturating_add(1))
 }
 
 impl Sequence {
@@ -235,6 +391,12 @@ impl Sequence {
             }
             Edit::LogitBias(bias) => self.biases = bias.biases().len() as u32,
             Edit::BadWords(bad_words) => self.words = bad_words.words().len() as u32,
+            Edit::Dry(_) => {
+                (self.dry_multiplier, self.dry_base) = (params.dry_multiplier, params.dry_base);
+                (self.dry_allowed, self.dry_window) = (params.dry_allowed_length, params.dry_penalty_last_n);
+                self.breaker_count = params.dry_sequence_breakers.len() as u32;
+            }
+            Edit::NoRepeatNgram(_) => self.ngram = params.no_repeat_ngram_size,
             _ => {}
         }
     }
@@ -243,11 +405,14 @@ impl Sequence {
 /// The kernels' number of an edit.
 fn edit_kind(edit: &Edit) -> Result<EditKind, CudaError> {
     match edit {
+        Edit::Bans => Ok(EditKind::Bans),
         Edit::Allowed(_) => Ok(EditKind::Allowed),
         Edit::BadWords(_) => Ok(EditKind::BadWords),
         Edit::MinTokens(_) => Ok(EditKind::MinTokens),
         Edit::LogitBias(_) => Ok(EditKind::LogitBias),
         Edit::Penalties(_) => Ok(EditKind::Penalties),
+        Edit::Dry(_) => Ok(EditKind::Dry),
+        Edit::NoRepeatNgram(_) => Ok(EditKind::NoRepeat),
         other => Err(CudaError::unsupported(other.stage().name())),
     }
 }
@@ -265,10 +430,20 @@ fn truncation_stage(truncation: &Truncation, temperature: Temperature) -> Option
     let prefix = match truncation {
         Truncation::Prefix(prefix) => prefix,
         Truncation::Typical(typical) => return Some(share(StageKind::Typical, typical.share())),
+        Truncation::Xtc(xtc) => {
+            let (probability, k) = (xtc.probability().to_bits(), xtc.index());
+            return Some(Stage { k, share: probability, ..number(StageKind::Xtc, xtc.threshold()) });
+        }
+        Truncation::Mirostat(mirostat) => {
+            return Some(Stage { k: mirostat.version().into(), ..of(StageKind::Mirostat) });
+        }
         _ => return None,
     };
     Some(match prefix {
-        Prefix::MinP(min_p) => number(StageKind::MinP, min_p.threshold(temperature)),
+        Prefix::MinP(min_p) => Stage {
+            share: min_p.threshold(Temperature::ONE).to_bits(),
+            ..number(StageKind::MinP, min_p.threshold(temperature))
+        },
         Prefix::TopK(top_k) => Stage { k: top_k.k(), ..of(StageKind::TopK) },
         Prefix::TopP(top_p) => share(StageKind::TopP, top_p.share()),
         Prefix::TopNSigma(sigma) => number(StageKind::TopNSigma, sigma.n()),

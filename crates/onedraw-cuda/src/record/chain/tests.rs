@@ -19,24 +19,25 @@ fn unsupported(params: SamplingParams) -> String {
 }
 
 fn kinds(record: &Record) -> Vec<u32> {
-    record.sequence.stage[..record.sequence.stages as usize].iter().map(|stage| stage.kind).collect()
+    record.chains[0].iter().map(|stage| stage.kind).collect()
 }
 
-fn edits(record: &Record) -> Vec<u32> {
+fn edits(record: &Record) -> Vec<u8> {
     record.sequence.edit[..record.sequence.edits as usize].to_vec()
 }
 
-const ALLOWED: u32 = EditKind::Allowed as u32;
+const ALLOWED: u8 = EditKind::Allowed as u8;
+const BANS: u8 = EditKind::Bans as u8;
 
 #[test]
 fn the_defaults_do_nothing() {
     let record = record(SamplingParams { seed: Some(7), ..Default::default() });
     let sequence = record.sequence;
-    assert_eq!(record.masks, Masks::Taken);
-    assert_eq!(edits(&record), [ALLOWED], "a mask may come");
-    assert_eq!((sequence.seed, sequence.stages, sequence.is_greedy, sequence.is_plain), (7, 0, 0, 1));
+    assert_eq!(record.masks, Masks::Early);
+    assert_eq!(edits(&record), [BANS, ALLOWED], "a mask may come");
+    assert_eq!((sequence.seed, record.chains[0].len(), sequence.is_greedy, sequence.is_plain), (7, 0, 0, 1));
     assert_eq!((sequence.inverse, sequence.scale, sequence.sum_scale), (1.0, std::f32::consts::LOG2_E, 0.0));
-    assert_eq!((sequence.logprobs, sequence.ring, sequence.touched), (0, 0, 0));
+    assert_eq!((sequence.logprobs, sequence.room, sequence.touched), (0, 0, 0));
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn truncations_have_the_numbers_of_the_temperature_in_force() {
     let record = record(all);
     assert_eq!(kinds(&record), [1, 2, 3, 4, 8, 5, 6, 7], "vLLM's order");
     let stage = |kind: StageKind| {
-        *record.sequence.stage.iter().find(|stage| stage.kind == kind as u32).expect("in the chain")
+        *record.chains[0].iter().find(|stage| stage.kind == kind as u32).expect("in the chain")
     };
     assert_eq!(stage(StageKind::MinP).number, 0.5 * ln(0.05));
     assert_eq!(stage(StageKind::TopK).k, 40);
@@ -67,7 +68,7 @@ fn truncations_have_the_numbers_of_the_temperature_in_force() {
     assert_eq!(stage(StageKind::Eta).number, ln(0.002));
     assert_eq!(stage(StageKind::TopA).number, ln(0.2));
     let doubled = (2.0 * std::f64::consts::LOG2_E) as f32;
-    for stage in record.sequence.stage {
+    for stage in &record.chains[0] {
         assert_eq!((stage.inverse, stage.scale), (2.0, doubled));
     }
     let sequence = record.sequence;
@@ -80,14 +81,14 @@ fn a_temperature_counts_from_where_it_stands() {
     let params = SamplingParams { temperature: 0.3, top_p: 0.5, top_k: 3, ..Default::default() };
     let record = record(ordered("top_p,temperature,top_k,temperature,top_p", params));
     let inverse = 1.0 / 0.3;
-    let stages = &record.sequence.stage[..3];
+    let stages = &record.chains[0];
     assert_eq!(kinds(&record), [3, 2, 3]);
     assert_eq!(
         stages.iter().map(|stage| stage.inverse).collect::<Vec<_>>(),
         [1.0, inverse, inverse * inverse]
     );
     assert_eq!(stages[2].scale, (std::f64::consts::LOG2_E / (0.3 * 0.3)) as f32);
-    assert_eq!(record.sequence.sum_scale, 0.0, "the second top-p asks for another mass");
+    assert_eq!(record.sequence.sum_scale, std::f32::consts::LOG2_E, "that of the first top-p");
     assert_eq!(record.sequence.inverse, inverse * inverse);
     assert_eq!(record.sequence.is_plain, 0, "top-p stands twice");
 }
@@ -135,13 +136,17 @@ fn a_greedy_chain_has_no_temperature() {
     assert_eq!((sequence.is_greedy, sequence.inverse), (1, 1.0));
     assert_eq!(sequence.stage[0].number, ln(0.5));
     let late = SamplingParams { temperature: 0.0, repetition_penalty: 2.0, ..Default::default() };
-    assert_eq!(edits(&record(ordered("temperature,penalties", late))), [4], "nothing stands before the edit");
+    assert_eq!(
+        edits(&record(ordered("temperature,penalties", late))),
+        [8, 4],
+        "nothing stands before the edit"
+    );
 }
 
 #[test]
 fn idle_truncations_are_left_out() {
     for top_k in [0, -1, 1 << 20, i64::MAX] {
-        assert_eq!(record(SamplingParams { top_k, ..Default::default() }).sequence.stages, 0);
+        assert!(record(SamplingParams { top_k, ..Default::default() }).chains[0].is_empty());
     }
     let least = SamplingParams { top_p: f64::MIN_POSITIVE, top_k: (1 << 20) - 1, ..Default::default() };
     let sequence = record(least).sequence;
@@ -164,17 +169,19 @@ fn edits_stand_as_the_order_has_them() {
         temperature: 0.7,
         ..Default::default()
     };
-    assert_eq!(edits(&record(params.clone())), [5, 1, 2, 3, 4]);
+    assert_eq!(edits(&record(params.clone())), [8, 5, 1, 2, 3, 4]);
     let sequence =
         record(ordered("logit_bias,penalties,penalties,bad_words,min_tokens,allowed,temperature", params))
             .sequence;
-    assert_eq!(sequence.edit[..6], [3, 4, 4, 1, 2, 5]);
+    assert_eq!(sequence.edit[..7], [8, 3, 4, 4, 1, 2, 5]);
     assert_eq!((sequence.repetition, sequence.frequency, sequence.presence), (1.0, 0.1, 0.0));
     assert_eq!((sequence.counts_prompt, sequence.window), (1, 64));
     assert_eq!((sequence.min_tokens, sequence.ends, sequence.biases, sequence.words), (3, 3, 2, 1));
-    assert_eq!((sequence.prompt, sequence.position), (3, 2));
-    assert_eq!(sequence.edit_stage(3), Some(onedraw::Stage::BadWords));
-    assert_eq!(sequence.edit_stage(6), None);
+    assert_eq!((sequence.prompt, sequence.position, sequence.length), (3, 2, 5));
+    assert_eq!(sequence.edit_stage(0), Some(onedraw::Stage::BadWords), "as the CPU names bans");
+    assert_eq!(sequence.edit_stage(1), Some(onedraw::Stage::LogitBias));
+    assert_eq!(sequence.edit_stage(4), Some(onedraw::Stage::BadWords));
+    assert_eq!(sequence.edit_stage(7), None);
     assert_eq!(sequence.edit_stage(u32::MAX), None);
 }
 
@@ -182,26 +189,50 @@ fn edits_stand_as_the_order_has_them() {
 fn idle_edits_are_left_out() {
     let params = SamplingParams { min_tokens: 3, repetition_penalty: 1.0 + 1e-12, ..Default::default() };
     let sequence = record(params).sequence;
-    assert_eq!((sequence.edits, sequence.min_tokens, sequence.repetition), (1, 0, 0.0));
+    assert_eq!((sequence.edits, sequence.min_tokens, sequence.repetition), (2, 0, 0.0));
     let params = SamplingParams { allowed_token_ids: Some(vec![1]), ..Default::default() };
-    assert_eq!(edits(&record(params)), [ALLOWED]);
+    assert_eq!(edits(&record(params)), [BANS, ALLOWED]);
 }
 
 #[test]
-fn masks_are_taken_before_the_first_step_only() {
+fn masks_are_taken_where_the_order_has_them() {
     let masks = |order: &str, temperature: f64| {
         let record = record(ordered(order, SamplingParams { temperature, ..Default::default() }));
         (record.masks, record.sequence.edits)
     };
-    assert_eq!(masks("allowed,temperature", 0.5), (Masks::Taken, 1));
-    assert_eq!(masks("temperature", 0.5), (Masks::Unnamed, 0));
-    assert_eq!(masks("temperature,allowed", 0.5), (Masks::TooLate, 0));
-    assert_eq!(masks("temperature,allowed", 1.0), (Masks::Taken, 1));
+    assert_eq!(masks("allowed,temperature", 0.5), (Masks::Early, 2));
+    assert_eq!(masks("temperature", 0.5), (Masks::Unnamed, 1));
+    assert_eq!(masks("temperature,allowed", 0.5), (Masks::Late, 1));
+    assert_eq!(masks("temperature,allowed", 1.0), (Masks::Early, 2));
     let listed = SamplingParams { temperature: 0.5, allowed_token_ids: Some(vec![1]), ..Default::default() };
-    assert_eq!(
-        unsupported(ordered("temperature,allowed", listed)),
-        "allowed after a temperature or a truncation"
-    );
+    let late = record(ordered("temperature,allowed", listed));
+    assert_eq!((late.allows_late(), late.sequence.needs_desk, kinds(&late)), (true, 1, vec![12]));
+    assert_eq!((late.chains[0][0].k, late.chains[0][0].share, late.chains[0][0].inverse), (1, 2, 2.0));
+}
+
+#[test]
+fn an_edit_after_an_operation_begins_a_segment() {
+    let params = SamplingParams {
+        top_k: 3,
+        presence_penalty: 1.0,
+        logit_bias: [(1, 1.0)].into(),
+        smoothing_factor: 0.5,
+        temperature: 0.5,
+        ..Default::default()
+    };
+    let order = "logit_bias,temperature,penalties,top_k,logit_bias,smoothing,temperature,allowed";
+    let record = record(ordered(order, params));
+    let stages: Vec<(u32, u32, u64)> =
+        record.chains[0].iter().map(|stage| (stage.kind, stage.k, stage.share)).collect();
+    let quadratic = 1.0_f64.to_bits();
+    assert_eq!(stages, [(12, 2, 3), (2, 3, 0), (12, 3, 4), (13, 0, quadratic)]);
+    // With a mask there is one segment more, behind the edits of the others.
+    let masked: Vec<(u32, u32, u64)> =
+        record.chains[1].iter().map(|stage| (stage.kind, stage.k, stage.share)).collect();
+    assert_eq!(masked, [(12, 4, 5), (2, 3, 0), (12, 5, 6), (13, 0, quadratic), (12, 6, 7)]);
+    assert_eq!(record.sequence.edit[..7], [8, 3, 4, 3, 4, 3, 5]);
+    assert_eq!((record.sequence.edits, record.masks, record.sequence.is_bent), (2, Masks::Late, 0));
+    assert_eq!(record.sequence.inverse, 2.0, "of the last segment");
 }
 
 #[test]
@@ -218,47 +249,63 @@ fn logprobs_count_the_drawn_token() {
 }
 
 #[test]
+fn a_text_is_read_by_some_edits() {
+    let reads = |params: SamplingParams| record(params).reads_text;
+    let default = SamplingParams::default;
+    let penalties = SamplingParams { frequency_penalty: 0.5, ..default() };
+    assert!(!reads(SamplingParams { penalty_window: 4, ..default() }), "nobody asks for the window");
+    assert!(!reads(penalties.clone()), "they have counts");
+    assert!(reads(SamplingParams { penalty_window: 4, ..penalties }));
+    assert!(!reads(SamplingParams { bad_words_ids: vec![vec![4], vec![5]], ..default() }));
+    assert!(reads(SamplingParams { bad_words_ids: vec![vec![4, 5]], ..default() }));
+    assert!(reads(SamplingParams { dry_multiplier: 1.0, ..default() }));
+    assert!(reads(SamplingParams { no_repeat_ngram_size: 2, ..default() }));
+}
+
+#[test]
 fn what_the_device_cannot_do_is_named() {
     let default = SamplingParams::default;
-    assert_eq!(unsupported(SamplingParams { dry_multiplier: 1.0, ..default() }), "dry");
-    assert_eq!(unsupported(SamplingParams { no_repeat_ngram_size: 2, ..default() }), "no_repeat_ngram");
-    assert_eq!(unsupported(SamplingParams { smoothing_factor: 0.1, ..default() }), "smoothing");
-    assert_eq!(unsupported(SamplingParams { xtc_probability: 0.1, ..default() }), "xtc");
-    assert_eq!(unsupported(SamplingParams { mirostat: 2, ..default() }), "mirostat");
-    assert_eq!(unsupported(SamplingParams { dynatemp_range: 0.5, ..default() }), "dynatemp_range");
-    assert_eq!(
-        unsupported(SamplingParams { logprobs: Some(-1), ..default() }),
-        "logprobs of all tokens (-1)"
-    );
-    assert_eq!(unsupported(SamplingParams { logprobs: Some(1025), ..default() }), "more than 1024 logprobs");
-    assert_eq!(unsupported(SamplingParams { prompt_logprobs: Some(0), ..default() }), "prompt_logprobs");
-    assert_eq!(
-        unsupported(SamplingParams { banned_strings: vec!["no".into()], ..default() }),
-        "banned_strings"
-    );
-    let window = SamplingParams { repetition_penalty: 2.0, penalty_window: 1 << 21, ..default() };
-    assert_eq!(unsupported(window), "a penalty_window above 1048576");
-    let late = SamplingParams { top_k: 3, presence_penalty: 1.0, ..default() };
-    assert_eq!(
-        unsupported(ordered("top_k,penalties", late)),
-        "penalties after a temperature or a truncation"
-    );
+    let all = record(SamplingParams { logprobs: Some(-1), prompt_logprobs: Some(-1), ..default() });
+    assert_eq!(all.sequence.logprobs, u32::MAX);
     let long = SamplingParams { top_k: 3, ..default() };
-    assert_eq!(
-        unsupported(ordered(&["top_k"; 9].join(","), long.clone())),
-        "a chain of more than 8 truncations"
-    );
-    assert_eq!(record(ordered(&["top_k"; 8].join(","), long)).sequence.stages, 8);
+    assert_eq!(record(ordered(&["top_k"; 40].join(","), long)).chains[0].len(), 40);
     let long = SamplingParams { logit_bias: [(1, 1.0)].into(), ..default() };
-    assert_eq!(unsupported(ordered(&["logit_bias"; 13].join(","), long)), "a chain of more than 12 edits");
+    assert_eq!(unsupported(ordered(&["logit_bias"; 32].join(","), long)), "a chain of more than 31 edits");
     let keep_all = |_: &onedraw::custom::View<'_>| Ok(onedraw::custom::Keep::AllBut(Vec::new()));
     let own = onedraw::Stage::Custom(onedraw::Custom::truncation("own", keep_all).expect("a good name"));
     let order = onedraw::Order::of([own]);
-    assert_eq!(unsupported(SamplingParams { order: Some(order), ..default() }), "own");
+    let error = Record::new(&SamplingParams { order: Some(order), ..default() }).expect_err("it is our own");
+    assert_eq!(error, CudaError::OwnStage { name: "own".into() });
+    let message = "own is a stage of your own, which a device cannot run: draw these rows on the CPU, or make it a \
+                   logit_bias or a mask";
+    assert_eq!(error.to_string(), message);
 }
 
 #[test]
 fn bad_parameters_are_the_library_s_errors() {
     let error = Record::new(&SamplingParams { top_p: -0.5, ..Default::default() });
     assert!(matches!(error, Err(CudaError::Params(error)) if error.field() == "top_p"));
+}
+
+#[test]
+fn parts_of_rows_leave_operations_and_reports_to_the_host() {
+    let keep_all = |_: &onedraw::custom::View<'_>| Ok(onedraw::custom::Keep::AllBut(Vec::new()));
+    let own = onedraw::Stage::Custom(onedraw::Custom::truncation("own", keep_all).expect("a good name"));
+    let order = [own, onedraw::Stage::LogitBias, onedraw::Stage::Xtc, onedraw::Stage::Allowed];
+    let params = SamplingParams {
+        logprobs: Some(-1),
+        kept: KeptMode::Ids,
+        xtc_probability: 0.5,
+        logit_bias: [(1, 1.0)].into(),
+        order: Some(onedraw::Order::of(order)),
+        ..Default::default()
+    };
+    let part = Record::of_part(&params).expect("parameters that the device takes");
+    assert_eq!(part.masks, Masks::Late);
+    let segments = |has_mask| [0, 1, 2].map(|segment| part.kinds(has_mask, segment));
+    let bias = vec![EditKind::LogitBias as u8];
+    assert_eq!(segments(false), [Some(vec![BANS]), Some(bias.clone()), None]);
+    assert_eq!(segments(true), [Some(vec![BANS]), Some(bias), Some(vec![ALLOWED])]);
+    let is_xtc = |segment, operation| part.is_xtc(false, Place { segment, operation });
+    assert_eq!([is_xtc(0, 0), is_xtc(1, 0), is_xtc(1, 1), is_xtc(7, 0)], [false, true, false, false]);
 }
