@@ -51,18 +51,15 @@ fn without_a_device_the_error_says_why() {
 
 #[test]
 fn what_is_not_on_the_device_is_named() {
-    let not_yet = |what: &str| {
-        format!("error: --kernel cuda: {what} is not on the device yet; draw these rows on the CPU\n")
+    let words = |what: &str| {
+        format!("error: --kernel cuda: {what} is not on the device; draw these rows on the CPU\n")
     };
     for (arguments, what) in [
         (&["--distribution"][..], "--distribution"),
         (&["--explain"], "--explain"),
         (&["--shards", "2"], "--shards"),
-        (&["--params", r#"{"xtc_probability": 0.5}"#], "xtc"),
-        (&["--params", r#"[{}, {"mirostat": 2}]"#], "params[1]: mirostat"),
-        (&["--logprobs", "-1"], "logprobs of all tokens (-1)"),
     ] {
-        assert_eq!(refused(arguments), not_yet(what));
+        assert_eq!(refused(arguments), words(what));
     }
 }
 
@@ -120,6 +117,44 @@ fn the_device_prints_what_the_cpu_prints() {
         ] {
             same_lines(logits, more);
         }
+    }
+}
+
+/// Draws of one row have the same text before them, whatever the parameters read of it.
+#[test]
+fn every_stage_is_on_the_device() {
+    if !has_device() {
+        return;
+    }
+    let folder = Folder::new();
+    let rows: Vec<_> = (0..5).map(|salt| coarse(1000, salt)).collect();
+    let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
+    let logits = folder.npy("f32.npy", &rows);
+    let dry = r#"{"seed": 4, "n": 2, "dry_multiplier": 0.8, "dry_allowed_length": 1, "no_repeat_ngram_size": 3,
+        "prompt_token_ids": [1, 2, 3, 4, 1, 2, 3], "output_token_ids": [5, 6, 1, 2]}"#;
+    let late = r#"{"seed": 8, "temperature": 0.7, "top_p": 0.95, "repetition_penalty": 1.4, "logit_bias": {"3": 2.5},
+        "output_token_ids": [5, 6, 5], "order": "temperature,penalties,top_p,logit_bias"}"#;
+    let mixed = r#"[{"seed": 1}, {"seed": 2, "mirostat": 2}, {"seed": 3, "xtc_probability": 1}, {"seed": 4, "n": 3},
+        {"seed": 5, "logprobs": -1}]"#;
+    for more in [
+        &["--params", r#"{"seed": 1, "xtc_probability": 0.7, "xtc_threshold": 0.02}"#, "--draws", "5"][..],
+        &[
+            "--params",
+            r#"{"seed": 2, "mirostat": 1, "mirostat_tau": 3, "output_token_ids": [5]}"#,
+            "--draws",
+            "3",
+        ],
+        &["--params", r#"{"seed": 3, "mirostat": 2, "mirostat_eta": 0.5, "n": 2}"#, "--draws", "3"],
+        &["--params", dry, "--draws", "4"],
+        &["--params", r#"{"seed": 5, "smoothing_factor": 0.3, "smoothing_curve": 1.5}"#, "--draws", "2"],
+        &["--params", r#"{"seed": 6, "temperature": 1.2, "dynatemp_range": 0.7}"#, "--draws", "2"],
+        &["--params", late, "--draws", "4", "--logprobs", "3"],
+        &["--params", r#"{"seed": 9, "top_k": 30, "kept": "ids"}"#, "--draws", "2"],
+        &["--params", r#"{"seed": 10, "top_p": 0.8}"#, "--logprobs", "-1", "--draws", "2"],
+        &["--params", r#"{"seed": 11}"#, "--logprobs", "-1", "--logprobs-mode", "raw_logprobs"],
+        &["--params", mixed, "--draws", "2"],
+    ] {
+        same_lines(&logits, more);
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use anyhow::{Result, anyhow, bail};
 use onedraw::{RowError, Sampled, SamplingParams};
 use onedraw_cuda::once::{self, SEQUENCES_PER_LAUNCH};
-use onedraw_cuda::{Batch, Copied, CudaError, Device, SequenceId, Turn};
+use onedraw_cuda::{Batch, Copied, CudaError, Device, SequenceId, Stream, Turn};
 
 use super::arguments::Arguments;
 use super::asked::{Asked, ROWS_AT_A_TIME};
@@ -83,9 +83,9 @@ struct Job<'a> {
 struct Part {
     rows: Range<usize>,
     logits: Copied,
-    /// The parameters of each row, for all its draws.
-    params: Vec<SamplingParams>,
     sequences: Vec<SequenceId>,
+    /// The output tokens that the parameters of each sequence give.
+    written: Vec<u32>,
 }
 
 impl Job<'_> {
@@ -106,7 +106,7 @@ impl Job<'_> {
         }
         let peek = |draw| {
             let mut results = Vec::new();
-            for part in &mut parts {
+            for part in &parts {
                 results.extend(self.peek(part, draw).map_err(|error| named(&error))?);
             }
             Ok(results)
@@ -120,39 +120,23 @@ impl Job<'_> {
 
     /// Copies rows to the device and adds their sequences.
     fn add_part(&mut self, rows: Range<usize>) -> Result<Part, CudaError> {
-        let mut params: Vec<_> = params_of(self.asked, rows.clone()).into_iter().cloned().collect();
-        if self.asked.arguments.draws > 1 {
-            params.iter_mut().for_each(settle_history);
-        }
         let mut sequences = Vec::new();
-        for (row, params) in rows.clone().zip(&mut params) {
-            let added = self.add(row, params, 0)?;
-            // All draws share one seed, also if it comes from the system.
-            params.seed = added.first().and_then(|id| self.batch.seed(*id));
-            sequences.extend(added);
+        for params in params_of(self.asked, rows.clone()) {
+            let written = params.output_token_ids.len() as u32;
+            sequences.extend(self.batch.add_all(params)?.into_iter().map(|id| (id, written)));
         }
+        let (sequences, written) = sequences.into_iter().unzip();
         let logits = Copied::new(self.device, self.asked.matrix.rows_of(rows.clone()))?;
-        Ok(Part { rows, logits, params, sequences })
+        Ok(Part { rows, logits, sequences, written })
     }
 
-    /// Adds the sequences of a row at the position of a draw. That is not the position of the parameters if
-    /// some of their history is left out.
-    fn add(&mut self, row: usize, params: &SamplingParams, draw: u32) -> Result<Vec<SequenceId>, CudaError> {
-        let ids = self.batch.add_all(params)?;
-        let written = self.asked.requests.of(row).params.output_token_ids.len() as u32;
-        let position = written.wrapping_add(draw);
-        if position != params.output_token_ids.len() as u32 {
-            for id in &ids {
-                self.batch.set_position(*id, position)?;
+    /// Draw number `draw` of each sequence. All have the history that their parameters give, and nothing is
+    /// appended.
+    fn peek(&mut self, part: &Part, draw: u32) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
+        if draw > 0 {
+            for (&id, written) in part.sequences.iter().zip(&part.written) {
+                self.batch.set_position(id, written.wrapping_add(draw))?;
             }
-        }
-        Ok(ids)
-    }
-
-    /// Draw number `draw` of each sequence, from the history that its parameters give.
-    fn peek(&mut self, part: &mut Part, draw: u32) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        if draw > 0 && part.params.iter().any(has_penalties) {
-            self.begin_again(part, draw)?;
         }
         let vocabulary = self.asked.matrix.vocabulary();
         let mut results = Vec::with_capacity(part.sequences.len());
@@ -161,99 +145,14 @@ impl Job<'_> {
             // The copy begins with the first row of the part.
             let stride = if launch.is_one_row { 0 } else { vocabulary };
             let matrix = part.logits.matrix(turns.len(), vocabulary, stride)?;
-            results.extend(self.batch.sample(&turns, &matrix)?);
+            results.extend(self.batch.peek_on(Stream::default(), &turns, &matrix)?);
         }
         Ok(results)
-    }
-
-    /// The device has counted the tokens of the last draw, so all sequences are made anew, at the position of
-    /// this draw.
-    fn begin_again(&mut self, part: &mut Part, draw: u32) -> Result<(), CudaError> {
-        self.remove(&part.sequences);
-        part.sequences.clear();
-        for (row, params) in part.rows.clone().zip(&part.params) {
-            part.sequences.extend(self.add(row, params, draw)?);
-        }
-        Ok(())
     }
 
     fn remove(&mut self, sequences: &[SequenceId]) {
         for id in sequences {
             self.batch.remove(*id);
         }
-    }
-}
-
-/// Settles everything that depends on the end of the history. All draws of a row have the same history, but
-/// the device appends each token that it draws.
-fn settle_history(params: &mut SamplingParams) {
-    let output = &params.output_token_ids;
-    let banned = params.bad_words_ids.iter().filter_map(|word| word.split_last());
-    let banned = banned.filter(|(_, rest)| output.ends_with(rest)).map(|(last, _)| vec![*last]);
-    params.bad_words_ids = banned.collect();
-    let is_too_short = output.len() < params.min_tokens as usize;
-    // A text that is too short stays too short for every draw.
-    (params.min_tokens, params.max_tokens) = if is_too_short { (u32::MAX, u32::MAX) } else { (0, u32::MAX) };
-    apply_window(params);
-}
-
-/// Leaves out the tokens that the penalty window does not reach, and then the window itself, because the
-/// device cannot draw at another position with a window.
-fn apply_window(params: &mut SamplingParams) {
-    let (prompt, output) = (&mut params.prompt_token_ids, &mut params.output_token_ids);
-    let window = std::mem::take(&mut params.penalty_window) as usize;
-    if window > 0 {
-        let forgotten = (prompt.len() + output.len()).saturating_sub(window);
-        let of_prompt = forgotten.min(prompt.len());
-        prompt.drain(..of_prompt);
-        output.drain(..forgotten - of_prompt);
-    }
-}
-
-fn has_penalties(params: &SamplingParams) -> bool {
-    params.repetition_penalty != 1.0 || params.frequency_penalty != 0.0 || params.presence_penalty != 0.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_depends_on_the_history_is_decided_once() {
-        let given = SamplingParams {
-            bad_words_ids: vec![vec![9], vec![1, 2, 8], vec![3, 2, 7], vec![5, 1, 2, 6]],
-            min_tokens: 3,
-            prompt_token_ids: vec![5],
-            output_token_ids: vec![1, 2],
-            ..Default::default()
-        };
-        let mut params = given.clone();
-        settle_history(&mut params);
-        assert_eq!(params.bad_words_ids, [vec![9], vec![8]], "words begin in the output");
-        assert_eq!((params.min_tokens, params.max_tokens), (u32::MAX, u32::MAX));
-        assert_eq!((params.output_token_ids, params.seed), (given.output_token_ids.clone(), None));
-        let mut long_enough = SamplingParams { min_tokens: 2, ..given };
-        settle_history(&mut long_enough);
-        assert_eq!(long_enough.min_tokens, 0);
-    }
-
-    #[test]
-    fn what_a_window_does_not_reach_is_left_out() {
-        let left = |window| {
-            let mut params = SamplingParams {
-                penalty_window: window,
-                prompt_token_ids: vec![1, 2, 3],
-                output_token_ids: vec![4, 5],
-                ..Default::default()
-            };
-            apply_window(&mut params);
-            assert_eq!(params.penalty_window, 0);
-            (params.prompt_token_ids, params.output_token_ids)
-        };
-        assert_eq!(left(0), (vec![1, 2, 3], vec![4, 5]), "no window sees everything");
-        assert_eq!(left(1), (vec![], vec![5]));
-        assert_eq!(left(2), (vec![], vec![4, 5]));
-        assert_eq!(left(4), (vec![2, 3], vec![4, 5]));
-        assert_eq!(left(9), (vec![1, 2, 3], vec![4, 5]));
     }
 }
