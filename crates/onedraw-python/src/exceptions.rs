@@ -52,5 +52,5 @@ create_exception!(
     onedraw,
     CudaError,
     PyRuntimeError,
-    "What cannot be drawn on a CUDA device, and why: no driver, no room, or parameters that only the CPU supports."
+    "What cannot be drawn on a CUDA device, and why: no driver, no room, or a stage of your own."
 );

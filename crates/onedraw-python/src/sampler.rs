@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use crate::audit::Audit;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, row_error};
 use crate::explanation::Explanation;
 use crate::guarded::Guarded;
 use crate::kept::EditedRow;
@@ -40,6 +40,19 @@ impl From<&onedraw::Report> for Report {
     fn from(report: &onedraw::Report) -> Self {
         let &onedraw::Report { token, logprob, probability, rank, ref logprobs } = report;
         Self { token, logprob, probability, rank, logprobs: token_logprobs(logprobs) }
+    }
+}
+
+/// The entry of a token in a list of prompt logprobs: None for the first, a `Report`, or the `RowError` of its
+/// row.
+pub fn prompt_entry(
+    py: Python<'_>,
+    report: std::result::Result<Option<onedraw::Report>, RowError>,
+) -> PyResult<Py<PyAny>> {
+    match report {
+        Ok(None) => Ok(py.None()),
+        Ok(Some(report)) => Ok(Py::new(py, Report::from(&report))?.into_any()),
+        Err(error) => Ok(row_error(&error).into_value(py).into_any()),
     }
 }
 
@@ -248,14 +261,7 @@ impl Sampler {
         let read = Logits::read(logits)?;
         let rows = read.matrix()?;
         let reports = self.0.with(py, |sampler| sampler.prompt_logprobs(rows))?;
-        reports
-            .into_iter()
-            .map(|report| match report {
-                Ok(None) => Ok(py.None()),
-                Ok(Some(report)) => Ok(Py::new(py, Report::from(&report))?.into_any()),
-                Err(error) => Ok(crate::error::row_error(&error).into_value(py).into_any()),
-            })
-            .collect()
+        reports.into_iter().map(|report| Ok(prompt_entry(py, report)?)).collect()
     }
 
     /// Appends a `Sampled` that `peek` drew at the next position, the claimed token of an `Audit`, or the id of

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use crate::display::escape;
 use crate::error::row_error;
 use crate::result::Sampled;
-use crate::sampler::Report;
+use crate::sampler::prompt_entry;
 use crate::stop::reason_name;
 
 /// Names a request of a `Generator`: a prompt, and the `n` texts that follow it.
@@ -140,12 +140,8 @@ impl Generated {
     #[getter]
     fn prompt_logprobs(&self, py: Python<'_>) -> PyResult<Option<Vec<Py<PyAny>>>> {
         let Some(reports) = &self.0.prompt_logprobs else { return Ok(None) };
-        let entry = |report: &Result<Option<onedraw::Report>, RowError>| match report {
-            Ok(None) => Ok(py.None()),
-            Ok(Some(report)) => Ok(Py::new(py, Report::from(report))?.into_any()),
-            Err(error) => Ok(row_error(error).into_value(py).into_any()),
-        };
-        reports.iter().map(entry).collect::<PyResult<_>>().map(Some)
+        let entries = reports.iter().map(|report| prompt_entry(py, report.clone()));
+        entries.collect::<PyResult<_>>().map(Some)
     }
 
     fn __str__(&self) -> &str {

@@ -25,6 +25,22 @@ SETTINGS: list[dict[str, Any]] = [
     {"seed": 5, "min_p": 0.02, "logit_bias": {7: 4.0}, "min_tokens": 3, "eos_token_id": [9]},
     {"seed": 6, "typical_p": 0.7, "bad_words_ids": [[4], [5, 6]], "temperature": 1.4},
 ]
+STAGES: dict[str, dict[str, Any]] = {
+    "xtc": {"seed": 11, "xtc_probability": 0.6, "xtc_threshold": 0.02, "xtc_protected_token_ids": [3]},
+    "mirostat 1": {"seed": 12, "mirostat": 1, "mirostat_tau": 3.0},
+    "mirostat 2": {"seed": 13, "mirostat": 2, "mirostat_eta": 0.3, "probability": True},
+    "dry": {"seed": 14, "temperature": 0.3, "dry_multiplier": 0.8, "dry_allowed_length": 1, "prompt_token_ids": [1, 2, 3, 1, 2]},
+    "n-grams": {"seed": 15, "temperature": 0.3, "no_repeat_ngram_size": 2, "prompt_token_ids": [1, 2, 3, 1, 2]},
+    "smoothing": {"seed": 16, "smoothing_factor": 0.3, "smoothing_curve": 1.5},
+    "dynamic temperature": {"seed": 17, "temperature": 1.2, "dynatemp_range": 0.7, "top_k": 40},
+    "kept ids": {"seed": 18, "top_p": 0.8, "kept": "ids"},
+    "kept summary": {"seed": 19, "min_p": 0.05, "kept": "summary"},
+    "all logprobs": {"seed": 20, "top_k": 40, "logprobs": -1, "probability": True},
+    "all raw logprobs": {"seed": 21, "logprobs": -1, "logprobs_mode": "raw_logprobs", "probability": True},
+    "late edits": {"seed": 22, "temperature": 0.7, "repetition_penalty": 1.4, "logit_bias": {3: 2.5}, "top_p": 0.9, "order": "temperature,penalties,top_p,logit_bias"},
+    "banned strings": {"seed": 23, "banned_strings": ["no"], "frequency_penalty": 0.5, "penalty_window": 3},
+}
+"""What only the CPU knew at first."""
 
 
 class There:
@@ -94,11 +110,16 @@ def test_the_cpu_says_who_draws_on_a_device() -> None:
 
 def test_what_a_device_can_draw_is_known_without_one() -> None:
     onedraw.cuda.check("creative", seed=1)
-    for parameters, words in [({"mirostat": 2}, "mirostat is not on the device yet"), ({"dry_multiplier": 0.8}, "dry is not on the device yet")]:
-        with pytest.raises(onedraw.CudaError, match=words):
-            onedraw.cuda.check(parameters)
+    for params in (*SETTINGS, *STAGES.values()):
+        onedraw.cuda.check(params)
+    for own in (onedraw.Truncation("own", lambda view: [0]), onedraw.Edit("own", lambda view: {0: 1.0})):
+        with pytest.raises(onedraw.CudaError) as raised:
+            onedraw.cuda.check(order=["top_p", own])
+        assert str(raised.value) == "own is a stage of your own, which a device cannot run: draw these rows on the CPU, or make it a logit_bias or a mask"
     with pytest.raises(onedraw.ParamError, match="top_p"):
         onedraw.cuda.check(top_p=2)
+    with pytest.raises(onedraw.ParamError, match="logprobs: must be at least 0, or -1 for all, not -2"):
+        onedraw.cuda.Batch(8, logprobs=-2)
 
 
 def test_a_stream_is_for_a_device() -> None:
@@ -133,8 +154,10 @@ def test_rows_may_lie_anyhow(torch: Any, dtype: str, layout: str) -> None:
 @pytest.mark.parametrize("size", [1, 2, 17, 64, 65, 4096, 50_257])
 def test_sizes(torch: Any, size: int) -> None:
     rows = np.stack([row(seed, size) for seed in range(3)])
-    params = {"seed": 11, "temperature": 0.9, "top_k": 40, "top_p": 0.95, "logprobs": min(3, size)}
-    assert list(onedraw.sample(torch.from_numpy(rows).cuda(), params)) == list(onedraw.sample(rows, params))
+    params = {"seed": 11, "temperature": 0.9, "top_k": 40, "top_p": 0.95}
+    for listed in (min(3, size), -1):
+        asked: Any = {**params, "logprobs": listed}
+        assert list(onedraw.sample(torch.from_numpy(rows).cuda(), asked)) == list(onedraw.sample(rows, asked))
 
 
 def test_several_sequences_of_a_row(torch: Any) -> None:
@@ -222,6 +245,32 @@ def test_a_batch_draws_what_the_cpu_draws(torch: Any) -> None:
     assert [there.position(one) for one, _ in ids] == [len(here.output(other)) for _, other in ids]
 
 
+@pytest.mark.parametrize("name", STAGES)
+def test_every_stage_is_that_of_the_cpu(torch: Any, name: str) -> None:
+    params, logits = STAGES[name], torch.from_numpy(ROWS).cuda()
+    assert list(onedraw.sample(logits, params)) == list(onedraw.sample(ROWS, params))
+    assert list(onedraw.sample(logits[0], params, n=3)) == list(onedraw.sample(ROWS[0], params, n=3))
+    there, here = onedraw.cuda.Batch(VOCABULARY, 2, logprobs=-1), onedraw.Batch()
+    ids = [(there.add(other), here.add(other)) for other in (params, {**params, "seed": 1})]
+    for step in range(12):
+        # The same row again: what the text has already is likely.
+        rows, on_device = ROWS[step % 2 : step % 2 + 2], logits[step % 2 : step % 2 + 2]
+        assert list(there.peek([one for one, _ in ids], on_device)) == list(here.peek([other for _, other in ids], rows))
+        assert list(there.sample([one for one, _ in ids], on_device)) == list(here.sample([other for _, other in ids], rows))
+    mask = np.random.default_rng(2).random(VOCABULARY) < 0.3
+    if "order" not in params:
+        assert there.sample(ids[0][0], logits[3], masks=mask) == here.sample(ids[0][1], ROWS[3], masks=mask)
+
+
+def test_all_stages_share_a_step(torch: Any) -> None:
+    there, here = onedraw.cuda.Batch(VOCABULARY, 32, logprobs=-1), onedraw.Batch()
+    every = [*SETTINGS, *STAGES.values()]
+    ids, others = [there.add(params) for params in every], [here.add(params) for params in every]
+    for step in range(4):
+        rows = np.stack([row(300 + 50 * step + i, VOCABULARY, 1.0) for i in range(len(every))])
+        assert list(there.sample(ids, torch.from_numpy(rows).cuda())) == list(here.sample(others, rows))
+
+
 def test_sequences_come_and_go(torch: Any) -> None:
     batch, other = onedraw.cuda.Batch(50, 3), onedraw.cuda.Batch(50)
     first, second = batch.add(seed=1), batch.add(seed=2)
@@ -289,9 +338,9 @@ def test_a_peek_appends_nothing(torch: Any) -> None:
 
 
 def test_tokens_are_taken_back(torch: Any) -> None:
-    there, here = onedraw.cuda.Batch(VOCABULARY, 6, logprobs=3), onedraw.Batch()
+    there, here = onedraw.cuda.Batch(VOCABULARY, 6, logprobs=-1), onedraw.Batch()
     logits = torch.from_numpy(ROWS).cuda()
-    for params in SETTINGS[:3]:
+    for params in (*SETTINGS, *STAGES.values()):
         one, other = there.add(params), here.add(params)
         for _ in range(4):
             assert there.sample(one, logits[0]) == here.sample(other, ROWS[0])
@@ -301,23 +350,77 @@ def test_tokens_are_taken_back(torch: Any) -> None:
         here.rewind(other, 1)
         assert there.position(one) == 1
         assert there.sample(one, logits[1]) == here.sample(other, ROWS[1])
+        # The text is the same at another position.
         there.set_position(one, 7)
+        assert there.peek(one, logits[1]) == here.peek(other, ROWS[1], 5)
         assert there.sample(one, logits[1]).position == 7
-    for params in (SETTINGS[3], SETTINGS[5]):
-        one = there.add(params)
-        there.rewind(one, 0)
-        there.sample(one, logits[0])
-        with pytest.raises(onedraw.CudaError, match="taking tokens back with penalties or with bad words of several tokens is not on the device yet"):
-            there.rewind(one, 0)
-    with pytest.raises(onedraw.CudaError, match="another position with a penalty_window or with bad words"):
-        there.set_position(there.add(bad_words_ids=[[1, 2]]), 3)
+        there.remove(one)
 
 
-@pytest.mark.parametrize("verify", ["exact", "rejection", "block"])
-def test_drafts_are_verified(torch: Any, verify: Any) -> None:
-    there, here = onedraw.cuda.Batch(VOCABULARY, 6, rows=8, logprobs=3), onedraw.Batch()
+def test_banned_text_is_drawn_anew(torch: Any) -> None:
+    there, here = onedraw.cuda.Batch(VOCABULARY, 2, logprobs=-1), onedraw.Batch()
     logits = torch.from_numpy(ROWS).cuda()
-    for params in SETTINGS:
+    for params in (*SETTINGS, *STAGES.values()):
+        one, other = there.add(params), here.add(params)
+        drawn = [there.sample(one, logits[i]) for i in range(4)]
+        assert drawn == [here.sample(other, ROWS[i]) for i in range(4)]
+        banned = {drawn[2].token}
+        for length, token in ((2, drawn[2].token), (2, 5), (1, drawn[1].token)):
+            rewind = onedraw.Rewind(length, token)
+            there.take_back(one, rewind)
+            here.take_back(other, rewind)
+            assert there.position(one) == length
+            again = there.peek(one, logits[length])
+            assert again == here.peek(other, ROWS[length])
+            assert length != 2 or again.token not in banned
+        for i in range(1, 4):
+            assert there.sample(one, logits[i]) == here.sample(other, ROWS[i])
+        # A text that is not so long stays as it is.
+        there.take_back(one, onedraw.Rewind(9, 5))
+        assert there.position(one) == 4
+        there.remove(one)
+    with pytest.raises(onedraw.RowError) as raised:
+        there.take_back(one, onedraw.Rewind(0, 5))
+    assert raised.value.kind == "unknown_sequence"
+
+
+def told(report: Any) -> Any:
+    """What a report of a prompt says, or its error."""
+    if isinstance(report, onedraw.RowError):
+        return report.kind, str(report)
+    return report.token, report.logprob, report.probability, report.rank, [(one.token, one.logprob, one.rank) for one in report.logprobs]
+
+
+@pytest.mark.parametrize("listed", [None, 0, 3, -1])
+@pytest.mark.parametrize("mode", ["raw_logprobs", "processed_logits"])
+def test_logprobs_of_a_prompt(torch: Any, listed: int | None, mode: str) -> None:
+    rows = ROWS.copy()
+    rows[2, 7] = np.nan
+    prompt, logits = [5, 1024, 7, 8, 0, 1], torch.from_numpy(rows).cuda()
+    params: Any = {"prompt_token_ids": prompt, "prompt_logprobs": listed, "logprobs_mode": mode, "seed": 1}
+    # Fewer rows than the prompt has: they are read in parts.
+    batch = onedraw.cuda.Batch(VOCABULARY, 2, logprobs=-1)
+    one = batch.add(params)
+    expected = [told(report) for report in onedraw.Sampler(params).prompt_logprobs(rows)[1:]]
+    assert (len(expected), expected[2][0]) == (5, "nan_logit")
+    # The last row is after the end of the prompt.
+    assert [told(report) for report in batch.prompt_logprobs(one, logits)] == expected
+    parts = [batch.prompt_logprobs(one, logits[:2]), batch.prompt_logprobs(one, logits[2:], first=3)]
+    assert [told(report) for part in parts for report in part] == expected
+    assert batch.prompt_logprobs(one, logits, first=6) == []
+    # Nothing is drawn, and the next draw is that of the CPU.
+    assert batch.sample(one, logits[0]) == onedraw.sample(ROWS[0], params)
+    batch.remove(one)
+    with pytest.raises(onedraw.RowError) as raised:
+        batch.prompt_logprobs(one, logits)
+    assert raised.value.kind == "unknown_sequence"
+
+
+@pytest.mark.parametrize("verify", ["exact", "rejection", "block", "typical"])
+def test_drafts_are_verified(torch: Any, verify: Any) -> None:
+    there, here = onedraw.cuda.Batch(VOCABULARY, 6, rows=8, logprobs=-1), onedraw.Batch()
+    logits = torch.from_numpy(ROWS).cuda()
+    for params in (*SETTINGS, *STAGES.values()):
         one, other = there.add(params), here.add(params)
         right = [drawn.token for drawn in here.verify(other, onedraw.Draft.chain([]), ROWS[:1]).sampled]
         for guesses in ([], right, [*right, 3, 4], [VOCABULARY - 1, 1]):
@@ -327,8 +430,6 @@ def test_drafts_are_verified(torch: Any, verify: Any) -> None:
             assert (verdict.path, verdict.sampled, verdict.error) == (expected.path, expected.sampled, None)
         assert there.position(one) == 0
         there.remove(one)
-    with pytest.raises(onedraw.CudaError, match="typical verification is not on the device yet"):
-        there.verify(there.add(), onedraw.Draft.chain([]), logits[:1], verify="typical")
 
 
 def test_results_are_read_once(torch: Any) -> None:
@@ -449,17 +550,17 @@ def test_other_libraries(torch: Any) -> None:
 def test_what_cannot_be_drawn_there(torch: Any) -> None:
     logits = torch.from_numpy(ROWS).cuda()
     batch = onedraw.cuda.Batch(VOCABULARY, 2, rows=1)
-    for parameters, words in [
-        ({"xtc_probability": 0.5}, "xtc is not on the device yet; draw these rows on the CPU"),
-        ({"mirostat": 2}, "mirostat is not on the device yet"),
-        ({"logprobs": -1}, r"logprobs of all tokens \(-1\) is not on the device yet"),
-        ({"order": [onedraw.Truncation("own", lambda view: [0])]}, "own is not on the device yet"),
+    own: Any = {"order": [onedraw.Truncation("own", lambda view: [0])]}
+    for use in (lambda p: onedraw.sample(logits[0], p), batch.add):
+        with pytest.raises(onedraw.CudaError, match="own is a stage of your own, which a device cannot run"):
+            use(own)
+    for asked, words in [
+        ({"logprobs": 3}, "logprobs: 3 are too many, there is room for 0"),
+        ({"logprobs": -1}, "logprobs: 1025 are too many, there is room for 0"),
+        ({"prompt_logprobs": 2}, "prompt_logprobs: 2 are too many, there is room for 0"),
     ]:
-        for use in (lambda p: onedraw.sample(logits[0], p), batch.add):
-            with pytest.raises(onedraw.CudaError, match=words):
-                use(parameters)
-    with pytest.raises(onedraw.CudaError, match="logprobs: 3 are too many, there is room for 0"):
-        batch.add(logprobs=3)
+        with pytest.raises(onedraw.CudaError, match=words):
+            batch.add(asked)
     with pytest.raises(onedraw.ParamError, match="top_p"):
         batch.add(top_p=2)
     one = batch.add(temperature=0)

@@ -227,7 +227,9 @@ def test_a_class_may_make_its_objects_itself() -> None:
 
 
 def test_a_device_has_room_for_the_best_of_a_list() -> None:
-    assert [room(most) for most in (-1, 0, 1, 20, 5000)] == [1024, 1, 1, 20, 1024]
+    assert [room(most, rows=8, vocabulary=3000) for most in (-1, 0, 1, 20, 1024, 2000, 5000)] == [3000, 1, 1, 20, 1024, 2000, 3000]
+    assert [room(-1, rows=rows, vocabulary=128_256) for rows in (1, 256, 400, 1024)] == [128_256, 128_256, 39_515, 1024]
+    assert [room(5000, rows=rows, vocabulary=128_256) for rows in (1, 500, 503, 1024)] == [5000, 5000, 5000, 1024]
 
 
 def test_ids_outside_the_vocabulary() -> None:
@@ -267,16 +269,34 @@ def test_sequences_follow_what_was_written() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"extra_args": {"onedraw": {"xtc_probability": 0.5}}}, "extra_args: xtc is not on the device yet"),
-        ({"extra_args": {"onedraw": {"mirostat": 2}}}, "extra_args: mirostat is not on the device yet"),
-        ({"logprobs": 1025}, r"logprobs: must be in \[0, 1024\] on a GPU, not 1025"),
-        ({"logprobs": -1}, r"logprobs: must be in \[0, 1024\] on a GPU, not -1"),
+        (
+            {"extra_args": {"onedraw": {"order": [onedraw.Truncation("own", lambda view: [0])]}}},
+            "extra_args: own is a stage of your own, which a device cannot run: draw these rows on the CPU, or make it a logit_bias or a mask",
+        ),
+        ({"logprobs": 51}, r"logprobs: must be in \[0, 50\] on this GPU, not 51: 1024 MB of device memory hold no longer lists for all rows of a step"),
+        ({"logprobs": -1}, r"logprobs: must be in \[0, 50\] on this GPU, not -1: .*; a smaller max_num_seqs leaves room for more"),
+        ({"extra_args": {"onedraw": {"mirostat": 2}}}, "mirostat: does not work in vLLM on a GPU yet"),
         ({"min_tokens": 2, "structured_outputs": object()}, "min_tokens: does not work together with structured outputs on a GPU yet"),
     ],
 )
 def test_what_a_gpu_cannot_draw_is_the_request_s_error(given: dict[str, Any], words: str) -> None:
     params = asked(**given)
     with pytest.raises(onedraw.ParamError, match=words):
-        check_device(params, translated(params, mode="raw_logprobs", vocabulary=100))
-    plain = asked(top_p=0.9, logprobs=5, seed=1)
-    check_device(plain, translated(plain, mode="raw_logprobs", vocabulary=100))
+        check_device(params, translated(params, mode="raw_logprobs", vocabulary=100), most=50, vocabulary=100)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"top_p": 0.9, "logprobs": 50, "seed": 1},
+        {"extra_args": {"onedraw": {"xtc_probability": 0.5}}},
+        {"extra_args": {"onedraw": {"dry_multiplier": 0.8, "no_repeat_ngram_size": 3}}},
+        {"extra_args": {"onedraw": {"smoothing_factor": 0.2, "dynatemp_range": 0.4}}},
+        {"logit_bias": {7: 1.5}, "extra_args": {"onedraw": {"order": "temperature,logit_bias"}}},
+    ],
+)
+def test_what_a_gpu_draws(given: dict[str, Any]) -> None:
+    params = asked(**given)
+    check_device(params, translated(params, mode="raw_logprobs", vocabulary=100), most=50, vocabulary=100)
+    every = asked(**{**given, "logprobs": -1})
+    check_device(every, translated(every, mode="raw_logprobs", vocabulary=100), most=100, vocabulary=100)

@@ -233,6 +233,7 @@ def devices() -> None:
     assert_type(first, onedraw.cuda.SequenceId)
     batch.prepare([first, *batch.add_all(n=1)], masks=[None, np.ones(50, dtype=np.bool_)], stream=0)
     batch.accept(first, 3)
+    batch.take_back(first, onedraw.Rewind(0, 3))
     assert_type(batch.position(first), int)
     assert_type(batch.tokens, onedraw.cuda.DeviceArray)
     assert_type(batch.tokens.shape, tuple[int])

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import CapsuleType, Self, Unpack
 
-from ._decoding import Draft, Verdict
-from ._onedraw import Sampled, Samples
+from ._decoding import Draft, Rewind, Verdict
+from ._onedraw import Report, RowError, Sampled, Samples
 from ._types import CudaMask, CudaMasks, CudaStream, Parameters, Params, SupportsDLPack, Token
 
 def cuda_check(params: Params = None, **parameters: Unpack[Parameters]) -> None:
-    """Checks whether a device can draw for these parameters: a `CudaError` if only the CPU can. No device is
-    needed."""
+    """Checks whether a device can draw for these parameters: a `CudaError` if one of them is a stage of your own.
+    No device is needed."""
 def cuda_is_available(device: int = 0) -> bool:
     """Whether a device can draw. `why_not` says what is missing."""
 def cuda_why_not(device: int = 0) -> str | None:
@@ -57,14 +57,14 @@ class CudaMessage:
 @final
 class CudaBatch:
     """Sequences on a CUDA device that come and go between steps, each with its own parameters, seed and
-    history. The default stream is PyTorch's current one if PyTorch uses CUDA, else the legacy default
-    stream."""
+    history. `logprobs` is the largest number that a sequence may ask for, -1 for all tokens. The default stream
+    is PyTorch's current one if PyTorch uses CUDA, else the legacy default stream."""
     def __new__(
         cls, vocabulary: int, sequences: int = 64, *, rows: int | None = None, logprobs: int = 0, device: int = 0
     ) -> Self: ...
     def add(self, params: Params = None, **parameters: Unpack[Parameters]) -> CudaSequenceId:
-        """Adds a sequence: the first of the `n` that the parameters ask for. A parameter that only the CPU
-        supports is a `CudaError` that names it."""
+        """Adds a sequence: the first of the `n` that the parameters ask for. A stage of
+        your own is a `CudaError` that names it."""
     def add_all(self, params: Params = None, **parameters: Unpack[Parameters]) -> list[CudaSequenceId]:
         """Adds all `n` sequences that the parameters ask for. They share one seed."""
     def remove(self, sequence: CudaSequenceId) -> bool:
@@ -130,7 +130,8 @@ class CudaBatch:
         """The name of the set of kernels that `launch` would launch now. A graph serves all steps of one form
         over one tensor."""
     def accept(self, sequence: CudaSequenceId, token: Token, *, stream: CudaStream | None = None) -> None:
-        """Appends a token that was chosen elsewhere, by its id or as a `Sampled`."""
+        """Appends a `Sampled` that `peek` or `verify` drew at the next position, or the id of a token chosen
+        elsewhere, which does not change mirostat's state."""
     def set_seed(self, sequence: CudaSequenceId, seed: int) -> None:
         """Sets another seed for the next draws."""
     def seed(self, sequence: CudaSequenceId) -> int:
@@ -138,12 +139,16 @@ class CudaBatch:
     def position(self, sequence: CudaSequenceId) -> int:
         """The number of output tokens of a sequence, asked of the device."""
     def set_position(self, sequence: CudaSequenceId, position: int) -> None:
-        """Makes the next draw that of another position. Penalties still see the text so far."""
+        """Makes the next draw that of another position. The text stays as it is."""
     def rewind(self, sequence: CudaSequenceId, length: int) -> None:
-        """Takes back the tokens of a sequence after the first `length` of its output. A `CudaError` with
-        penalties, or with bad words of several tokens."""
+        """Takes back the tokens of a sequence after the first `length` of its output. This is an undo."""
+    def take_back(self, sequence: CudaSequenceId, rewind: Rewind) -> None:
+        """Takes text back because of what was drawn, as a `StopMatcher` decided."""
+    def prompt_logprobs(self, sequence: CudaSequenceId, logits: SupportsDLPack, *, first: int = 1) -> list[Report | RowError]:
+        """Logprobs of a sequence's prompt: row i of the matrix predicts token `first` + i. There is one entry
+        per row up to the end of the prompt: a `Report`, or the `RowError` of the row."""
     def verify(
-        self, sequence: CudaSequenceId, draft: Draft, logits: SupportsDLPack, *, verify: Literal["exact", "rejection", "block"] = "exact"
+        self, sequence: CudaSequenceId, draft: Draft, logits: SupportsDLPack, *, verify: Literal["exact", "rejection", "block", "typical"] = "exact"
     ) -> Verdict:
         """Verifies a draft, as `onedraw.Batch.verify` does, and waits for the verdict. Nothing is appended."""
     @property

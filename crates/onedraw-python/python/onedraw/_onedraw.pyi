@@ -70,8 +70,8 @@ class ModelError(OnedrawError):
     """A model that cannot be read, or that cannot do what is asked."""
 
 class CudaError(RuntimeError):
-    """What cannot be drawn on a CUDA device, and why: no driver, no room, or parameters that only the CPU
-    supports."""
+    """What cannot be drawn on a CUDA device, and why: no driver, no room, or a stage of your
+    own."""
 
 @overload
 def sample(logits: Sequence[Row], params: EachParams = None, *, mask: Masks | None = None, **parameters: Unpack[Parameters]) -> Samples:

@@ -15,7 +15,8 @@ captured in a CUDA graph. The package builds and runs without CUDA: `why_not` sa
 >>> batch.results()
 Samples(1 rows, tokens=[2])
 
-What the device does not support yet is a `CudaError` that names it; draw such rows on the CPU.
+A device draws for all parameters. Only a stage of your own is a `CudaError` that names it: draw such rows on
+the CPU, or make the stage a `logit_bias` or a mask.
 """
 
 from ._onedraw import CudaArray as DeviceArray

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use onedraw::RowError;
+use onedraw::{ParamError, RowError};
 use onedraw_cuda::{Capacity, CudaError, Device, DraftTurn, Drawn};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,8 +18,10 @@ use crate::error::{Error, Result};
 use crate::guarded::{Guarded, released};
 use crate::result::Samples;
 use crate::rows::drawn;
+use crate::sampler::prompt_entry;
 use crate::sequence::{check_rows, next_batch, sequence_id};
 use crate::speculate::{self, Draft, Verdict};
+use crate::stop::Rewind;
 use crate::tensor::on_cuda;
 use crate::value::type_name;
 use crate::{display, params, result};
@@ -31,10 +33,14 @@ sequence_id!("onedraw.cuda", onedraw_cuda::SequenceId);
 /// float32, float16 or bfloat16, with `vocabulary` logits per row, read in place.
 ///
 /// There is room for so many `sequences`, for `rows` of a step (by default as many) and for `logprobs` of a
-/// row. All memory is allocated at the beginning. A stream is a handle, or an object of PyTorch, CuPy or any
-/// library with `__cuda_stream__`. By default it is PyTorch's current stream if PyTorch uses CUDA, else the
-/// legacy default stream, for every method and for tensors of any library. If you use several streams, you
-/// must order their work.
+/// row: the largest `logprobs` and `prompt_logprobs` that a sequence may have, -1 for all tokens. Memory for
+/// rows is allocated at the beginning, or with the first sequence whose parameters need more of it. The memory
+/// of a sequence grows with its text, where its parameters read the text.
+///
+/// A stream is a handle, or an object of PyTorch, CuPy or any library with `__cuda_stream__`. By default it is
+/// PyTorch's current stream if PyTorch uses CUDA, else the legacy default stream, for every method and for
+/// tensors of any library. `verify` and `prompt_logprobs` always use the legacy default stream. If you use
+/// several streams, you must order their work.
 ///
 /// >>> import onedraw.cuda, torch
 /// >>> batch = onedraw.cuda.Batch(vocabulary=3)
@@ -161,9 +167,10 @@ impl Batch {
         vocabulary: usize,
         sequences: usize,
         rows: Option<usize>,
-        logprobs: usize,
+        logprobs: i64,
         device: usize,
     ) -> Result<Self> {
+        let logprobs = room(logprobs, vocabulary)?;
         let device = device::open(py, device)?;
         let capacity = Capacity { sequences, rows: rows.unwrap_or(sequences), vocabulary, logprobs };
         let draws = released(py, || {
@@ -174,8 +181,9 @@ impl Batch {
         Ok(Self { draws, device, vocabulary, number: next_batch(), read })
     }
 
-    /// Adds a sequence: the first of the `n` that the parameters ask for. A parameter that only the CPU
-    /// supports is a `CudaError` that names it.
+    /// Adds a sequence: the first of the `n` that the parameters ask for. A stage of your own is a `CudaError`
+    /// that names it, because only the CPU can run it. So is a number of logprobs that the batch has no room
+    /// for.
     #[pyo3(signature = (params=None, **parameters))]
     fn add(
         &self,
@@ -313,7 +321,9 @@ impl Batch {
         Ok(display::plain(&form))
     }
 
-    /// Appends a token that was chosen elsewhere, by its id or as a `Sampled`.
+    /// Appends a `Sampled` that `peek` or `verify` drew at the next position, or the id of a token chosen
+    /// elsewhere, which does not change mirostat's state. A token outside the vocabulary is a `RowError`, and
+    /// nothing is appended then.
     #[pyo3(signature = (sequence, token, *, stream=None))]
     fn accept<'py>(
         &self,
@@ -322,12 +332,16 @@ impl Batch {
         stream: Option<&Bound<'py, PyAny>>,
     ) -> Result<()> {
         let py = token.py();
-        let (id, token) = (self.own(sequence), result::token(token)?);
-        let stream = Handle::current(py, stream, self.device.ordinal())?;
+        let (id, stream) = (self.own(sequence), Handle::current(py, stream, self.device.ordinal())?);
+        if let Ok(sampled) = token.cast::<result::Sampled>() {
+            let sampled = &sampled.get().0;
+            return self.with(py, |draws| draws.batch.accept_sampled(stream.stream(), [(id, sampled)]));
+        }
+        let token = result::token(token)?;
         self.with(py, |draws| draws.batch.accept(stream.stream(), &[(id, token)]))
     }
 
-    /// Sets another seed for the next draws. Waits until the device has finished its work.
+    /// Sets another seed for the next draws.
     fn set_seed(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, seed: u64) -> Result<()> {
         let id = self.own(sequence);
         self.with(py, |draws| draws.batch.set_seed(id, seed))
@@ -345,24 +359,68 @@ impl Batch {
         self.with(py, |draws| draws.batch.position(id))
     }
 
-    /// Makes the next draw that of another position. Penalties still see the text so far. Waits until the
-    /// device has finished its work. A `CudaError` with a penalty_window, or with bad words of several tokens.
+    /// Makes the next draw that of another position. The text stays as it is, so that several tokens can be
+    /// drawn after one text: penalties, bad words and `min_tokens` depend on the text alone. Sequences that were
+    /// prepared are no longer prepared. If tokens were drawn that were not read, this waits for the device.
     fn set_position(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, position: u32) -> Result<()> {
         let id = self.own(sequence);
         self.with(py, |draws| draws.batch.set_position(id, position))
     }
 
-    /// Takes back the tokens of a sequence after the first `length` of its output. This is an undo. Waits until
-    /// the device has finished its work. A `CudaError` with penalties, or with bad words of several tokens: the
-    /// device does not keep the text. Add such a sequence anew.
+    /// Takes back the tokens of a sequence after the first `length` of its output. This is an undo: the same
+    /// rows draw the same tokens again, whatever the parameters are. Sequences that were prepared are no longer
+    /// prepared. If tokens were drawn that were not read, this waits for the device.
     fn rewind(&self, py: Python<'_>, sequence: &Bound<'_, SequenceId>, length: u32) -> Result<()> {
         let id = self.own(sequence);
         self.with(py, |draws| draws.batch.rewind(id, length))
     }
 
+    /// Takes text back because of what was drawn, as a `StopMatcher` decided. The token that stood there is
+    /// banned at that position, and the next draw there has new noise. This waits as `rewind` does.
+    fn take_back(
+        &self,
+        py: Python<'_>,
+        sequence: &Bound<'_, SequenceId>,
+        rewind: &Bound<'_, Rewind>,
+    ) -> Result<()> {
+        let (id, rewind) = (self.own(sequence), rewind.get().0);
+        self.with(py, |draws| draws.batch.take_back(id, &rewind))
+    }
+
+    /// Logprobs of a sequence's prompt (`prompt_token_ids`), and waits for them: row i of the matrix predicts
+    /// token `first` + i, so that a prompt can be read in parts. There is one entry per row: a `Report`, or the
+    /// `RowError` of the row. Rows after the end of the prompt are not read and have no entry. All rows are read
+    /// in one call. Sequences that were prepared are no longer prepared.
+    ///
+    /// >>> import onedraw.cuda, torch
+    /// >>> batch = onedraw.cuda.Batch(vocabulary=3)
+    /// >>> sequence = batch.add(prompt_token_ids=[0, 1, 2], prompt_logprobs=0)
+    /// >>> logits = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0]], device="cuda")
+    /// >>> [(report.token, report.rank) for report in batch.prompt_logprobs(sequence, logits)]
+    /// [(1, 1), (2, 2)]
+    #[pyo3(signature = (sequence, logits, *, first=1))]
+    fn prompt_logprobs<'py>(
+        &self,
+        sequence: &Bound<'py, SequenceId>,
+        logits: &Bound<'py, PyAny>,
+        first: usize,
+    ) -> Result<Vec<Py<PyAny>>> {
+        let (py, id) = (logits.py(), self.own(sequence));
+        // It happens on the legacy default stream.
+        let tensor = self.tensor_on(logits, Handle::default())?;
+        let reports = self.with(py, |draws| {
+            // For an unknown sequence the rows would be errors, of which there may be none.
+            draws.batch.seed(id).ok_or(CudaError::Row(RowError::UnknownSequence))?;
+            let matrix = tensor.matrix(&self.device, 0, tensor.rows())?;
+            draws.batch.prompt_logprobs(id, first, &matrix)
+        })?;
+        reports.into_iter().map(|report| Ok(prompt_entry(py, report.map(Some))?)).collect()
+    }
+
     /// Verifies a draft, as `onedraw.Batch.verify` does, and waits for the verdict: the logits have one row for
-    /// the text, and one after each token of the draft. Nothing is appended. `verify` is "exact", "rejection"
-    /// or "block".
+    /// the text, and one after each token of the draft. `verify` is "exact", "rejection", "block" or
+    /// "typical". The sequence does not change: the tokens that are used must be accepted one by one.
+    /// Sequences that were prepared are no longer prepared.
     #[pyo3(signature = (sequence, draft, logits, *, verify="exact"))]
     fn verify<'py>(
         &self,
@@ -396,5 +454,17 @@ impl Batch {
 
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
         Ok(format!("Batch({} sequences on the CUDA device {})", self.__len__(py)?, self.device.ordinal()))
+    }
+}
+
+/// The logprobs that a batch has room for; -1 are those of all tokens.
+fn room(logprobs: i64, vocabulary: usize) -> Result<usize> {
+    match usize::try_from(logprobs) {
+        Ok(logprobs) => Ok(logprobs),
+        Err(_) if logprobs == -1 => Ok(vocabulary),
+        Err(_) => {
+            Err(ParamError::new("logprobs", format!("must be at least 0, or -1 for all, not {logprobs}"))
+                .into())
+        }
     }
 }

@@ -36,15 +36,17 @@ fn why_not(py: Python<'_>, device: usize) -> Option<String> {
     device::open(py, device).err().map(|error| PyErr::from(error).value(py).to_string())
 }
 
-/// Checks whether a device can draw for these parameters. If not, this is a `CudaError` that names what the
-/// CPU alone supports. No device is needed.
+/// Checks whether a device can draw for these parameters. It can for all but stages of your own, which are a
+/// `CudaError` that names them. No device is needed.
 ///
 /// >>> import onedraw.cuda
-/// >>> onedraw.cuda.check(temperature=0.8, top_p=0.9)
-/// >>> onedraw.cuda.check(xtc_probability=0.5)
+/// >>> onedraw.cuda.check(temperature=0.8, top_p=0.9, xtc_probability=0.5)
+/// >>> even = onedraw.Truncation("even", lambda view: range(0, len(view.logits), 2))
+/// >>> onedraw.cuda.check(order=["top_p", even])
 /// Traceback (most recent call last):
 ///     ...
-/// onedraw.CudaError: xtc is not on the device yet; draw these rows on the CPU
+/// onedraw.CudaError: even is a stage of your own, which a device cannot run: draw these rows on the CPU, or
+/// make it a logit_bias or a mask
 #[pyfunction]
 #[pyo3(name = "check", signature = (params=None, **parameters))]
 fn check(

@@ -20,6 +20,10 @@ use crate::rows::drawn;
 /// The most batches that are kept for the next call, all without sequences.
 const KEPT: usize = 4;
 
+/// The most logprobs of a batch that is kept. With more, rows are sorted as a whole, and the memory for this is
+/// as large as the logits.
+const KEPT_LOGPROBS: usize = 1024;
+
 static IDLE: Mutex<Vec<Draws>> = Mutex::new(Vec::new());
 
 /// A `Sampled` for one row, `Samples` for rows or several sequences.
@@ -84,9 +88,11 @@ fn draw(
         }
         Ok(())
     })?;
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    idle.insert(0, draws);
-    idle.truncate(KEPT);
+    if capacity.logprobs <= KEPT_LOGPROBS {
+        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.insert(0, draws);
+        idle.truncate(KEPT);
+    }
     Ok(results)
 }
 
@@ -106,6 +112,9 @@ fn idle(device: &Device, capacity: Capacity) -> std::result::Result<Draws, CudaE
         if let Some(place) = idle.iter().position(fits) {
             return Ok(idle.remove(place));
         }
+    }
+    if capacity.logprobs > KEPT_LOGPROBS {
+        return Draws::new(device, capacity);
     }
     // Rounded up, so that calls with a growing number of rows do not need a new batch each time.
     let sequences = capacity.sequences.checked_next_power_of_two().unwrap_or(capacity.sequences);

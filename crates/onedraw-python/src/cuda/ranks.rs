@@ -107,7 +107,7 @@ impl Parts {
         });
         let exchange = match begun {
             Ok(exchange) => exchange,
-            Err(CudaError::Unsupported { .. }) => return Ok(None),
+            Err(CudaError::Unsupported { .. } | CudaError::OwnStage { .. }) => return Ok(None),
             Err(error) => {
                 let refusal = Exchange::refusal(turns.len(), &error.to_string());
                 gather(Message::Bytes(&refusal), refusal.len())?;

@@ -9,7 +9,7 @@ from vllm.exceptions import VLLMValidationError
 from vllm.sampling_params import SamplingParams
 
 from .._onedraw import OnedrawError
-from .params import REFUSED, check_device, derived_seed, signed, translated, wrong
+from .params import REFUSED, check_device, derived_seed, room, signed, translated, wrong
 from .settings import settings_of
 from .versions import check
 
@@ -26,6 +26,10 @@ class Checked(InputProcessor):
         check(super()._validate_params, ("params", "supported_tasks"))
         self._shards = settings_of(vllm_config).shards
         self._is_on_gpu = vllm_config.device_config.device_type == "cuda"
+        # As the sampler on the device has it.
+        speculation, model = vllm_config.speculative_config, vllm_config.model_config
+        rows = vllm_config.scheduler_config.max_num_seqs * (1 + (0 if speculation is None else speculation.num_speculative_tokens))
+        self._room = room(model.max_logprobs, rows=rows, vocabulary=model.get_vocab_size())
         super().__init__(vllm_config, *arguments, **named)
 
     def _validate_params(self, params: Any, supported_tasks: Any) -> Any:
@@ -65,10 +69,13 @@ class Checked(InputProcessor):
             drawn = translated(params, mode=model.logprobs_mode, vocabulary=model.get_vocab_size(), masks=model.return_sampling_mask)
             drawn.check_vocabulary(model.get_vocab_size())
             if self._is_on_gpu:
-                check_device(params, drawn)
-                # The window counts places of the text, and the CPU's text does not have these.
-                if drawn.penalty_window and any(token >= model.get_vocab_size() for token in request.prompt_token_ids or ()):
-                    raise wrong("penalty_window", "needs a prompt of tokens of the vocabulary alone on a GPU")
+                check_device(params, drawn, most=self._room, vocabulary=model.get_vocab_size())
+                # These depend on which tokens of the text are neighbours. Tokens that stand for a picture are outside of
+                # the vocabulary: the device's text has places for them, and the CPU's text does not.
+                if any(token >= model.get_vocab_size() for token in request.prompt_token_ids or ()):
+                    for name in ("penalty_window", "dry_multiplier", "no_repeat_ngram_size"):
+                        if getattr(drawn, name):
+                            raise wrong(name, "needs a prompt of tokens of the vocabulary alone on a GPU")
         except OnedrawError as error:
             raise VLLMValidationError(str(error), parameter=getattr(error, "field", None)) from error
         # Larger ones would end the worker that gives them to PyTorch.

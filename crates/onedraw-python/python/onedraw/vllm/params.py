@@ -58,8 +58,12 @@ NO_PLACE = ("banned_strings", "bad_words_ids", "eos_token_id", "kept", "logprobs
 """Parameters of onedraw that vLLM has another way for, or no place in its results. All others that vLLM does not
 have are for `extra_args["onedraw"]`."""
 
-MOST_LOGPROBS = 1024
-"""The most logprobs that a device lists for a token."""
+SHORT_LIST = 1024
+"""The most logprobs that a device lists without sorting whole rows."""
+
+LIST_BYTES = 1 << 30
+"""The device memory that lists of logprobs may take in an engine. The value is a choice: vLLM gives most of the memory to
+its cache, and what is left must do for all rows of a step."""
 
 SEEDS = 2**64
 # Below this temperature vLLM is greedy.
@@ -126,22 +130,32 @@ def relaxed(params: Any, translated: SamplingParams) -> SamplingParams | None:
     return translated.replace(min_tokens=0) if params.structured_outputs is not None and params.min_tokens else None
 
 
-def room(most: int) -> int:
-    """The logprobs that a device must have room for in an engine whose `max_logprobs` is `most`. At least one, because
-    `translated` asks for one where the token is the best of a list."""
-    return MOST_LOGPROBS if most < 0 else max(1, min(most, MOST_LOGPROBS))
+def room(most: int, *, rows: int, vocabulary: int) -> int:
+    """The logprobs that a device has room for in an engine whose `max_logprobs` is `most`, if a step has so many rows.
+    At least one, because `translated` asks for one where the token is the best of a list.
+
+    An entry takes 16 bytes. A list of more than `SHORT_LIST` also takes 16 bytes for each token of the vocabulary, where
+    the row is sorted. If this is more than `LIST_BYTES`, lists are shorter than the engine asks for."""
+    asked = vocabulary if most < 0 else min(most, vocabulary)
+    if asked > SHORT_LIST:
+        asked = max(SHORT_LIST, min(asked, LIST_BYTES // (16 * rows) - vocabulary - 1))
+    return max(1, asked)
 
 
-def check_device(params: Any, translated: SamplingParams) -> None:
-    """An error if only the CPU can draw for a request."""
-    if not -1 < (params.logprobs or 0) <= MOST_LOGPROBS:
-        raise wrong("logprobs", f"must be in [0, {MOST_LOGPROBS}] on a GPU, not {params.logprobs}")
+def check_device(params: Any, translated: SamplingParams, *, most: int, vocabulary: int) -> None:
+    """An error if only the CPU can draw for a request. `most` is the `room` for logprobs."""
+    logprobs = vocabulary if params.logprobs == -1 else min(params.logprobs or 0, vocabulary)
+    if logprobs > most:
+        limit = f"{LIST_BYTES >> 20} MB of device memory hold no longer lists for all rows of a step"
+        raise wrong("logprobs", f"must be in [0, {most}] on this GPU, not {params.logprobs}: {limit}; a smaller max_num_seqs leaves room for more")
+    if translated.mirostat:
+        raise wrong("mirostat", "does not work in vLLM on a GPU yet: a request that vLLM interrupts would forget what it learned")
     if relaxed(params, translated) is not None:
         raise wrong("min_tokens", "does not work together with structured outputs on a GPU yet")
     try:
         check(translated)
     except CudaError as error:
-        # Whatever else the device does not have, vLLM does not have either.
+        # What a device cannot draw, vLLM has no parameter for.
         raise wrong("extra_args", str(error)) from None
 
 

@@ -26,11 +26,12 @@ class DeviceSampler(Drawing):
         if self.return_sampling_mask:
             raise RuntimeError("onedraw does not report on a GPU which tokens it kept; leave `return_sampling_mask` or `sampler` off")
         slots = self.req_states.max_num_reqs
+        rows = slots * self._width
         self._requests = CudaRequests(
             self._vocabulary,
             slots,
-            rows=slots * self._width,
-            logprobs=room(vllm_config.model_config.max_logprobs),
+            rows=rows,
+            logprobs=room(vllm_config.model_config.max_logprobs, rows=rows, vocabulary=self._vocabulary),
             device=self.req_states.device.index or 0,
         )
 
