@@ -200,12 +200,6 @@ inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t x) {
     for (uint32_t lane = 0; lane < 32; lane++) sum += uint32_t(all[lane]);
     return sum;
 }
-inline uint32_t __reduce_or_sync(uint32_t mask, uint32_t x) {
-    const uint64_t* const all = emulated::meet_warp(emulated::UNION, mask, x);
-    uint32_t bits = 0;
-    for (uint32_t lane = 0; lane < 32; lane++) bits |= uint32_t(all[lane]);
-    return bits;
-}
 inline int __reduce_max_sync(uint32_t mask, int x) {
     const uint64_t* const all = emulated::meet_warp(emulated::LARGEST, mask, to_bits(x));
     int most = from_bits<int>(all[0]);
@@ -213,7 +207,7 @@ inline int __reduce_max_sync(uint32_t mask, int x) {
     return most;
 }
 
-// ---- kernels/instruction.cuh ----
+// ---- kernels/number/instruction.cuh ----
 
 // What a device computes approximately is off by two units in the last place here, one way or the other, so
 // that code which trusts it more fails.

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -27,7 +28,7 @@ alignas(16) thread_local float memory[SHARED_BYTES / sizeof(float)];
 
 namespace {
 
-enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_FOUND = 500, OUT_OF_RESOURCES = 701, CAPTURED = 900, INVALIDATED = 901 };
+enum Code { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, NOT_FOUND = 500, OUT_OF_RESOURCES = 701, LAUNCH_FAILED = 719, CAPTURED = 900, INVALIDATED = 901 };
 using emulated::Work;
 typedef uint64_t Address;
 
@@ -39,6 +40,8 @@ struct Function {
 };
 
 struct Stream {
+    // The device that it is of.
+    int device = 0;
     bool is_captured = false, is_invalidated = false;
     std::vector<Work> captured;
 };
@@ -65,10 +68,14 @@ uint64_t queued = 0;
 std::map<Address, std::pair<size_t, bool>> allocations;
 std::map<std::string, Function> functions;
 Stream legacy;
+// The contexts of the two devices; that of this thread.
+int contexts[2] = {0, 1};
+thread_local int* current_context = nullptr;
 // Streams that are captured in a mode in which nobody may wait or allocate.
 std::vector<Stream*> strict_captures;
 
-Stream& of(Stream* stream) { return stream == nullptr ? legacy : *stream; }
+// Null, 1 and 2 are default streams, and here the same one.
+Stream& of(Stream* stream) { return Address(stream) <= 2 ? legacy : *stream; }
 
 // Whether memory is shared with the host.
 bool is_shared() {
@@ -77,9 +84,15 @@ bool is_shared() {
 }
 
 Code run_queue();
+bool lacks(const char* what);
+
+// How many kernels were ever launched, and whether the device is lost: then every call fails.
+std::atomic<uint64_t> launched{0};
+std::atomic<bool> is_lost{false};
 
 // Adds work to the queue, or to the graph that the stream is captured into.
 Code enqueue(Stream* stream, Work work) {
+    if (is_lost) return LAUNCH_FAILED;
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (of(stream).is_captured) of(stream).captured.push_back(work);
     else queue.push_back(work), queued++;
@@ -91,6 +104,9 @@ Code run_queue() {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     // The first access allocates the thread-local memory.
     *static_cast<volatile float*>(memory) = 0.0f;
+    // A device that lacks itself is lost in its tenth kernel.
+    if (lacks("device") && launched >= 10) is_lost = true;
+    if (is_lost) return queue.clear(), LAUNCH_FAILED;
     while (!queue.empty()) emulated::do_first(queue);
     return SUCCESS;
 }
@@ -102,10 +118,9 @@ bool is_forbidden_by_capture() {
     return !strict_captures.empty();
 }
 
-bool lacks(const char* what);
-
 Code allocate(Address* address, size_t bytes, bool is_device) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
+    if (is_lost) return LAUNCH_FAILED;
     if (is_forbidden_by_capture()) return CAPTURED;
     void* found = nullptr;
     if (bytes == 0) return INVALID_VALUE;
@@ -131,7 +146,7 @@ std::map<Address, std::pair<size_t, bool>>::iterator find(Address address) {
 
 Code free_memory(Address address, bool is_device) {
     if (is_forbidden_by_capture()) return CAPTURED;
-    run_queue();
+    if (run_queue() != SUCCESS) return LAUNCH_FAILED;
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     const auto found = allocations.find(address);
     if (found == allocations.end() || found->second.second != is_device) return INVALID_VALUE;
@@ -154,18 +169,25 @@ Code launch_with(const Function* function, const Launch& launch, void** argument
     return enqueue(launch.stream, {std::make_shared<const emulated::Kernel>(launched), {}});
 }
 
-// What the tests want this driver to lack: a newer version, a newer card, memory, or resources for a launch.
+// What the tests want this driver to lack: a newer version, a newer card, memory, resources for a launch ("launch" and a
+// number), some copies, or from the tenth kernel on the device.
 bool lacks(const char* what) {
     const char* const lack = getenv("EMULATED_LACK");
     return lack != nullptr && strcmp(lack, what) == 0;
 }
 
-// Which launches fail, in steps of four launches: the first step fails at its first launch, the next step is
+// How many launches a step has, of a driver that lacks "launch" and then that number; 0 if it lacks something else.
+int launches_of_step() {
+    const char* const lack = getenv("EMULATED_LACK");
+    return lack != nullptr && strncmp(lack, "launch ", 7) == 0 ? atoi(lack + 7) : 0;
+}
+
+// Which launches fail, in steps of so many launches: the first step fails at its first launch, the next step is
 // complete, the third fails at its second launch, and so on.
-bool fails_now() {
+bool fails_now(int launches) {
     static int step = 0, launch = 0;
     const bool fails = step % 2 == 0 && launch == step / 2;
-    if (!fails && ++launch < 4) return false;
+    if (!fails && ++launch < launches) return false;
     launch = 0;
     step++;
     return fails;
@@ -176,6 +198,12 @@ bool holds(Address address, size_t bytes) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     const auto found = find(address);
     return found != allocations.end() && found->second.second && address - found->first + bytes <= found->second.first;
+}
+
+// Whether a copy fails of a driver that lacks copies: every second one of the record of a sequence that a request brings.
+bool fails_now(const void* from, size_t bytes) {
+    static int records = 0;
+    return lacks("copies") && bytes == sizeof(Sequence) && find(Address(from)) != allocations.end() && records++ % 2 == 1;
 }
 
 Code copy(Stream* stream, void* to, const void* from, size_t bytes) {
@@ -189,8 +217,9 @@ extern "C" {
 
 Code cuInit(uint32_t) { return SUCCESS; }
 Code cuDriverGetVersion(int* version) { return *version = lacks("driver") ? 12080 : 13000, SUCCESS; }
-Code cuDeviceGetCount(int* count) { return *count = 1, SUCCESS; }
-Code cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 ? SUCCESS : INVALID_DEVICE; }
+// There are two devices, of which the second has streams alone.
+Code cuDeviceGetCount(int* count) { return *count = 2, SUCCESS; }
+Code cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal == 0 || ordinal == 1 ? SUCCESS : INVALID_DEVICE; }
 Code cuDeviceGetName(char* name, int length, int) { return snprintf(name, size_t(length), "a CPU"), SUCCESS; }
 Code cuDeviceGetAttribute(int* value, int attribute, int) {
     // Multiprocessors (few, so that rows take turns), the compute capability, shared memory of a block.
@@ -198,15 +227,15 @@ Code cuDeviceGetAttribute(int* value, int attribute, int) {
     *value = attribute == 16 ? 3 : attribute == 75 ? (is_old ? 7 : 9) : attribute == 76 ? (is_old ? 5 : 0) : attribute == 97 ? int(SHARED_BYTES) : 0;
     return SUCCESS;
 }
-Code cuDevicePrimaryCtxRetain(void** context, int) { return *context = &legacy, SUCCESS; }
+Code cuDevicePrimaryCtxRetain(int** context, int device) { return *context = &contexts[device], SUCCESS; }
 Code cuDevicePrimaryCtxRelease_v2(int) { return SUCCESS; }
-Code cuCtxGetCurrent(void** context) { return *context = &legacy, SUCCESS; }
-Code cuCtxSetCurrent(void*) { return SUCCESS; }
+Code cuCtxGetCurrent(int** context) { return *context = current_context, SUCCESS; }
+Code cuCtxSetCurrent(int* context) { return current_context = context, SUCCESS; }
 Code cuCtxSynchronize() { return is_forbidden_by_capture() ? CAPTURED : run_queue(); }
 Code cuGetErrorName(int, const char** name) { return *name = "an error of the emulated driver", SUCCESS; }
 Code cuGetErrorString(int, const char** text) { return *text = "an error of the emulated driver", SUCCESS; }
 
-Code cuModuleLoadData(void** module, const void*) { return *module = &functions, SUCCESS; }
+Code cuModuleLoadData(void** module, const void*) { return *module = &functions, is_lost ? LAUNCH_FAILED : SUCCESS; }
 Code cuModuleUnload(void*) { return SUCCESS; }
 Code cuModuleGetFunction(Function** function, void*, const char* name) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
@@ -234,7 +263,9 @@ Code cuFuncSetAttribute(Function* function, int attribute, int value) {
 }
 Code cuLaunchKernelEx(const Launch* launch, Function* function, void** arguments, void**) {
     if (launch->threads_x == 0 || launch->threads_x > 1024 || launch->blocks_x == 0 || launch->blocks_y == 0 || launch->blocks_y > 65535 || int(launch->shared) > function->dynamic) return INVALID_VALUE;
-    if (lacks("launch") && fails_now()) return OUT_OF_RESOURCES;
+    const int launches = launches_of_step();
+    if (launches > 0 && fails_now(launches)) return OUT_OF_RESOURCES;
+    launched++;
     switch (function->argument) {
         case Function::ASK: return launch_with<Ask>(function, *launch, arguments);
         case Function::REQUESTS: return launch_with<Requests>(function, *launch, arguments);
@@ -257,6 +288,7 @@ Code cuMemFreeHost(void* address) { return free_memory(Address(address), false);
 Code cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, Stream* stream) {
     const std::lock_guard<std::recursive_mutex> lock(driver_mutex);
     if (!holds(to, bytes)) return INVALID_VALUE;
+    if (fails_now(from, bytes)) return OUT_OF_RESOURCES;
     if (find(Address(from)) != allocations.end()) return copy(stream, reinterpret_cast<void*>(to), from, bytes);
     // The driver has read memory that it did not allocate by the time that it returns.
     const std::vector<char> read(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
@@ -282,7 +314,14 @@ Code cuPointerGetAttribute(void* value, int attribute, Address address) {
     return SUCCESS;
 }
 
-Code cuStreamCreate(Stream** stream, uint32_t) { return *stream = new Stream, SUCCESS; }
+Code cuStreamCreate(Stream** stream, uint32_t) {
+    if (is_lost) return LAUNCH_FAILED;
+    if (current_context == nullptr) return INVALID_CONTEXT;
+    *stream = new Stream;
+    (*stream)->device = *current_context;
+    return SUCCESS;
+}
+Code cuStreamGetDevice(const Stream* stream, int* device) { return *device = stream->device, SUCCESS; }
 Code cuStreamDestroy_v2(Stream* stream) { return run_queue(), delete stream, SUCCESS; }
 Code cuStreamSynchronize(Stream* stream) {
     if (!of(stream).is_captured) return is_forbidden_by_capture() ? CAPTURED : run_queue();
@@ -305,7 +344,9 @@ Code cuStreamEndCapture(Stream* stream, std::vector<Work>** graph) {
     strict_captures.erase(std::remove(strict_captures.begin(), strict_captures.end(), stream), strict_captures.end());
     const bool is_invalidated = stream->is_invalidated;
     *graph = is_invalidated ? nullptr : new std::vector<Work>(std::move(stream->captured));
+    const int device = stream->device;
     *stream = {};
+    stream->device = device;
     return is_invalidated ? INVALIDATED : SUCCESS;
 }
 Code cuGraphInstantiateWithFlags(std::vector<Work>** runs, std::vector<Work>* graph, uint64_t) { return *runs = new std::vector<Work>(*graph), SUCCESS; }

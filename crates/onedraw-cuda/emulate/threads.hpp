@@ -34,7 +34,7 @@ constexpr size_t STACK_BYTES = 128 << 10;
 typedef uint32_t Turn;
 
 // Why threads wait for each other: all threads of a block or of a warp must wait for the same reason.
-enum Meeting : uint32_t { BARRIER, COUNT, ANY_OR_ALL, SHUFFLE, BALLOT, SUM, UNION, LARGEST, WARP };
+enum Meeting : uint32_t { BARRIER, COUNT, ANY_OR_ALL, SHUFFLE, BALLOT, SUM, LARGEST, WARP };
 // The value of the lowest word of every stack.
 constexpr uint64_t STACK_CANARY = 0x9ae16a3b2f90404full;
 

@@ -6,8 +6,8 @@
 //    sequence has edits; `any` for rows that are not aligned to 16 bytes, with everything.
 //    Then `gauge_<type>` where a chain begins with an operation that needs sums over the whole row.
 // 2. `draw_<type>`, the second pass: `_bare` where no row has masks, edits or other stages than MIN_P, TOP_K
-//    and TOP_P, and nothing is reported of what is left; `_edited` with masks and edits; no suffix for
-//    everything. It is launched several times where rows after guesses wait for others (mirostat.cuh).
+//    and TOP_P, and nothing is reported of what is left; `_edited` with masks and edits; `_staged` without them, with
+//    any chain of one segment and any report; no suffix for everything. It is launched several times where rows after guesses wait for others (stages/mirostat.cuh).
 // 3. `weigh_<type>` and `tell_<type>` where raw logprobs are asked for; `weigh_<type>_any` for rows that are
 //    not aligned.
 // 4. `report_<type>` where something of what is left is asked for.
@@ -25,20 +25,21 @@
 //
 // The second number of `__launch_bounds__` is how many thread blocks should fit a multiprocessor at once: the
 // compiler limits registers so that they do. A read of memory hides behind the other thread blocks, so the
-// first pass wants many; kernels/compile fails if registers are spilled for it (with one exception, which is
-// explained there).
-#include "append.cuh"
-#include "revise.cuh"
-#include "draw.cuh"
-#include "gauge.cuh"
-#include "list_all.cuh"
-#include "layout.cuh"
-#include "opening.cuh"
-#include "prompt.cuh"
-#include "repeat.cuh"
-#include "question.cuh"
-#include "requests.cuh"
-#include "skyline.cuh"
+// first pass wants many. What registers may be spilled for it, kernels/compile says.
+#include "draw/row.cuh"
+#include "record/layout.cuh"
+#include "report/list_all.cuh"
+#include "report/prompt.cuh"
+#include "report/raw_logprobs.cuh"
+#include "rows/gauge.cuh"
+#include "rows/skyline.cuh"
+#include "shard/message.cuh"
+#include "shard/question.cuh"
+#include "text/append.cuh"
+#include "text/repeat.cuh"
+#include "text/requests.cuh"
+#include "text/revise.cuh"
+#include "verify/judge.cuh"
 
 #define SKYLINE(NAME, TYPE, STEPS, ALIGNED, ASKED, EDITS, BLOCKS)                                                    \
     extern "C" __global__ void __launch_bounds__(SKYLINE_THREADS, BLOCKS) NAME(const __grid_constant__ Step step) {  \
@@ -61,10 +62,10 @@
     SKYLINE(skyline_##NAME##_edited_summed_4, TYPE, 4, true, MASKS_AND_SUMS, true, 4)                                \
     SKYLINE(skyline_##NAME##_edited_summed_8, TYPE, 8, true, MASKS_AND_SUMS, true, 3)                                \
     SKYLINE(skyline_##NAME##_any, TYPE, 2, false, MASKS_AND_SUMS, true, 2)                                           \
-    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 5) weigh_##NAME(const __grid_constant__ Step step) { \
+    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 4) weigh_##NAME(const __grid_constant__ Step step) { \
         weigh_rows<TYPE, true>(step);                                                                                \
     }                                                                                                                \
-    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 5) weigh_##NAME##_any(const __grid_constant__ Step step) { \
+    extern "C" __global__ void __launch_bounds__(REPORT_THREADS, 4) weigh_##NAME##_any(const __grid_constant__ Step step) { \
         weigh_rows<TYPE, false>(step);                                                                               \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(SUM_THREADS, 4) gauge_##NAME(const __grid_constant__ Step step) {   \
@@ -90,6 +91,9 @@
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_edited(const __grid_constant__ Step step) { \
         draw_edited<TYPE>(step);                                                                                     \
+    }                                                                                                                \
+    extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 2) draw_##NAME##_staged(const __grid_constant__ Step step) { \
+        draw_rows<TYPE, STAGED>(step);                                                                               \
     }                                                                                                                \
     extern "C" __global__ void __launch_bounds__(DRAW_THREADS, 1) draw_##NAME(const __grid_constant__ Step step) {  \
         draw_rows<TYPE, ANY>(step);                                                                                  \

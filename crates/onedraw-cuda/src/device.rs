@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction, CUfunction_attribute, CUmodule};
+use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute, CUfunction, CUfunction_attribute, CUmodule};
 use cudarc::driver::{CudaContext, CudaStream, result};
 
 use crate::dtype::Dtype;
@@ -55,6 +55,7 @@ struct Kernels {
     skyline: [[CUfunction; SKYLINES.len()]; 3],
     draw: [CUfunction; 3],
     draw_bare: [CUfunction; 3],
+    draw_staged: [CUfunction; 3],
     draw_edited: [CUfunction; 3],
     /// For rows that are aligned, and for any rows.
     gauge: [[CUfunction; 3]; 2],
@@ -132,8 +133,8 @@ impl Device {
         let uploads = context.new_stream().map_err(CudaError::launch)?;
         let module = Module::load(&context)?;
         let kernels = Kernels::find(module.handle)?;
-        let Kernels { draw, draw_bare, draw_edited, raw_logprobs, tell_prompt, .. } = &kernels;
-        let draws = [draw, draw_bare, draw_edited, raw_logprobs, tell_prompt];
+        let Kernels { draw, draw_bare, draw_staged, draw_edited, raw_logprobs, tell_prompt, .. } = &kernels;
+        let draws = [draw, draw_bare, draw_staged, draw_edited, raw_logprobs, tell_prompt];
         let draw_memory = allow_memory(&context, draws.into_iter().flatten())?;
         let open_memory = allow_memory(&context, &kernels.open)?;
         let begins_early = major == 9;
@@ -179,6 +180,17 @@ impl Device {
 
     pub(crate) fn uploads(&self) -> Stream<'_> {
         Stream::from(&self.0.uploads)
+    }
+
+    /// The stream, if it is not one of another device. Copies on such a stream would work, and launches fail.
+    pub(crate) fn admit<'a>(&self, stream: impl Into<Stream<'a>>) -> Result<Stream<'a>, CudaError> {
+        let (stream, needed) = (stream.into(), self.ordinal());
+        let own = self.0.context.cu_device();
+        let of_handle = || stream.device().filter(|&device| device != own).and_then(ordinal_of);
+        match stream.ordinal().or_else(of_handle) {
+            Some(ordinal) if ordinal != needed => Err(CudaError::OtherStream { ordinal, needed }),
+            _ => Ok(stream),
+        }
     }
 
     /// Waits until the device has done everything.
@@ -239,13 +251,15 @@ impl Device {
         grid: Grid,
         arguments: &StepArguments,
     ) -> Result<(), CudaError> {
-        let Kernels { skyline, gauge, draw, draw_bare, draw_edited, weigh, .. } = &self.0.kernels;
+        let Kernels { skyline, gauge, draw, draw_bare, draw_staged, draw_edited, weigh, .. } =
+            &self.0.kernels;
         let Kernels { raw_logprobs, report, list_all, sum_prompt, tell_prompt, .. } = &self.0.kernels;
         let function = match kernel {
             Kernel::Skyline(dtype, form) => skyline[dtype as usize][form],
             Kernel::Gauge(dtype, is_aligned) => gauge[usize::from(!is_aligned)][dtype as usize],
             Kernel::Draw(dtype) => draw[dtype as usize],
             Kernel::DrawBare(dtype) => draw_bare[dtype as usize],
+            Kernel::DrawStaged(dtype) => draw_staged[dtype as usize],
             Kernel::DrawEdited(dtype) => draw_edited[dtype as usize],
             Kernel::Weigh(dtype, is_aligned) => weigh[usize::from(!is_aligned)][dtype as usize],
             Kernel::RawLogprobs(dtype) => raw_logprobs[dtype as usize],
@@ -360,6 +374,7 @@ impl Kernels {
             skyline,
             draw: of_types("draw", "")?,
             draw_bare: of_types("draw", "_bare")?,
+            draw_staged: of_types("draw", "_staged")?,
             draw_edited: of_types("draw", "_edited")?,
             gauge: [of_types("gauge", "")?, of_types("gauge", "_any")?],
             weigh: [of_types("weigh", "")?, of_types("weigh", "_any")?],
@@ -420,6 +435,11 @@ fn device_count() -> Result<usize, CudaError> {
         Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => Ok(0),
         Err(error) => Err(CudaError::launch(error)),
     }
+}
+
+/// The number of a device that the driver has a handle for.
+fn ordinal_of(device: CUdevice) -> Option<usize> {
+    (0..device_count().ok()?).find(|&ordinal| result::device::get(ordinal as i32) == Ok(device))
 }
 
 /// The kind of memory at an address; `None` if the driver does not know it.

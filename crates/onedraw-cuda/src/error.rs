@@ -48,7 +48,15 @@ pub enum CudaError {
         /// Bytes of an element.
         size: usize,
     },
-    /// The parameters ask for something that only the CPU can do.
+    /// A stream is one of another device.
+    OtherStream {
+        /// The device of the stream.
+        ordinal: usize,
+        /// The device that draws.
+        needed: usize,
+    },
+    /// The parameters ask for something that only the CPU can do. This version of the library has nothing of the kind
+    /// but stages of the user's own, which are [`CudaError::OwnStage`].
     Unsupported {
         /// The stage or the parameter.
         what: String,
@@ -144,6 +152,12 @@ impl fmt::Display for CudaError {
             Self::Misaligned { address, size } => {
                 write!(f, "the address {address:#x} is not a multiple of {size} bytes, an element's size")
             }
+            Self::OtherStream { ordinal, needed } => {
+                write!(
+                    f,
+                    "the stream is one of device {ordinal}; device {needed} draws, and needs one of its own"
+                )
+            }
             Self::Unsupported { what } => {
                 write!(f, "{what} is not on the device; draw these rows on the CPU")
             }
@@ -202,8 +216,12 @@ mod tests {
             "the NVIDIA driver knows CUDA 12.8; 13.0 or later is needed"
         );
         assert_eq!(
-            message(CudaError::unsupported("xtc")),
-            "xtc is not on the device; draw these rows on the CPU"
+            message(CudaError::unsupported("a later stage")),
+            "a later stage is not on the device; draw these rows on the CPU"
+        );
+        assert_eq!(
+            message(CudaError::OtherStream { ordinal: 1, needed: 0 }),
+            "the stream is one of device 1; device 0 draws, and needs one of its own"
         );
         assert_eq!(
             message(CudaError::TooMany { what: "sequences", given: 9, capacity: 8 }),

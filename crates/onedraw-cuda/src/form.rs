@@ -26,6 +26,8 @@ pub struct Form {
     pub has_raw: bool,
     /// Whether a sequence reports of what is left of a row: logprobs, the drawn token's probability, or what is kept.
     pub has_processed: bool,
+    /// Whether a chain has several segments.
+    pub has_segments: bool,
     /// Whether a sequence has DRY or n-grams, which look for what a text repeats.
     pub has_repeats: bool,
     /// Whether a sequence has mirostat, which learns from each draw.
@@ -54,6 +56,7 @@ impl Form {
         self.has_others |= sequence.is_plain == 0;
         self.has_edits |= sequence.touched != 0;
         self.has_mirostat |= sequence.mirostat != 0;
+        self.has_segments |= sequence.needs_desk != 0;
         self.has_repeats |= sequence.has_repeats();
         self.has_gauges |= sequence.gauge() != GaugeKind::None as u32;
         self.lists_all |= sequence.lists_all();
@@ -69,12 +72,12 @@ impl Form {
 
     /// The kernel that draws such rows.
     pub(crate) fn draw(&self, dtype: Dtype) -> Kernel {
-        if self.has_others || self.has_processed {
-            Kernel::Draw(dtype)
-        } else if self.has_edits || self.has_masks {
-            Kernel::DrawEdited(dtype)
-        } else {
-            Kernel::DrawBare(dtype)
+        let is_bare = !self.has_edits && !self.has_masks;
+        match self.has_others || self.has_processed {
+            true if is_bare && !self.has_segments => Kernel::DrawStaged(dtype),
+            true => Kernel::Draw(dtype),
+            false if is_bare => Kernel::DrawBare(dtype),
+            false => Kernel::DrawEdited(dtype),
         }
     }
 

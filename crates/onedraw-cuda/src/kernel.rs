@@ -15,6 +15,8 @@ pub(crate) enum Kernel {
     Draw(Dtype),
     /// The draw of rows without masks and edits, and with a plain chain.
     DrawBare(Dtype),
+    /// The draw of rows without masks and edits, and with any chain of one segment.
+    DrawStaged(Dtype),
     /// The draw of rows with masks or edits, and with a plain chain.
     DrawEdited(Dtype),
     /// The masses of unmodified rows, for raw logprobs; with whether rows are aligned.

@@ -14,9 +14,8 @@ use crate::record::shared::{
 
 /// The most rows of a step: they are counted by the second side of a grid, which CUDA limits to so many.
 pub(crate) const MAX_ROWS: usize = 65_535;
-/// Thread blocks that keep a device busy with sums. Half or a quarter as many were no faster, and slower for
-/// 256 rows (bench/results/2026-11-16-cuda.md, "Penalties with logprobs").
-const BUSY_THREAD_BLOCKS: usize = 2048;
+/// Thread blocks of a kernel of sums that fit a multiprocessor at once (`kernels/onedraw.cu`).
+const SUMS_PER_PROCESSOR: usize = 4;
 /// Rows that a thread block of `append` takes, one for each thread.
 const ROWS_PER_APPEND_BLOCK: usize = 64;
 /// Blocks of tokens whose noise one thread block makes: each thread has one vector of them.
@@ -98,15 +97,24 @@ pub(crate) fn draw(rows: usize, vocabulary: usize, processors: Option<usize>) ->
     Grid { blocks: (blocks as u32, 1), threads: DRAW_THREADS, memory }
 }
 
-/// Sums of unmodified rows, for raw logprobs: each row in as many parts as it takes to keep the device busy.
-pub(crate) fn weigh(rows: usize, vocabulary: usize) -> Grid {
-    let parts = (BUSY_THREAD_BLOCKS / rows.max(1)).clamp(1, vocabulary.div_ceil(WEIGH_TOKENS));
-    Grid { blocks: (parts as u32, rows as u32), threads: REPORT_THREADS, memory: 0 }
+/// Sums over whole rows by about so many thread blocks, which share them out evenly in steps of so many logits.
+/// `most`: steps of one of them.
+fn sums(rows: usize, vocabulary: usize, blocks: usize, most: usize) -> Grid {
+    let steps = rows * vocabulary.div_ceil(WEIGH_TOKENS);
+    let each = steps.div_ceil(blocks.max(1)).clamp(1, most);
+    Grid { blocks: (steps.div_ceil(each) as u32, 1), threads: REPORT_THREADS, memory: 0 }
 }
 
-/// Sums of whole rows before these are drawn: each row in as many parts as it takes to keep the device busy.
-pub(crate) fn gauge(rows: usize, vocabulary: usize) -> Grid {
-    weigh(rows, vocabulary)
+/// Sums of unmodified rows beside the draw, for raw logprobs. They begin as thread blocks of the draw end: more and
+/// shorter ones than fit at once fill the gaps. There are twice as many since bench/results/2026-11-18-device.md, where
+/// penalties with logprobs waited for them. What that brings is not measured yet.
+pub(crate) fn weigh(rows: usize, vocabulary: usize, processors: usize) -> Grid {
+    sums(rows, vocabulary, 2 * SUMS_PER_PROCESSOR * processors, 4)
+}
+
+/// Sums of whole rows before these are drawn, and those of prompts: as many thread blocks as fit at once.
+pub(crate) fn gauge(rows: usize, vocabulary: usize, processors: usize) -> Grid {
+    sums(rows, vocabulary, SUMS_PER_PROCESSOR * processors, usize::MAX)
 }
 
 /// Sums of what is left of rows, for logprobs.
@@ -214,8 +222,9 @@ mod tests {
         assert_eq!(draw(1, 131_073, None).memory, 16 * 4096);
         assert_eq!((draw(3, 64, Some(132)).blocks, draw(256, 64, Some(132)).blocks), ((3, 1), (132, 1)));
         assert_eq!(report(3, 8193).blocks, (2, 3));
-        let parts = |rows| weigh(rows, 128_256).blocks;
-        assert_eq!((parts(1), parts(256), parts(4000)), ((32, 1), (8, 256), (1, 4000)));
+        let blocks = |rows| [weigh(rows, 128_256, 132), gauge(rows, 128_256, 132)].map(|grid| grid.blocks.0);
+        assert_eq!((blocks(1), blocks(64)), ([32, 32], [1024, 512]), "32 steps a row, 528 fit");
+        assert_eq!((blocks(256), blocks(4000)), ([2048, 512], [32_000, 527]));
         assert_eq!((append(64).blocks, append(65).blocks), ((1, 1), (2, 1)));
     }
 

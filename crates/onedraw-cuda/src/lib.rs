@@ -23,7 +23,8 @@
 //!
 //! An engine with a stream of its own calls the three parts of [`Batch::sample`] itself: [`Batch::prepare`]
 //! says whose rows come, [`Batch::launch`] may be part of a CUDA graph, and [`Batch::results`] waits and
-//! reads. What the device cannot draw yet is [`CudaError::Unsupported`]; [`check`] says so without a device.
+//! reads. A stage of your own cannot be drawn there: it is [`CudaError::OwnStage`], and [`check`] says so without a
+//! device.
 
 mod batch;
 mod copied;
@@ -52,7 +53,7 @@ pub use form::Form;
 pub use matrix::{Mask, Matrix};
 pub use onedraw::SequenceId;
 pub use record::chain::check;
-pub use requests::{Listed, RequestTurn, Requests, Texts, Written};
+pub use requests::{Listed, RequestTurn, Requests, Sets, Texts, Written};
 pub use rows::Capacity;
 pub use shard::{RankExchange, RankParts, RankRow, RankTurn, Shard, ShardRow};
 pub use stream::Stream;

@@ -7,6 +7,7 @@ use onedraw::math::ln;
 use onedraw::{Border, Kept, KeptMode, RowError, Sampled, TokenLogprob};
 
 use crate::error::CudaError;
+use crate::record::chain::stage_of_edit;
 use crate::record::layout::{Entry, Outcome, Report, Sequence, kept_mode};
 
 /// The status of a row for which nothing was drawn yet: its memory begins as ones.
@@ -34,7 +35,7 @@ pub(crate) fn sampled(
         Outcome::NAN_LOGIT => return Ok(Err(RowError::NanLogit { token })),
         Outcome::INFINITE_LOGIT => return Ok(Err(RowError::InfiniteLogit { token })),
         Outcome::NOTHING_LEFT => {
-            return Ok(Err(RowError::NothingLeft { stage: sequence.edit_stage(token) }));
+            return Ok(Err(RowError::NothingLeft { stage: stage_of_edit(token) }));
         }
         NOT_DRAWN => return Err(CudaError::NoResults),
         status => return Err(CudaError::Launch(format!("a row ended with the unknown status {status}"))),
@@ -126,8 +127,8 @@ mod tests {
     fn bad_rows_are_their_own_errors() {
         assert_eq!(failed(7, Outcome::NAN_LOGIT), RowError::NanLogit { token: 7 });
         assert_eq!(failed(8, Outcome::INFINITE_LOGIT), RowError::InfiniteLogit { token: 8 });
-        assert_eq!(failed(0, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::BadWords) });
-        assert_eq!(failed(2, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Penalties) });
+        assert_eq!(failed(1, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::BadWords) });
+        assert_eq!(failed(4, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: Some(Stage::Penalties) });
         assert_eq!(failed(u32::MAX, Outcome::NOTHING_LEFT), RowError::NothingLeft { stage: None });
         assert!(sampled(&sequence(None), 0, Outcome { token: 0, status: 9 }, Answer::default()).is_err());
         // As a batch fills it before the first launch.

@@ -5,7 +5,10 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use cudarc::driver::sys::CUstream;
+use cudarc::driver::sys::{self, CUdevice, CUstream};
+
+/// Handles up to this one are default streams: null, `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD` of cuda.h.
+const LAST_DEFAULT_STREAM: usize = 2;
 
 /// A stream: the device does what is launched on it in that order. It is made from a stream of `cudarc`, or
 /// from a handle. [`Stream::default`] is CUDA's legacy default stream, which waits for all blocking streams,
@@ -13,6 +16,8 @@ use cudarc::driver::sys::CUstream;
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'a> {
     raw: CUstream,
+    /// The device that it is of, if it was made from a stream of `cudarc`.
+    ordinal: Option<usize>,
     owner: PhantomData<&'a CudaStream>,
 }
 
@@ -21,10 +26,30 @@ impl Stream<'_> {
     ///
     /// # Safety
     ///
-    /// The handle is a stream of the device's primary context, or null, and stays one as long as it is used.
+    /// The handle is a stream of a device's primary context, or one of those that CUDA has for default streams (null,
+    /// `CU_STREAM_LEGACY`, `CU_STREAM_PER_THREAD`), and stays one as long as it is used. Where the stream is one of
+    /// another device than the one that draws, the call returns an error.
     #[allow(unsafe_code)]
     pub unsafe fn from_raw(raw: CUstream) -> Self {
-        Self { raw, owner: PhantomData }
+        Self { raw, ordinal: None, owner: PhantomData }
+    }
+
+    /// The number of the device that it is of; `None` for one that was made from a handle, and for the default stream.
+    pub(crate) fn ordinal(self) -> Option<usize> {
+        self.ordinal
+    }
+
+    /// The device that the driver has the handle for. `None` for default streams, which belong to whichever context is
+    /// current, and where the driver does not say: then what is done with the stream says what is wrong.
+    pub(crate) fn device(self) -> Option<CUdevice> {
+        if self.raw.addr() <= LAST_DEFAULT_STREAM {
+            return None;
+        }
+        let mut device = -1;
+        // SAFETY: the handle is a stream, as whoever made this promised, and the call writes one integer.
+        #[allow(unsafe_code)]
+        let asked = unsafe { sys::cuStreamGetDevice(self.raw, &mut device) };
+        asked.result().ok().map(|()| device)
     }
 
     pub(crate) fn raw(self) -> CUstream {
@@ -34,13 +59,13 @@ impl Stream<'_> {
 
 impl Default for Stream<'_> {
     fn default() -> Self {
-        Self { raw: null_mut(), owner: PhantomData }
+        Self { raw: null_mut(), ordinal: None, owner: PhantomData }
     }
 }
 
 impl<'a> From<&'a CudaStream> for Stream<'a> {
     fn from(stream: &'a CudaStream) -> Self {
-        Self { raw: stream.cu_stream(), owner: PhantomData }
+        Self { raw: stream.cu_stream(), ordinal: Some(stream.context().ordinal()), owner: PhantomData }
     }
 }
 

@@ -1,13 +1,13 @@
 //! Edits of single tokens on a device beside the CPU, where they are many, or change what the rest of the row
 //! is seen against. Without a driver the tests are skipped, and say so.
 
-use onedraw::{LogprobsMode, PenaltyScope, SamplingParams};
+use onedraw::{LogprobsMode, PenaltyScope, RowError, SamplingParams, Stage};
 use onedraw_cuda::Dtype;
 use onedraw_testkit::rows::SplitMix64;
 
 use crate::beside::cases::{self, any_row};
 use crate::beside::twins::Twins;
-use crate::beside::{Lie, Rows, Uploaded, device};
+use crate::beside::{Lie, MaskPair, Rows, Uploaded, device};
 
 /// Some steps of sequences with these parameters and other seeds, over rows of their own.
 fn drawn_as_on_the_cpu(steps: usize, all: &[SamplingParams], dtype: Dtype, rows: Vec<Vec<f32>>, what: &str) {
@@ -55,6 +55,37 @@ fn more_tokens_may_be_edited_than_a_list_holds() {
         let rows = all.iter().map(|_| any_row(random, cases::Shape::Zipf, vocabulary)).collect();
         drawn_as_on_the_cpu(3, &all, Dtype::F32, rows, "many edits");
     }
+}
+
+/// In the first segment and in later ones, with a mask and without.
+#[test]
+fn a_chain_may_have_any_number_of_edits() {
+    let Some(device) = device() else { return };
+    let (random, vocabulary) = (&mut SplitMix64::new(7), 40);
+    let chains = cases::long_chains(7);
+    let mut twins = Twins::new(&device, chains.len(), vocabulary);
+    let pairs: Vec<_> = chains.iter().map(|params| twins.add(params)).collect();
+    let mask = MaskPair::new(&device, vec![!(1 << 5), u32::MAX]);
+    for step in 0..6 {
+        let rows = pairs.iter().map(|_| any_row(random, cases::Shape::Zipf, vocabulary)).collect();
+        let rows = Rows::new(Dtype::F32, rows);
+        let uploaded = Uploaded::new(&device, &rows, Lie::default());
+        // The last two name the stage that applies it.
+        let is_masked = |i: usize| step % 2 == 1 && i + 2 >= chains.len();
+        let masks: Vec<_> = (0..chains.len()).map(|i| is_masked(i).then_some(&mask)).collect();
+        let what = format!("step {step}");
+        let drawn = twins.step(&pairs, &uploaded.matrix(&device), |i| rows.row(i), &masks, &what);
+        assert!(drawn.iter().all(Result::is_ok), "{drawn:?}");
+    }
+    // The only token that is left is a bad word, which comes after forty other edits.
+    let lone: Vec<f32> =
+        (0..vocabulary).map(|token| if token == 9 { 1.0 } else { f32::NEG_INFINITY }).collect();
+    let rows = Rows::new(Dtype::F32, vec![lone; chains.len()]);
+    let uploaded = Uploaded::new(&device, &rows, Lie::default());
+    let drawn = twins.step(&pairs, &uploaded.matrix(&device), |i| rows.row(i), &[], "a bad word");
+    let emptied = Err(RowError::NothingLeft { stage: Some(Stage::BadWords) });
+    assert_eq!([&drawn[4], &drawn[6], &drawn[7]], [&emptied; 3]);
+    assert!([0, 1, 2, 3, 5].iter().all(|&i| drawn[i].as_ref().is_ok_and(|sampled| sampled.token == 9)));
 }
 
 #[test]

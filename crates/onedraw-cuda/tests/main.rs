@@ -13,6 +13,7 @@ mod shards;
 mod steps;
 mod texts;
 mod verify;
+mod words;
 
 // What several of them use.
 mod beside;

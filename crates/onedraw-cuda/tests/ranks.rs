@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use onedraw::stop::Rewind;
 use onedraw::{
-    Batch, Exchange, Order, Rank, RankMemory, RowError, Sampled, SamplingParams, SequenceId, Stage, Step,
+    Batch, Exchange, Rank, RankMemory, RowError, Sampled, SamplingParams, SequenceId, Stage, Step,
 };
 use onedraw_cuda::{CudaError, Device, Dtype, RankParts, RankTurn, Stream};
 use onedraw_testkit::rows::{self, SplitMix64};
@@ -378,7 +378,6 @@ fn what_the_device_refuses() {
     let mut parts = RankParts::new(&device).expect("memory");
     let mut batch = Batch::new();
     let seeded = SamplingParams { seed: Some(1), ..SamplingParams::default() };
-    let many = batch.add(many_edits(&seeded)).expect("valid");
     let plain = batch.add(seeded.clone()).expect("valid");
     let rows = Rows::new(Dtype::F32, vec![rows::gaussian(1, 100, 1.0)]);
     let uploaded = Uploaded::new(&device, &rows, Lie::default());
@@ -388,8 +387,6 @@ fn what_the_device_refuses() {
     let mut sample = |batch: &mut Batch, turns: &[RankTurn<'_>], rank: &Rank| {
         parts.sample_over(batch, turns, &matrix, rank, Stream::default(), echo)
     };
-    let unsupported = sample(&mut batch, &[RankTurn::new(many)], &rank);
-    assert!(matches!(unsupported, Err(CudaError::Unsupported { .. })), "{unsupported:?}");
     assert_eq!(sample(&mut batch, &[], &rank), Err(CudaError::Rows { rows: 1, turns: 0 }));
     let turn = RankTurn::new(plain);
     let shifted = Rank { start: 1, ..rank };
@@ -411,44 +408,21 @@ fn what_the_device_refuses() {
     assert_eq!(sample(&mut batch, &[turn], &rank), Ok(expected), "with other noise, and without token 5");
 }
 
-/// More edits than a record has room for.
-fn many_edits(params: &SamplingParams) -> SamplingParams {
-    let order = Some(Order::of(vec![Stage::Penalties; 40]));
-    SamplingParams { order, frequency_penalty: 0.7, ..params.clone() }
-}
-
-/// Where the device cannot draw for one of the sequences, the others stay where they are, and follow later.
+/// More edits than a record holds, in one segment and in several.
 #[test]
-fn a_step_that_the_device_refuses_moves_nothing() {
+fn chains_of_many_edits_are_drawn_over_ranks() {
     let Some(device) = device() else { return };
-    let vocabulary = 300;
-    let mut batch = Batch::new();
-    let seeded = SamplingParams { seed: Some(8), frequency_penalty: 0.7, ..Default::default() };
-    let plain = batch.add(seeded.clone()).expect("valid");
-    let many = batch.add(many_edits(&seeded)).expect("valid");
-    let mut parts = RankParts::new(&device).expect("memory");
-    let rank = Rank { count: 1, vocabulary, start: 0 };
-    let echo = |message: &[u8], _| Ok::<_, CudaError>(vec![message.to_vec()]);
-    for step in 0..12 {
-        let rows = Rows::new(Dtype::F32, vec![rows::gaussian(step, vocabulary, 1.0); 2]);
-        let expected = batch.peek(&[Step::new(plain, rows.row(0))], 0);
-        let uploaded = Uploaded::new(&device, &rows, Lie::default());
-        let (both, turns) = (uploaded.matrix(&device), [plain, many].map(RankTurn::new));
-        let refused = parts.sample_over(&mut batch, &turns, &both, &rank, Stream::default(), echo);
-        assert!(matches!(refused, Err(CudaError::Unsupported { .. })), "{refused:?}");
-        if step % 4 < 3 {
-            // The host draws it.
-            let drawn = batch.sample(&[Step::new(plain, rows.row(0))]);
-            assert_eq!(drawn, expected);
-            continue;
+    let (random, vocabulary) = (&mut SplitMix64::new(9), 40);
+    let params = cases::long_chains(9);
+    let mut world = World::new(&device, &params, vec![0..7, 7..24, 24..40]);
+    for step in 0..5 {
+        let mut given = any_given(random, params.len(), vocabulary);
+        if step == 4 {
+            // What is left is a bad word, which comes after forty other edits.
+            let lone = |token| if token == 9 { 1.0 } else { f32::NEG_INFINITY };
+            given = Given::new(Dtype::F32, vec![(0..vocabulary).map(lone).collect(); params.len()]);
         }
-        let one = Uploaded::new(
-            &device,
-            &Rows::new(Dtype::F32, vec![rows::gaussian(step, vocabulary, 1.0)]),
-            Lie::default(),
-        );
-        let drawn =
-            parts.sample_over(&mut batch, &turns[..1], &one.matrix(&device), &rank, Stream::default(), echo);
-        assert_eq!(drawn, Ok(expected), "step {step}");
+        world.step(&given, 0, Lie::default(), &format!("step {step}"));
+        world.accept(&given);
     }
 }

@@ -311,6 +311,36 @@ fn stages_of_ones_own() {
     }
 }
 
+/// More edits than a record holds, in one segment and in several, with a mask and without.
+#[test]
+fn a_chain_may_have_any_number_of_edits() {
+    let Some(device) = device() else { return };
+    let (random, vocabulary) = (&mut SplitMix64::new(8), 40);
+    let lone: Vec<f32> =
+        (0..vocabulary).map(|token| if token == 9 { 1.0 } else { f32::NEG_INFINITY }).collect();
+    let mask = MaskPair::new(&device, vec![!(1 << 5), u32::MAX]);
+    for (i, params) in cases::long_chains(8).into_iter().enumerate() {
+        let names = |stage| params.order.as_ref().is_some_and(|order| order.names(&stage));
+        let (has_words, has_mask) = (names(Stage::BadWords), names(Stage::Allowed));
+        let mut split = Split::new(&device, &params, vocabulary, &Shards::at([8, 24]));
+        for step in 0..4 {
+            let (row, what) =
+                (any_row(random, cases::Shape::Zipf, vocabulary), format!("chain {i}, step {step}"));
+            let mask = (has_mask && step % 2 == 1).then_some(&mask);
+            let drawn = split.step(Row::from(&row[..]), mask, || step < 2 || by_chance(random, 0.5), &what);
+            assert!(drawn.is_ok(), "{what}: {drawn:?}");
+            // What is left is a bad word.
+            let drawn = split.step(Row::from(&lone[..]), mask, || true, &what);
+            match has_words {
+                true => {
+                    assert_eq!(drawn, Err(RowError::NothingLeft { stage: Some(Stage::BadWords) }), "{what}")
+                }
+                false => assert_eq!(drawn.map(|sampled| sampled.token), Ok(9), "{what}"),
+            }
+        }
+    }
+}
+
 /// Nobody has to stop at `max_tokens`, and all of the text counts.
 #[test]
 fn texts_grow_past_what_was_said() {

@@ -1,4 +1,5 @@
-//! Texts that become longer and shorter, on a device beside the CPU. Without a driver the tests are skipped, and say so.
+//! Texts that become longer and shorter, on a device beside the CPU. Without a driver the tests are skipped, and say
+//! so.
 
 use onedraw::{KeptMode, Rewind, RowError, SamplingParams, Stage};
 use onedraw_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};

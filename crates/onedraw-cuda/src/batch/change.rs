@@ -23,7 +23,14 @@ impl Batch {
 
     /// Sends what is pending, for whatever the stream does next. After an error it is still pending.
     pub(super) fn send_pending(&mut self, stream: Stream<'_>) -> Result<(), CudaError> {
-        self.rows.arrays.zero_repeats(stream)?;
+        self.rows.arrays.zero_repeats_and_ids(stream)?;
+        if self.rows.take_cut_short() {
+            // A draw lets mirostat learn. A sequence of which more is told moves on after it, in a kernel that was
+            // perhaps not launched: then mirostat has learned from a token that is not in the text.
+            let learners = |&id: &SequenceId| self.members.get(id).is_some_and(|member| member.mus.is_some());
+            let ids: Vec<_> = self.members.ids().filter(learners).collect();
+            ids.into_iter().for_each(|id| self.change(id, |changed| changed.recalls = true));
+        }
         let Pending { copies, changed, released, staging, list } = &mut self.pending;
         while let Some((address, bytes)) = copies.front() {
             // SAFETY: the bytes go to a block of the pool or to a slot, which are memory as long as the batch lives.

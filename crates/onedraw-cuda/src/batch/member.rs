@@ -55,6 +55,8 @@ pub(super) struct Changed {
     pub is_shorter: bool,
     /// The next draw is that of the host's position.
     pub is_moved: bool,
+    /// Mirostat stands where it stood after the text, as long as that is on the device.
+    pub recalls: bool,
 }
 
 impl Member {
@@ -99,8 +101,9 @@ impl Member {
             ban_count,
             ban_place,
             is_new: changed.is_new.into(),
-            is_shorter: changed.is_shorter.into(),
-            length: prompt.saturating_add(self.written),
+            // To stay as long as it is lets mirostat go back too.
+            is_shorter: (changed.is_shorter || changed.recalls).into(),
+            length: if changed.is_shorter { prompt.saturating_add(self.written) } else { u32::MAX },
             is_moved: changed.is_moved.into(),
             position: self.position,
         }

@@ -11,8 +11,8 @@ use crate::record::tables::words_of_bitmap;
 
 impl Batch {
     /// Takes back a sequence's tokens after the first `length` of its output: an undo, as [`onedraw::Batch::rewind`].
-    /// The next draw is that of position `length`. Turns that were prepared before are no longer prepared. If tokens were
-    /// drawn that were not read, it waits for the device to know how long the text is.
+    /// The next draw is that of position `length`. Turns that were prepared before are no longer prepared. If tokens
+    /// were drawn that were not read, it waits for the device to know how long the text is.
     pub fn rewind(&mut self, id: SequenceId, length: u32) -> Result<(), CudaError> {
         let written = self.written(id)?;
         if length < written {

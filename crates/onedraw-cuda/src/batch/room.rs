@@ -1,7 +1,7 @@
 //! The room of texts: a sequence gets more before it is needed.
 //!
 //! A text lies in one block of a pool. Once it is full it moves into a block that is a fourth larger, in the order of
-//! the stream: the device copies it (`kernels/revise.cuh`), and the host waits for nothing.
+//! the stream: the device copies it (`kernels/text/revise.cuh`), and the host waits for nothing.
 
 use onedraw::slots::SequenceId;
 

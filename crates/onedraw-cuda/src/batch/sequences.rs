@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::error::CudaError;
 use crate::kernel::Kernel;
 use crate::launch;
-use crate::memory::{Block, Inbox, Pinned, Pool, bytes_of_mus, bytes_of_text};
+use crate::memory::{Inbox, Pinned, Pool, bytes_of_mus, bytes_of_text};
 use crate::record::chain::{Record, entries};
 use crate::record::layout::{EditKind, Entry, Outcome, Report, Sequence, StepArguments, Task};
 use crate::record::tables::Tables;
@@ -164,14 +164,14 @@ impl Batch {
     ) -> Result<SequenceId, CudaError> {
         let sequence = record.sequence;
         let written = sequence.position as usize;
-        let keeps_text = record.reads_text || sequence.has(EditKind::Penalties);
+        let keeps_text = record.reads_text || record.has(EditKind::Penalties);
         let words = tables.words.len() + tables.left_open;
         let needed = [
             (words > 0).then_some(size_of::<u32>() * words),
             keeps_text.then(|| bytes_of_text(text.len())),
             (sequence.mirostat != 0).then(|| bytes_of_mus(written)),
         ];
-        let [tables_memory, text_memory, mus_memory] = self.blocks(needed)?;
+        let [tables_memory, text_memory, mus_memory] = self.pool.take_all(needed)?;
         let mut member = Member {
             record: tables.point(&sequence, tables_memory.as_ref().map_or(0, |block| block.address)),
             masks: record.masks,
@@ -212,22 +212,6 @@ impl Batch {
         Ok(id)
     }
 
-    /// A block for each number of bytes, or none at all.
-    fn blocks<const N: usize>(&mut self, bytes: [Option<usize>; N]) -> Result<[Option<Block>; N], CudaError> {
-        let mut blocks = [const { None }; N];
-        for i in 0..N {
-            let Some(bytes) = bytes[i] else { continue };
-            match self.pool.take(bytes) {
-                Ok(block) => blocks[i] = Some(block),
-                Err(error) => {
-                    blocks.into_iter().flatten().for_each(|block| self.pool.give(block));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(blocks)
-    }
-
     /// The error of adding so many more.
     fn no_room(&self, more: usize) -> CudaError {
         let (given, capacity) = (self.len() + more, self.rows.capacity.sequences);
@@ -264,7 +248,7 @@ impl Batch {
         tokens: &[(SequenceId, u32)],
     ) -> Result<(), CudaError> {
         let tokens = tokens.iter().map(|&(id, token)| Accepted { id, token, mu: None }).collect();
-        self.accept_all(stream.into(), tokens)
+        self.accept_all(self.rows.device.admit(stream)?, tokens)
     }
 
     /// As [`Batch::accept`], with what mirostat learned from the tokens: those of a verdict, or those that
@@ -278,7 +262,7 @@ impl Batch {
             let Sampled { token, mirostat_mu: mu, .. } = *sampled;
             Accepted { id, token, mu }
         };
-        self.accept_all(stream.into(), sampled.into_iter().map(of).collect())
+        self.accept_all(self.rows.device.admit(stream)?, sampled.into_iter().map(of).collect())
     }
 
     fn accept_all(&mut self, stream: Stream<'_>, tokens: Vec<Accepted>) -> Result<(), CudaError> {

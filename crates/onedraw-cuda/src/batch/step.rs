@@ -50,7 +50,7 @@ impl Batch {
         turns: &[Turn],
         matrix: &Matrix<'_>,
     ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        self.draw_on(stream.into(), turns, matrix, true)
+        self.draw_on(self.rows.device.admit(stream)?, turns, matrix, true)
     }
 
     /// As [`Batch::sample_on`], but nothing is appended: the sequences stay as they were.
@@ -60,7 +60,7 @@ impl Batch {
         turns: &[Turn],
         matrix: &Matrix<'_>,
     ) -> Result<Vec<Result<Sampled, RowError>>, CudaError> {
-        self.draw_on(stream.into(), turns, matrix, false)
+        self.draw_on(self.rows.device.admit(stream)?, turns, matrix, false)
     }
 
     fn draw_on(
@@ -85,7 +85,7 @@ impl Batch {
     /// What the device knows already is not copied again. If there is no memory for a text that becomes longer, it
     /// is an error, and the next call works. This cannot be part of a graph.
     pub fn prepare<'a>(&mut self, stream: impl Into<Stream<'a>>, turns: &[Turn]) -> Result<(), CudaError> {
-        self.arrange(stream.into(), turns, true)
+        self.arrange(self.rows.device.admit(stream)?, turns, true)
     }
 
     /// As [`Batch::prepare`], for draws that are not appended: the sequences stay as they are.
@@ -94,7 +94,7 @@ impl Batch {
         stream: impl Into<Stream<'a>>,
         turns: &[Turn],
     ) -> Result<(), CudaError> {
-        self.arrange(stream.into(), turns, false)
+        self.arrange(self.rows.device.admit(stream)?, turns, false)
     }
 
     fn arrange(&mut self, stream: Stream<'_>, turns: &[Turn], appends: bool) -> Result<(), CudaError> {
@@ -185,7 +185,8 @@ impl Batch {
         stream: impl Into<Stream<'a>>,
         matrix: &Matrix<'_>,
     ) -> Result<(), CudaError> {
-        let (stream, form, vocabulary) = (stream.into(), self.rows.form, self.rows.capacity.vocabulary);
+        let stream = self.rows.device.admit(stream)?;
+        let (form, vocabulary) = (self.rows.form, self.rows.capacity.vocabulary);
         self.rows.check_matrix(matrix, form.rows)?;
         // The slot of a removed sequence may be another's by now.
         let is_gone = |id: &SequenceId| self.members.get(*id).is_none();
@@ -215,7 +216,8 @@ impl Batch {
         if !self.is_prepared {
             return Err(CudaError::NoResults);
         }
-        let results = self.read_results(stream.into());
+        let stream = self.rows.device.admit(stream)?;
+        let results = self.read_results(stream);
         if results.is_ok() {
             self.forget_turns();
         }

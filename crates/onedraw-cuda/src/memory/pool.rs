@@ -10,7 +10,8 @@ use crate::error::CudaError;
 
 /// Bytes of the smallest block.
 const SMALLEST: usize = 256;
-/// Bytes of the first slab, and of the largest that is asked for while blocks are smaller. Each is twice the one before.
+/// Bytes of the first slab, and of the largest that is asked for while blocks are smaller. Each is twice the one
+/// before.
 const FIRST_SLAB: usize = 1 << 20;
 const LARGEST_SLAB: usize = 64 << 20;
 
@@ -18,8 +19,8 @@ const LARGEST_SLAB: usize = 64 << 20;
 /// freed before the pool is, because freeing waits for the device. So memory is allocated only if more is in use than
 /// ever before, and then for many blocks at once.
 ///
-/// A block may be given back while launches that read it have not ended: whoever takes it next writes it in the order of
-/// the same stream.
+/// A block may be given back while launches that read it have not ended: whoever takes it next writes it in the order
+/// of the same stream.
 #[derive(Debug)]
 pub(crate) struct Pool {
     context: Arc<CudaContext>,
@@ -67,6 +68,25 @@ impl Pool {
         let address = self.rest.0;
         self.rest = (address + bytes as u64, self.rest.1 - bytes);
         Ok(Block { address, bytes })
+    }
+
+    /// A block for each number of bytes, or none at all.
+    pub(crate) fn take_all<const N: usize>(
+        &mut self,
+        bytes: [Option<usize>; N],
+    ) -> Result<[Option<Block>; N], CudaError> {
+        let mut blocks = [const { None }; N];
+        for i in 0..N {
+            let Some(bytes) = bytes[i] else { continue };
+            match self.take(bytes) {
+                Ok(block) => blocks[i] = Some(block),
+                Err(error) => {
+                    blocks.into_iter().flatten().for_each(|block| self.give(block));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(blocks)
     }
 
     /// A block of more bytes that was given back.

@@ -1,14 +1,14 @@
-//! The structs that the host fills and the kernels read, and those that come back, as `kernels/record.cuh`
+//! The structs that the host fills and the kernels read, and those that come back, as `kernels/record/record.cuh`
 //! has them: what each field means is said there. Addresses are device memory.
 //!
-//! Offsets and sizes are asserted against `kernels/shared.def`, on both sides. The derives refuse hidden
+//! Offsets and sizes are asserted against `kernels/record/shared.def`, on both sides. The derives refuse hidden
 //! padding.
 
 use bytemuck::{Pod, Zeroable};
 use onedraw::noise::BLOCK;
 use onedraw::{KeptMode, LogprobsMode};
 
-use super::shared::{BLOCKS_PER_VECTOR, MAX_EDITS, MAX_LISTED, MAX_STAGES, count, shared_struct, value};
+use super::shared::{BLOCKS_PER_VECTOR, MAX_LISTED, MAX_STAGES, NEAR_EDITS, count, shared_struct, value};
 
 /// An operation's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,7 @@ pub(crate) enum GaugeKind {
     None = value("GAUGE_KIND(NO_GAUGE"),
     Mass = value("GAUGE_KIND(MASS"),
     MassAndSurprises = value("GAUGE_KIND(MASS_AND_SURPRISES"),
+    MassAndLowest = value("GAUGE_KIND(MASS_AND_LOWEST"),
 }
 
 /// By which rule a draft is judged from the laws of its rows.
@@ -115,7 +116,7 @@ shared_struct! { "Sequence":
         pub protected_ids: u64,
         pub protected_count: u32,
         pub edits: u32,
-        pub edit: [u8; MAX_EDITS],
+        pub near_edits: [u8; NEAR_EDITS],
         pub repetition: f32,
         pub frequency: f32,
         pub presence: f32,
@@ -135,7 +136,7 @@ shared_struct! { "Sequence":
         pub dry_allowed: u32,
         pub dry_window: u32,
         pub ngram: u32,
-        pub touches_text: u32,
+        pub mu_room: u32,
         pub late_scale: f32,
         pub late_inverse: f64,
         pub kept: u32,
@@ -154,8 +155,7 @@ shared_struct! { "Sequence":
         pub mus: u64,
         pub ban_count: u32,
         pub ban_place: u32,
-        pub mu_room: u32,
-        pub reserved: u32,
+        pub far_edits: u64,
     }
 }
 
@@ -268,7 +268,7 @@ shared_struct! { "Gauge":
         pub mass: u64,
         pub surprises: u64,
         pub tokens: u32,
-        pub reserved: u32,
+        pub lowest: u32,
     }
 }
 
@@ -332,7 +332,7 @@ shared_struct! { "Step":
         pub laws: u64,
         pub trials: u64,
         pub is_chosen: u32,
-        pub weigh_parts: u32,
+        pub weighs: u32,
         pub edited: u64,
         pub desks: u64,
         pub gauges: u64,
@@ -383,6 +383,12 @@ shared_struct! { "Requests":
         pub best: u32,
         pub width: u32,
         pub vocabulary: u32,
+        pub kept_bits: u64,
+        pub set_bits: u64,
+        pub set_ids: u64,
+        pub set_counts: u64,
+        pub kept_pitch: u32,
+        pub set_width: u32,
     }
 }
 
@@ -424,7 +430,7 @@ shared_struct! { "ReviseStep":
 const _: () = assert!(count("STAGE_KIND(") == 13 && count("EDIT_KIND(") == 8 && count("STATUS(") == 4);
 const _: () = assert!(count("RULE(") == 3);
 const _: () = assert!(count("LOGPROBS_MODE(") == LogprobsMode::ALL.len());
-const _: () = assert!(count("KEPT_MODE(") == KeptMode::ALL.len() && count("GAUGE_KIND(") == 3);
+const _: () = assert!(count("KEPT_MODE(") == KeptMode::ALL.len() && count("GAUGE_KIND(") == 4);
 
 /// A mode of kept sets as the kernels number it.
 pub(crate) fn kept_mode(mode: KeptMode) -> u32 {

@@ -1,4 +1,4 @@
-//! What host and kernels must agree on, read from the one list of it, `kernels/shared.def`, while this
+//! What host and kernels must agree on, read from the one list of it, `kernels/record/shared.def`, while this
 //! compiles.
 //!
 //! The kernels include the list as C macros. Here it is text: constants get their values from it, and
@@ -9,7 +9,7 @@ use onedraw::noise::{BLOCK, Purpose};
 use onedraw::query::Open;
 use onedraw::{Exchange, FirstQuestion};
 
-const LIST: &[u8] = include_bytes!("../../kernels/shared.def");
+const LIST: &[u8] = include_bytes!("../../kernels/record/shared.def");
 
 /// Whether the text at `place` begins with `start`.
 const fn is_at(place: usize, start: &[u8]) -> bool {
@@ -83,10 +83,13 @@ pub(crate) const fn assert_layout(name: &str, size: usize, fields: &[(&str, usiz
         && is_at(place + before, name.as_bytes())
         && is_at(place + before + name.len(), b", "))
     {
-        assert!(place < LIST.len(), "kernels/shared.def has no such struct");
+        assert!(place < LIST.len(), "kernels/record/shared.def has no such struct");
         place = next_line(place);
     }
-    assert!(number(place + before + name.len()).0 == size, "kernels/shared.def has another size of it");
+    assert!(
+        number(place + before + name.len()).0 == size,
+        "kernels/record/shared.def has another size of it"
+    );
     let before = "FIELD(".len();
     let mut i = 0;
     while i < fields.len() {
@@ -107,7 +110,7 @@ pub(crate) const fn assert_layout(name: &str, size: usize, fields: &[(&str, usiz
         }
         i += 1;
     }
-    assert!(!is_at(next_line(place), b"FIELD("), "kernels/shared.def has more fields");
+    assert!(!is_at(next_line(place), b"FIELD("), "kernels/record/shared.def has more fields");
 }
 
 /// Defines a struct that the kernels have too, under the name that stands first, and asserts its layout.
@@ -131,10 +134,10 @@ macro_rules! shared_struct {
 
 pub(crate) use shared_struct;
 
-/// The most truncations of a chain.
+/// The most operations of a plain chain: min-p, top-k and top-p, each once.
 pub(crate) const MAX_STAGES: usize = value("CONSTANT(MAX_STAGES") as usize;
-/// The most edits of a chain.
-pub(crate) const MAX_EDITS: usize = value("CONSTANT(MAX_EDITS") as usize;
+/// The edits of a chain that its record holds.
+pub(crate) const NEAR_EDITS: usize = value("CONSTANT(NEAR_EDITS") as usize;
 pub(crate) const MAX_LISTED: usize = value("CONSTANT(MAX_LISTED") as usize;
 /// Tokens that an edit may change, as many as a sequence lists.
 pub(crate) const EDIT_LIST_CAPACITY: usize = value("CONSTANT(EDIT_LIST_CAPACITY") as usize;

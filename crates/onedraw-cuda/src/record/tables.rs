@@ -8,7 +8,7 @@ use onedraw::stages::edit::Edit;
 
 use super::chain::Record;
 use super::layout::{EditKind, Sequence, StageKind, pitch};
-use super::shared::EDIT_LIST_CAPACITY;
+use super::shared::{EDIT_LIST_CAPACITY, NEAR_EDITS};
 
 /// Sections begin at multiples of so many words: 16 bytes, the most that a kernel reads at once.
 const ALIGNMENT: usize = 4;
@@ -37,13 +37,14 @@ pub(crate) struct Tables {
     breakers: Option<usize>,
     bans: Option<usize>,
     ban_count: u32,
+    far_edits: Option<usize>,
 }
 
 impl Tables {
     /// The tables of a record. The ids of its parameters must all be tokens of the vocabulary.
     pub(crate) fn new(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
         let mut tables = Self::without_counts(params, record, vocabulary);
-        if record.sequence.has(EditKind::Penalties) {
+        if record.has(EditKind::Penalties) {
             let history = history(params, record);
             tables.counts = tables.push(counts(&history, vocabulary));
         }
@@ -53,7 +54,7 @@ impl Tables {
     /// The tables of a record whose text the device counts.
     pub(crate) fn before_text(params: &SamplingParams, record: &Record, vocabulary: usize) -> Self {
         let mut tables = Self::without_counts(params, record, vocabulary);
-        if record.sequence.has(EditKind::Penalties) {
+        if record.has(EditKind::Penalties) {
             tables.counts = Some(tables.words.len());
             tables.left_open = words_of_counts(vocabulary);
         }
@@ -80,18 +81,15 @@ impl Tables {
             };
         }
         let mut touched: Vec<u32> = record.edits().flat_map(Edit::touched).collect();
-        if record.sequence.has(EditKind::Penalties) {
+        if record.has(EditKind::Penalties) {
             touched.extend(history.seen().iter().map(|seen| seen.token));
-        }
-        if record.sequence.has_repeats() {
-            touched.extend(history.tokens());
         }
         if !record.banned.is_empty() {
             touched.extend(&record.banned);
             tables.ban_count = record.banned.len() as u32;
             tables.bans = tables.push(record.banned.clone());
         }
-        if !touched.is_empty() || record.sequence.touches_text != 0 {
+        if !touched.is_empty() || record.has(EditKind::Penalties) || record.sequence.has_repeats() {
             tables.touched = tables.push(bitmap(touched.iter().copied(), vocabulary));
             touched.sort_unstable();
             touched.dedup();
@@ -107,6 +105,9 @@ impl Tables {
             if !ids.is_empty() {
                 tables.protected_ids = tables.push(ids);
             }
+        }
+        if let Some(far @ [_, ..]) = record.kinds.get(NEAR_EDITS..) {
+            tables.far_edits = tables.push(packed(far));
         }
         if record.sequence.breaker_count > 0 {
             tables.breakers = tables.push(token_lists(&params.dry_sequence_breakers));
@@ -162,6 +163,7 @@ impl Tables {
             bans: address(self.bans),
             ban_count: self.ban_count,
             ban_place: record.length,
+            far_edits: address(self.far_edits),
             ..*record
         }
     }
@@ -178,6 +180,12 @@ fn allowed(edit: &Edit) -> Option<&[u32]> {
         Edit::Allowed(allowed) => allowed.ids(),
         _ => None,
     }
+}
+
+/// Bytes in words, lowest first.
+fn packed(bytes: &[u8]) -> Vec<u32> {
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+    bytes.chunks(size_of::<u32>()).map(word).collect()
 }
 
 /// First where each list begins, and where the last ends, then the tokens of all.
@@ -286,6 +294,22 @@ mod tests {
         assert_eq!(at(&tables, record.bias_values, 2), [(-2f32).to_bits(), 0.1f32.to_bits()]);
         assert_eq!(at(&tables, record.bad_words, 10), [0, 1, 4, 6, 4, 7, 8, 9, 1, 2]);
         assert_eq!(record.counts, 0);
+    }
+
+    #[test]
+    fn the_edits_of_a_long_chain_go_on_in_a_table() {
+        let of = |count: usize| {
+            let stages = [vec![onedraw::Stage::LogitBias; count], vec![onedraw::Stage::Allowed]].concat();
+            let (logit_bias, order) = ([(5, -2.0)].into(), Some(onedraw::Order::of(stages)));
+            made(&SamplingParams { logit_bias, order, ..Default::default() }, 65)
+        };
+        // Bans come first, allowed ids last.
+        let (record, _) = of(NEAR_EDITS - 2);
+        assert_eq!((record.near_edits[0], record.near_edits[NEAR_EDITS - 1]), (8, 5));
+        assert_eq!((record.edits, record.far_edits), (32, 0));
+        let (record, tables) = of(NEAR_EDITS + 4);
+        assert_eq!((record.edits, record.near_edits[NEAR_EDITS - 1]), (38, 3));
+        assert_eq!(at(&tables, record.far_edits, 3), [0x0303_0303, 0x0000_0503, 0]);
     }
 
     #[test]

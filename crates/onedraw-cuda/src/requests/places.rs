@@ -12,6 +12,14 @@ pub struct Texts {
     pub lengths: u64,
 }
 
+impl Texts {
+    /// The address of the text in a slot; `None` if there is no such address.
+    pub(super) fn of(&self, slot: u32) -> Option<u64> {
+        let bytes = (size_of::<u32>() as u64).checked_mul(self.stride)?.checked_mul(slot.into())?;
+        self.tokens.checked_add(bytes)
+    }
+}
+
 /// A request's part of a step: its rows of the logits, one turn after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestTurn {
@@ -51,6 +59,8 @@ pub struct Written {
     pub failures: u64,
     /// Where logprobs go, if they are wanted.
     pub listed: Option<Listed>,
+    /// Where the sets of kept tokens go, if they are wanted.
+    pub sets: Option<Sets>,
 }
 
 /// Where logprobs go. Only rows that have a token, and whose request asks for logprobs, are written.
@@ -65,4 +75,21 @@ pub struct Listed {
     pub logprobs: u64,
     /// For each row the rank of its token, 64 bits.
     pub ranks: u64,
+}
+
+/// Where the sets go that tokens were drawn from. There is one place for each token of `tokens`, `width` for each
+/// turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Sets {
+    /// For each place how many tokens were kept, as a 32-bit number; 0 where there is no token, or where the request
+    /// does not ask for the ids that were kept ([`KeptMode::Ids`](onedraw::KeptMode)).
+    pub counts: u64,
+    /// For each place one bit for each token of the vocabulary, the lowest bit of the first byte first. The bits are
+    /// padded with zeros to a multiple of 128, and begin at a multiple of 16 bytes. They are not written where the
+    /// count is 0.
+    pub bits: u64,
+    /// For each place the first `most` of the ids, in their order, 32 bits each. What follows them is not written.
+    pub ids: u64,
+    /// How many ids there is room for in each place.
+    pub most: u32,
 }

@@ -10,17 +10,18 @@ use crate::form::Form;
 use crate::kernel::RequestKernel;
 use crate::launch;
 use crate::matrix::Matrix;
-use crate::memory::bytes_of_text;
-use crate::record::layout::{RequestArguments, ReviseArguments, Revision, Sequence, Task, TurnRecord};
+use crate::memory::Array;
+use crate::record::layout::{RequestArguments, Task, TurnRecord};
+use crate::rows::Arrays;
 use crate::stream::Stream;
 
 impl Requests {
     /// Draws for each turn from its rows, as long as its guesses are right, and writes the results where the
     /// engine wants them. Requests move on by their tokens, unless the model has not read enough of their
-    /// texts. The host waits for nothing. Memory is allocated only if more is under way than ever before; if there is
-    /// none, it is an error, and nothing is drawn.
+    /// texts. The host waits for nothing, and no device memory is allocated.
     ///
-    /// A turn of an empty slot, or a second turn of a slot, is an error, and nothing is drawn.
+    /// A turn of an empty slot, a second turn of a slot, and texts that may be longer than this was made for are
+    /// errors, and nothing is drawn.
     ///
     /// # Safety
     ///
@@ -35,14 +36,14 @@ impl Requests {
         texts: &Texts,
         written: &Written,
     ) -> Result<(), CudaError> {
-        let stream = stream.into();
+        let stream = self.rows.device.admit(stream)?;
+        self.check_places(texts, written)?;
         let form = self.arrange(turns, texts, written.width)?;
         self.rows.check_matrix(matrix, form.rows)?;
         if turns.is_empty() {
             return Ok(());
         }
-        self.make_room(stream, turns, texts)?;
-        self.rows.arrays.zero_repeats(stream)?;
+        self.rows.arrays.zero_repeats_and_ids(stream)?;
         self.rows.form = form;
         self.rows.point_repeats(&mut self.next.0);
         let turns_at = self.rows.tasks.post_with(stream, &self.next.0, &self.next.1)?;
@@ -93,11 +94,12 @@ impl Requests {
             if given > capacity {
                 return Err(CudaError::TooMany { what: "rows", given, capacity });
             }
+            let text = texts.of(turn.slot).ok_or(CudaError::NotOnDevice { address: texts.tokens })?;
             form.add(&member.record, false);
             form.add_guesses(&member.record, turn.rows as usize - 1);
             let first = tasks.len() as u32;
             records.push(TurnRecord {
-                text: texts.tokens + 4 * texts.stride * u64::from(turn.slot),
+                text,
                 guesses: turn.guesses,
                 slot: turn.slot,
                 place: turn.slot,
@@ -120,62 +122,16 @@ impl Requests {
         Ok(form)
     }
 
-    /// Gives texts that the device keeps the room that they need after this step: as much as the engine has for one,
-    /// or more if that is not enough.
-    #[allow(unsafe_code)]
-    fn make_room(
-        &mut self,
-        stream: Stream<'_>,
-        turns: &[RequestTurn],
-        texts: &Texts,
-    ) -> Result<(), CudaError> {
-        let (mut changes, mut old, mut made) = (Vec::new(), Vec::new(), Ok(()));
-        for turn in turns {
-            let member = self.members.get_mut(turn.slot as usize).and_then(Option::as_mut);
-            let Some(member) = member.filter(|member| member.reads_text) else { continue };
-            // A new text is no longer than what the model must have read.
-            let before = member.most.max(turn.needed as usize).max(member.record.prompt as usize);
-            member.most = before + turn.rows as usize;
-            if member.most <= member.record.room as usize {
-                continue;
-            }
-            let tokens = member.most.max(usize::try_from(texts.stride).unwrap_or(0));
-            let block = match self.pool.take(bytes_of_text(tokens)) {
-                Ok(block) => block,
-                Err(error) => {
-                    // Those before have theirs.
-                    made = Err(error);
-                    break;
-                }
-            };
-            member.record.history = block.address;
-            member.record.room = u32::try_from(block.bytes / size_of::<u32>()).unwrap_or(u32::MAX);
-            old.extend(member.text.replace(block));
-            let Sequence { history, room, touched, edit_list, seed, .. } = member.record;
-            let slot = turn.slot as usize * size_of::<Sequence>();
-            let sequence = self.rows.arrays.sequences.address() + slot as u64;
-            changes.push(Revision {
-                sequence,
-                history,
-                room,
-                touched,
-                edit_list,
-                seed,
-                ..Revision::default()
-            });
+    /// Checks what the engine says of its memory, as far as that can be checked.
+    fn check_places(&self, texts: &Texts, written: &Written) -> Result<(), CudaError> {
+        let (given, capacity) = (usize::try_from(texts.stride).unwrap_or(usize::MAX), self.longest);
+        if given > capacity {
+            return Err(CudaError::TooMany { what: "tokens of a text", given, capacity });
         }
-        if !changes.is_empty() {
-            self.changes.post(stream, &changes)?;
-            let arguments = ReviseArguments {
-                list: self.changes.address(),
-                count: changes.len() as u32,
-                vocabulary: self.rows.capacity.vocabulary as u32,
-            };
-            // SAFETY: every change names a slot, each once, and memory as large as it says.
-            unsafe { self.rows.device.launch_revise(stream, launch::revise(changes.len()), &arguments)? };
+        match written.sets {
+            Some(sets) if sets.bits % 16 != 0 => Err(CudaError::Misaligned { address: sets.bits, size: 16 }),
+            _ => Ok(()),
         }
-        old.into_iter().for_each(|block| self.pool.give(block));
-        made
     }
 
     fn arguments(&self, turns: u64, texts: &Texts, written: &Written) -> RequestArguments {
@@ -203,6 +159,14 @@ impl Requests {
             arguments.listed_logprobs = listed.logprobs;
             arguments.ranks = listed.ranks;
             arguments.best = listed.best;
+        }
+        if let Some(sets) = written.sets {
+            arguments.kept_bits = arrays.kept_bits.as_ref().map_or(0, Array::address);
+            arguments.kept_pitch = Arrays::words_of_ids(self.rows.capacity.vocabulary) as u32;
+            arguments.set_bits = sets.bits;
+            arguments.set_ids = sets.ids;
+            arguments.set_counts = sets.counts;
+            arguments.set_width = sets.most;
         }
         arguments
     }

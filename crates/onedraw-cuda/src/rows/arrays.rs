@@ -11,7 +11,7 @@ use crate::record::layout::{Entry, Gauge, Outcome, Report, Sequence, kept_mode, 
 use crate::record::shared::{EDIT_LIST_CAPACITY, SUMMIT_PITCH};
 use crate::stream::Stream;
 
-/// The arrays that `StepArguments` points to: `kernels/record.cuh` says what each holds.
+/// The arrays that `StepArguments` points to: `kernels/record/record.cuh` says what each holds.
 #[derive(Debug)]
 pub(crate) struct Arrays {
     /// One for each slot, one more for rows that no sequence has, and one for those of prompts.
@@ -35,6 +35,9 @@ pub(crate) struct Arrays {
     pub gauges: Array<Gauge>,
     /// The kept tokens of each row, one bit each; there are none before a sequence comes that keeps ids.
     pub kept_bits: Option<Array<u32>>,
+    /// Whether `kept_bits` is still to be made zeros. Rows that keep no ids write none, and all rows are copied to
+    /// the host.
+    has_new_ids: bool,
     /// Keys of rows that are sorted; there are none before a sequence comes that reports so many logprobs.
     pub sorting: Option<Array<u64>>,
     /// What the text before each row repeats; there is none before a chain comes that asks for it.
@@ -67,6 +70,7 @@ impl Arrays {
             desks: None,
             gauges: Array::filled(context, rows, 0)?,
             kept_bits: None,
+            has_new_ids: false,
             sorting: None,
             repeats: None,
             has_new_repeats: false,
@@ -113,7 +117,8 @@ impl Arrays {
         pitch(vocabulary) * BLOCK / 32
     }
 
-    /// Makes room for what a sequence needs that not all do. [`Arrays::zero_repeats`] must come before it is used.
+    /// Makes room for what a sequence needs that not all do. [`Arrays::zero_repeats_and_ids`] must come before it
+    /// is used.
     pub(crate) fn make_room(
         &mut self,
         device: &Device,
@@ -126,6 +131,7 @@ impl Arrays {
         if sequence.kept == kept_mode(KeptMode::Ids) && self.kept_bits.is_none() {
             let words = capacity.rows * Self::words_of_ids(capacity.vocabulary);
             self.kept_bits = Some(Array::uninitialised(device.context(), words)?);
+            self.has_new_ids = true;
         }
         if sequence.lists_all() && self.sorting.is_none() {
             let keys = 2 * capacity.rows * pitch(capacity.vocabulary) * BLOCK;
@@ -140,11 +146,15 @@ impl Arrays {
     }
 
     /// Makes zeros of what [`Arrays::make_room`] left unwritten, in the stream's order.
-    pub(crate) fn zero_repeats(&mut self, stream: Stream<'_>) -> Result<(), CudaError> {
-        if let Some(repeats) = self.repeats.as_ref().filter(|_| self.has_new_repeats) {
-            repeats.fill(stream, 0)?;
+    pub(crate) fn zero_repeats_and_ids(&mut self, stream: Stream<'_>) -> Result<(), CudaError> {
+        for (array, is_new) in
+            [(&self.repeats, &mut self.has_new_repeats), (&self.kept_bits, &mut self.has_new_ids)]
+        {
+            if let Some(array) = array.as_ref().filter(|_| *is_new) {
+                array.fill(stream, 0)?;
+            }
+            *is_new = false;
         }
-        self.has_new_repeats = false;
         Ok(())
     }
 

@@ -39,7 +39,7 @@ impl Capacity {
         let tables = Tables::before_text(params, &record, self.vocabulary);
         let words = tables.words.len() + tables.left_open;
         let of_tables = if words > 0 { Pool::size(size_of::<u32>() * words) } else { 0 };
-        let keeps_text = record.reads_text || record.sequence.has(EditKind::Penalties);
+        let keeps_text = record.reads_text || record.has(EditKind::Penalties);
         let of_text = if keeps_text { bytes_of_text(tokens) } else { 0 };
         let written = tokens.saturating_sub(params.prompt_token_ids.len());
         let of_mus = if record.sequence.mirostat != 0 { bytes_of_mus(written) } else { 0 };

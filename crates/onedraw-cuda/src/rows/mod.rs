@@ -5,6 +5,8 @@ mod arrays;
 mod bytes;
 mod capacity;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use onedraw::SamplingParams;
 
 use crate::device::Device;
@@ -28,6 +30,8 @@ pub(crate) struct Rows {
     /// What each row is to do.
     pub tasks: Inbox<Task>,
     pub form: Form,
+    /// Whether the kernels of a step were not all launched, and nobody has asked since.
+    is_cut_short: AtomicBool,
     /// Dropped after all memory: freeing memory waits for kernels, which the device holds.
     pub device: Device,
 }
@@ -52,7 +56,8 @@ impl Rows {
         // A row without a sequence is drawn greedily, and its token is not used.
         let nobody = Record::new(&SamplingParams { temperature: 0.0, ..Default::default() })?.sequence;
         arrays.sequences.write(device.uploads(), capacity.sequences, &[nobody])?;
-        Ok(Self { capacity, arrays, tasks, form: Form::default(), device: device.clone() })
+        let (form, is_cut_short) = (Form::default(), AtomicBool::new(false));
+        Ok(Self { capacity, arrays, tasks, form, is_cut_short, device: device.clone() })
     }
 
     /// Launches the kernels of a step: the first pass, the draw, and those that report logprobs. The draw is
@@ -74,13 +79,13 @@ impl Rows {
         let (form, dtype) = (self.form, matrix.dtype);
         let report = launch::report(form.rows, matrix.vocabulary);
         let processors = matches!(draw, Kernel::Draw(_)).then(|| self.device.processors());
-        let has_raw = arguments.weigh_parts != 0;
+        let has_raw = arguments.weighs != 0;
         let before = [
             form.has_repeats.then_some((Kernel::Repeat, launch::repeat(form.rows))),
             Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
             form.has_gauges.then_some((
                 Kernel::Gauge(dtype, matrix.is_aligned()),
-                launch::gauge(form.rows, matrix.vocabulary),
+                launch::gauge(form.rows, matrix.vocabulary, self.device.processors()),
             )),
         ];
         let levels = match form.waits {
@@ -92,7 +97,7 @@ impl Rows {
         let after = [
             has_raw.then_some((
                 Kernel::Weigh(dtype, matrix.is_aligned()),
-                launch::weigh(form.rows, matrix.vocabulary),
+                launch::weigh(form.rows, matrix.vocabulary, self.device.processors()),
             )),
             has_raw.then_some((Kernel::RawLogprobs(dtype), launch::draw(form.rows, matrix.vocabulary, None))),
             (form.has_processed && arguments.laws == 0).then_some((Kernel::Report(dtype), report)),
@@ -120,7 +125,7 @@ impl Rows {
         arguments: &StepArguments,
     ) -> Result<(), CudaError> {
         let (form, dtype) = (self.form, matrix.dtype);
-        let sums = launch::weigh(form.rows, matrix.vocabulary);
+        let sums = launch::gauge(form.rows, matrix.vocabulary, self.device.processors());
         let kernels = [
             Some((Kernel::Skyline(dtype, skyline.place), skyline.grid)),
             Some((Kernel::SumPrompt(dtype, matrix.is_aligned()), sums)),
@@ -153,8 +158,14 @@ impl Rows {
             // The next step must find the arrays as after a complete one. If this fails too, so will the next
             // step.
             let _ = self.arrays.clear(stream);
+            self.is_cut_short.store(true, Ordering::Relaxed);
         }
         launched
+    }
+
+    /// Whether the kernels of a step were not all launched since this was asked last.
+    pub(crate) fn take_cut_short(&self) -> bool {
+        self.is_cut_short.swap(false, Ordering::Relaxed)
     }
 
     /// The slot of the sequence whose rows are those of a prompt.
@@ -208,11 +219,7 @@ impl Rows {
             sorting: self.arrays.sorting.as_ref().map_or(0, Array::address),
             editors: skyline.editors,
             level: 0,
-            weigh_parts: if self.form.has_raw {
-                launch::weigh(matrix.rows, matrix.vocabulary).blocks.0
-            } else {
-                0
-            },
+            weighs: self.form.has_raw.into(),
         }
     }
 

@@ -16,7 +16,8 @@ use super::row::Asked;
 use super::sequence::FIRST_BIN;
 use crate::error::CudaError;
 use crate::memory::Array;
-use crate::record::chain::Masks;
+use crate::record::chain::{Masks, Record};
+use crate::record::layout::EditKind;
 use crate::record::shared::{ANSWER_WORDS, MAX_BINS};
 
 // Every histogram that a draw asks for fits the bins.
@@ -40,7 +41,8 @@ impl Asked<'_, '_> {
                 let edits = self.edits(q.segment).unwrap_or_default();
                 let (summit, survived) = self.change(Change::narrow(q, &edits))?;
                 let is_left = survived > edits.len() as u64;
-                self.row.emptied_by = Some(if is_left { -1 } else { survived as i32 - 1 });
+                self.row.emptied_by =
+                    Some(if is_left { -1 } else { self.library_edit(edits.start, survived) });
                 summit.into()
             }
             Question::Behead(q) => {
@@ -203,8 +205,19 @@ impl Asked<'_, '_> {
         let is_on_desk = std::mem::take(&mut self.row.is_on_desk);
         let answer = self.put(AskArguments::new(QuestionKind::Emptied));
         self.row.is_on_desk = is_on_desk;
-        let [edits, ..] = answer?;
-        Ok(self.shard.library_edit(edits as i32 - 1, self.row.mask.is_some()))
+        let [survived, ..] = answer?;
+        Ok(self.library_edit(0, survived))
+    }
+
+    /// The number, in the library's chain, of the edit that removed the last token of a segment whose edits begin at
+    /// `first`: the one after which `survived` of them were made; −1 for none. The library's edit of allowed tokens is
+    /// there only if there is a list or a mask.
+    fn library_edit(&self, first: usize, survived: u64) -> i32 {
+        let Some(before) = (survived as usize).checked_sub(1) else { return -1 };
+        let Record { kinds, sequence, .. } = &self.shard.record;
+        let has_list = sequence.allowed != 0 || sequence.late_allowed != 0;
+        let is_idle = |kind: u8| kind == EditKind::Allowed as u8 && !has_list && self.row.mask.is_none();
+        kinds.iter().skip(first).take(before).filter(|&&kind| !is_idle(kind)).count() as i32
     }
 
     /// Asks the device for sums in bins.

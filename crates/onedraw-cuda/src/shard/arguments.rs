@@ -1,4 +1,4 @@
-//! What the kernel `ask` is asked with, as `kernels/question.cuh` has it.
+//! What the kernel `ask` is asked with, as `kernels/shard/question.cuh` has it.
 
 use bytemuck::{Pod, Zeroable};
 use onedraw::key::Key;
@@ -12,7 +12,7 @@ pub(crate) const MAX_THREAD_BLOCKS: usize = 128;
 /// Tokens that are worth one more thread block, and its answer: four for each thread.
 const TOKENS_PER_THREAD_BLOCK: usize = 4 * ASK_THREADS as usize;
 
-/// What is asked: `kernels/shared.def` says how each is answered.
+/// What is asked: `kernels/record/shared.def` says how each is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum QuestionKind {

@@ -1,11 +1,13 @@
-//! What a question changes in a part of a row, as `kernels/change.cuh` has it.
+//! What a question changes in a part of a row, as `kernels/shard/change.cuh` has it.
+
+use std::ops::Range;
 
 use bytemuck::{Pod, Zeroable};
 use onedraw::bend::Bend;
 use onedraw::key::Key;
 use onedraw::query::{Narrow, Smooth};
 
-use crate::record::shared::{MAX_EDITS, count, shared_struct, value};
+use crate::record::shared::{count, shared_struct, value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -33,8 +35,9 @@ shared_struct! { "Change":
         pub x_max: f32,
         pub kind: u32,
         pub spares_protected: u32,
-        pub edits: u32,
-        pub edit: [u8; MAX_EDITS],
+        pub first_edit: u32,
+        pub end_of_edits: u32,
+        pub reserved: u32,
     }
 }
 
@@ -43,12 +46,11 @@ impl Change {
         Self { kind: kind as u32, ..Zeroable::zeroed() }
     }
 
-    /// Begins a segment with these edits, of which a record has no more than fit.
-    pub(super) fn narrow(narrow: &Narrow, kinds: &[u8]) -> Self {
-        let mut edit = [0; MAX_EDITS];
-        edit[..kinds.len()].copy_from_slice(kinds);
+    /// Begins a segment with these edits of the record.
+    pub(super) fn narrow(narrow: &Narrow, edits: &Range<usize>) -> Self {
         let (last, inverse) = (narrow.last.number(), narrow.temperature.inverse);
-        Self { last, inverse, edits: kinds.len() as u32, edit, ..Self::new(ChangeKind::Narrowed) }
+        let (first_edit, end_of_edits) = (edits.start as u32, edits.end as u32);
+        Self { last, inverse, first_edit, end_of_edits, ..Self::new(ChangeKind::Narrowed) }
     }
 
     /// Masks the tokens up to `head`, but for those that XTC never removes if these are spared.

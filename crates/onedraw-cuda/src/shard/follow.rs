@@ -11,7 +11,6 @@ use super::opening::{Appending, Openings};
 use super::sequence::{Shard, TakenBack};
 use crate::device::Device;
 use crate::error::CudaError;
-use crate::record::chain::Record;
 use crate::stream::Stream;
 
 /// One sequence on the device.
@@ -45,16 +44,6 @@ impl Followers {
     pub(super) fn shard(&self, id: SequenceId) -> Option<&Mutex<Shard>> {
         let follower = self.followers.get(id.slot() as usize)?.as_ref();
         follower.filter(|follower| follower.id == id).map(|follower| &follower.shard)
-    }
-
-    /// An error if the device cannot follow a sequence of the batch.
-    pub(super) fn check(&self, batch: &Batch, id: SequenceId) -> Result<(), CudaError> {
-        let Some(standing) = batch.standing(id) else { return Ok(()) };
-        // The others were followed before.
-        if self.shard(id).is_none() {
-            Record::of_part(standing.params)?;
-        }
-        Ok(())
     }
 
     /// Follows a sequence to where it stands, over rows of `vocabulary` logits, if it can be followed. The inner

@@ -1,4 +1,4 @@
-//! The first messages of a rank, made on the device: the host's side of `kernels/opening.cuh`.
+//! The first messages of a rank, made on the device: the host's side of `kernels/shard/opening.cuh`.
 #![allow(unsafe_code)]
 
 use bytemuck::{Pod, Zeroable};

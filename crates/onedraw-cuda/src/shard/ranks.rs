@@ -77,8 +77,8 @@ impl RankParts {
     }
 
     /// As [`Batch::exchange`], with parts on the device: row i of the matrix is this rank's part of the row of
-    /// turn i. What is wrong with one row is that row's error. It is an error of the call if the device cannot
-    /// draw for one of the sequences; these rows can be drawn from a copy on the CPU.
+    /// turn i. What is wrong with one row is that row's error. It is an error of the call if the device has no
+    /// memory for one of the sequences; the batch stands where it stood, and the next call works.
     ///
     /// The messages are under way on the stream when this returns, and nobody has waited for them.
     ///
@@ -95,10 +95,9 @@ impl RankParts {
         ahead: u32,
         stream: Stream<'a>,
     ) -> Result<RankExchange<'a>, CudaError> {
+        let stream = self.device.admit(stream)?;
         let held = self.held(turns, rows, rank)?;
         let Self { device, followers, openings } = self;
-        // All of them, before the first one is moved on.
-        turns.iter().try_for_each(|turn| followers.check(batch, turn.sequence))?;
         let follow = |turn: &RankTurn<'_>| followers.follow(batch, turn.sequence, rank.vocabulary);
         let known: Result<Vec<_>, CudaError> = turns.iter().map(follow).collect();
         let known = known.and_then(|known| followers.move_on(stream, openings).map(|()| known));

@@ -1,5 +1,5 @@
 //! What the text of a sequence repeats, which DRY and n-grams ask for: the host's side of
-//! `kernels/repeat.cuh`, for sequences that do not lie together.
+//! `kernels/text/repeat.cuh`, for sequences that do not lie together.
 #![allow(unsafe_code)]
 
 use bytemuck::{Pod, Zeroable};

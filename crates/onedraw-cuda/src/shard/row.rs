@@ -1,5 +1,7 @@
 //! One shard of one row, loaded, ready to be asked.
 
+use std::ops::Range;
+
 use onedraw::answer::Held;
 use onedraw::float_mode::Standard;
 use onedraw::query::Question;
@@ -108,8 +110,8 @@ impl Asked<'_, '_> {
         })
     }
 
-    /// The kinds of the edits of a segment; `None` if the chain has no such segment.
-    pub(super) fn edits(&self, segment: u32) -> Option<Vec<u8>> {
-        self.shard.record.kinds(self.row.mask.is_some(), segment as usize)
+    /// Where the record has the edits of a segment; `None` if the chain has no such segment.
+    pub(super) fn edits(&self, segment: u32) -> Option<Range<usize>> {
+        self.shard.record.segment(self.row.mask.is_some(), segment as usize)
     }
 }

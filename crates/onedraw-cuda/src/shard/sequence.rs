@@ -19,7 +19,7 @@ use crate::launch;
 use crate::matrix::Mask;
 use crate::memory::{Array, bytes_of_text};
 use crate::record::chain::{Masks, Record};
-use crate::record::layout::{EditKind, Outcome, Sequence, StepArguments, Task};
+use crate::record::layout::{Outcome, Sequence, StepArguments, Task};
 use crate::record::shared::{ANSWER_WORDS, ASK_THREADS, MAX_BINS};
 use crate::record::tables::Tables;
 use crate::stream::Stream;
@@ -69,8 +69,8 @@ pub struct Shard {
 impl Shard {
     /// The first sequence of the parameters, over rows of `vocabulary` logits, of which the device holds a
     /// part. All shards and the host that asks them need the same seed, so it must be given, unless the draw
-    /// is greedy. What the device cannot do is [`CudaError::Unsupported`]. A user's own stages, logprobs and
-    /// what else the host does are none of the device's: they are not refused.
+    /// is greedy. A user's own stages, logprobs and what else the host does are none of the device's: they are
+    /// not refused.
     pub fn new(device: &Device, params: &SamplingParams, vocabulary: usize) -> Result<Self, CudaError> {
         Self::number(device, params, 0, vocabulary, &Desks::default())
     }
@@ -250,9 +250,10 @@ impl Shard {
         };
         self.device.context().bind_to_thread().map_err(CudaError::launch)?;
         let bytes = size_of::<u64>() * if bins > 0 { FIRST_BIN + bins } else { ANSWERS };
-        // SAFETY: `words` is longer than what is set. The kernel takes this one struct, which the driver
-        // copies before it returns. The part of the row and the mask are borrowed as long as the row, which has
-        // a desk for as many tokens if the question writes or reads one; the rest is ours and as large as the kernel is told. What the kernel does is waited for below.
+        // SAFETY: `words` is longer than what is set. The kernel takes this one struct, which the driver copies
+        // before it returns. The part of the row and the mask are borrowed as long as the row, which has a desk for
+        // as many tokens if the question writes or reads one; the rest is ours and as large as the kernel is told.
+        // What the kernel does is waited for below.
         unsafe {
             result::memset_d8_async(self.words.address(), 0, bytes, stream.raw())
                 .map_err(CudaError::launch)?;
@@ -284,15 +285,6 @@ impl Shard {
         self.keys = Array::uninitialised(self.device.context(), count)?;
         self.key_capacity = count;
         Ok(true)
-    }
-
-    /// Where the library's chain has edit number `index` of the record, −1 for none. Its edit of allowed tokens is
-    /// there only if there is a list or a mask.
-    pub(super) fn library_edit(&self, index: i32, has_mask: bool) -> i32 {
-        let Ok(index) = usize::try_from(index) else { return -1 };
-        let is_idle =
-            |edit: u8| edit == EditKind::Allowed as u8 && !has_mask && self.record.sequence.allowed == 0;
-        self.record.sequence.edit.iter().take(index).filter(|&&edit| !is_idle(edit)).count() as i32
     }
 }
 

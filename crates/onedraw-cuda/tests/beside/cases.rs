@@ -278,6 +278,44 @@ pub fn set_logprobs(params: &mut SamplingParams, random: &mut SplitMix64) {
     params.logprobs_mode = one_of(random, &LogprobsMode::ALL);
 }
 
+/// Chains of about as many edits as a record holds, and of many more, in one segment and in several. Those that name
+/// bad words remove token 9, after forty other edits.
+pub fn long_chains(seed: u64) -> Vec<SamplingParams> {
+    use Stage::*;
+    let of = |stages: Vec<Stage>| {
+        let order = Order::of(stages);
+        let is = |stage| order.names(&stage);
+        let mut params = SamplingParams { prompt_token_ids: vec![3, 9, 3, 9, 12], ..Default::default() };
+        if is(Penalties) {
+            (params.repetition_penalty, params.frequency_penalty) = (1.05, 0.02);
+        }
+        if is(LogitBias) {
+            params.logit_bias = [(3, 0.01), (9, 0.03), (11, -0.02)].into();
+        }
+        if is(Dry) {
+            (params.dry_multiplier, params.dry_allowed_length) = (0.1, 1);
+        }
+        if is(BadWords) {
+            params.bad_words_ids = vec![vec![9], vec![3, 4]];
+        }
+        params.temperature = if is(Temperature) { 1.5 } else { 1.0 };
+        params.top_k = if is(TopK) { 30 } else { 0 };
+        params.top_p = if is(TopP) { 0.95 } else { 1.0 };
+        SamplingParams { seed: Some(seed), logprobs: Some(3), order: Some(order), ..params }
+    };
+    let times = |count: usize, stage: Stage| vec![stage; count];
+    vec![
+        of(times(31, Penalties)),
+        of(times(32, Penalties)),
+        of(times(40, Penalties)),
+        of([times(300, LogitBias), times(40, Penalties), vec![Temperature, TopP]].concat()),
+        of([vec![Temperature, TopK], times(20, Penalties), times(20, LogitBias), vec![BadWords]].concat()),
+        of([times(33, Dry), vec![TopK], times(40, LogitBias), vec![TopP], times(40, Penalties)].concat()),
+        of([vec![Allowed], times(40, LogitBias), vec![BadWords, Temperature, TopP]].concat()),
+        of([vec![Allowed, TopK, Allowed], times(40, LogitBias), vec![BadWords, Allowed, TopP]].concat()),
+    ]
+}
+
 /// The default, or the stages of the device shuffled, most often with the edits first, a few of them twice.
 pub fn any_order(random: &mut SplitMix64) -> Option<Order> {
     use Stage::*;
@@ -285,7 +323,9 @@ pub fn any_order(random: &mut SplitMix64) -> Option<Order> {
         return None;
     }
     let mut edits = vec![Allowed, BadWords, MinTokens, LogitBias, Penalties, Dry, NoRepeatNgram];
-    if by_chance(random, 0.2) {
+    // One of them twice, or more of them than a record holds.
+    let more = if by_chance(random, 0.2) { one_of(random, &[1, 1, 1, 1, 1, 40]) } else { 0 };
+    for _ in 0..more {
         edits.push(edits[random.below(edits.len())].clone());
     }
     let mut steps =

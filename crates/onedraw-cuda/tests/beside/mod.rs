@@ -5,6 +5,7 @@ pub mod cases;
 pub mod twins;
 
 use std::ops::Deref;
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use half::{bf16, f16};
@@ -46,6 +47,24 @@ pub fn device() -> Option<Held> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Whether this process has a driver that lacks it: only the emulated driver can lack anything (`emulate/driver.cpp`).
+/// If not, the test runs again in one that has: its answer is this one's. `test` is its name with its modules.
+pub fn lacks(what: &str, test: &str) -> bool {
+    if std::env::var("EMULATED_LACK").is_ok_and(|lack| lack == what) {
+        return true;
+    }
+    if std::env::var("ONEDRAW_CUDA_REQUIRED").is_ok_and(|name| name == "a CPU") {
+        let program = std::env::current_exe().expect("this program");
+        let child = Command::new(program).args(["--exact", test]).env("EMULATED_LACK", what).output();
+        let output = child.expect("a child");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    } else {
+        println!("skipped: the driver is not the emulated one");
+    }
+    false
 }
 
 /// How often random tests go round: 20 times, or as `ONEDRAW_CUDA_ROUNDS` says.

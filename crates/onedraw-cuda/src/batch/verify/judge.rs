@@ -194,7 +194,7 @@ impl Batch {
             Pass::Draw => {}
             Pass::Laws(trials) => {
                 (arguments.laws, arguments.trials) = trials.addresses();
-                arguments.weigh_parts = 0;
+                arguments.weighs = 0;
             }
             Pass::Report => arguments.is_chosen = 1,
         }

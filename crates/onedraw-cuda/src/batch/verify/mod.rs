@@ -7,7 +7,7 @@
 //! after them is the target's own draw, as in typical mode.
 //!
 //! Mirostat learns from each token, so with it a row depends on the guesses before it by more than the text:
-//! the draw is launched level by level (`kernels/mirostat.cuh`).
+//! the draw is launched level by level (`kernels/stages/mirostat.cuh`).
 
 mod drafts;
 mod judge;

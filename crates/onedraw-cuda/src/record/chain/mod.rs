@@ -1,5 +1,7 @@
 //! A sequence's record as the kernels read it, filled from its [`Plan`].
 
+use std::ops::Range;
+
 use onedraw::bend::Bend;
 use onedraw::float_mode::Standard;
 use onedraw::plan::{Operation, Segment, keep_a_prefix};
@@ -13,7 +15,7 @@ use onedraw::temperature::Temperature;
 use onedraw::{KeptMode, PenaltyScope, Plan, SamplingParams};
 
 use super::layout::{EditKind, GaugeKind, Sequence, Stage, StageKind, kept_mode, logprobs_mode};
-use super::shared::{MAX_EDITS, MAX_STAGES};
+use super::shared::{MAX_STAGES, NEAR_EDITS};
 use crate::error::CudaError;
 
 /// Whether rows of a sequence may come with a grammar's mask.
@@ -39,6 +41,8 @@ enum Rows {
 pub(crate) struct Record {
     pub plan: Plan,
     pub sequence: Sequence,
+    /// The kinds of the edits of all segments, one segment after the other.
+    pub kinds: Vec<u8>,
     /// The operations, of rows without a mask and with one. Empty for plain chains.
     pub chains: [Vec<Stage>; 2],
     pub masks: Masks,
@@ -112,7 +116,8 @@ impl Record {
         sequence.prefixes = is_prefix(Some(plain)) | is_prefix(masked) << 1;
         let has_desk = first.has_segments || second.has_segments;
         let chains = [first.stages, second.stages];
-        let mut record = Self { plan, sequence, chains, masks, reads_text: false, banned: Vec::new() };
+        let (kinds, reads_text, banned) = (edits.kinds, false, Vec::new());
+        let mut record = Self { plan, sequence, kinds, chains, masks, reads_text, banned };
         record.sequence.needs_desk = has_desk.into();
         if has_two {
             // A row with a mask has another chain, so the record has none of its own.
@@ -121,8 +126,6 @@ impl Record {
         for edit in record.clone().edits() {
             record.sequence.describe(edit, params);
         }
-        let of_text = [EditKind::Penalties, EditKind::Dry, EditKind::NoRepeat];
-        record.sequence.touches_text = of_text.iter().any(|&kind| record.sequence.has(kind)).into();
         let has_words = record.edits().any(|edit| match edit {
             Edit::BadWords(bad_words) => bad_words.words().iter().any(|(beginning, _)| !beginning.is_empty()),
             _ => false,
@@ -137,11 +140,18 @@ impl Record {
         segments.iter().flat_map(|segment| &segment.edits)
     }
 
-    /// The kinds of the edits of a segment, as rows have them that come with a mask, or without one; `None` if
-    /// there is no such segment.
-    pub(crate) fn kinds(&self, has_mask: bool, segment: usize) -> Option<Vec<u8>> {
-        let segment = self.plan.segments(has_mask).ok()?.get(segment)?;
-        segment.edits.iter().map(|edit| edit_kind(edit).ok().map(|kind| kind as u8)).collect()
+    /// Whether an edit of this kind is in the chain.
+    pub(crate) fn has(&self, kind: EditKind) -> bool {
+        self.kinds.contains(&(kind as u8))
+    }
+
+    /// Where `kinds` has the edits of a segment of rows that come with a mask, or without one; `None` if there is no
+    /// such segment.
+    pub(crate) fn segment(&self, has_mask: bool, segment: usize) -> Option<Range<usize>> {
+        let Some(later) = segment.checked_sub(1) else { return Some(0..self.sequence.edits as usize) };
+        let chain = self.chains[usize::from(has_mask)].iter();
+        let narrow = chain.filter(|stage| stage.kind == StageKind::Narrow as u32).nth(later)?;
+        Some(narrow.k as usize..narrow.share as usize)
     }
 
     /// Whether the operation at a place of that chain is XTC, which spares protected tokens.
@@ -179,36 +189,24 @@ impl Edits {
         for edit in &segment.edits {
             self.kinds.push(edit_kind(edit)? as u8);
         }
-        if self.kinds.len() > MAX_EDITS {
-            // Bans are one of them, and are in every chain.
-            return Err(CudaError::unsupported(format!("a chain of more than {} edits", MAX_EDITS - 1)));
-        }
         Ok(start)
     }
 }
 
-impl Sequence {
-    /// Whether an edit of this kind is in the chain.
-    pub(crate) fn has(&self, kind: EditKind) -> bool {
-        self.edit.contains(&(kind as u8))
-    }
-
-    /// The stage of edit number `index`; `None` if there is none.
-    pub(crate) fn edit_stage(&self, index: u32) -> Option<onedraw::Stage> {
-        let kinds = [
-            // Banned words of a kind.
-            (EditKind::Bans, onedraw::Stage::BadWords),
-            (EditKind::BadWords, onedraw::Stage::BadWords),
-            (EditKind::MinTokens, onedraw::Stage::MinTokens),
-            (EditKind::LogitBias, onedraw::Stage::LogitBias),
-            (EditKind::Penalties, onedraw::Stage::Penalties),
-            (EditKind::Allowed, onedraw::Stage::Allowed),
-            (EditKind::Dry, onedraw::Stage::Dry),
-            (EditKind::NoRepeat, onedraw::Stage::NoRepeatNgram),
-        ];
-        let edit = self.edit.get(index as usize)?;
-        kinds.into_iter().find(|(kind, _)| *kind as u8 == *edit).map(|(_, stage)| stage)
-    }
+/// The stage of an edit, by its number among kinds; `None` if there is none.
+pub(crate) fn stage_of_edit(number: u32) -> Option<onedraw::Stage> {
+    let kinds = [
+        // Banned words of a kind.
+        (EditKind::Bans, onedraw::Stage::BadWords),
+        (EditKind::BadWords, onedraw::Stage::BadWords),
+        (EditKind::MinTokens, onedraw::Stage::MinTokens),
+        (EditKind::LogitBias, onedraw::Stage::LogitBias),
+        (EditKind::Penalties, onedraw::Stage::Penalties),
+        (EditKind::Allowed, onedraw::Stage::Allowed),
+        (EditKind::Dry, onedraw::Stage::Dry),
+        (EditKind::NoRepeat, onedraw::Stage::NoRepeatNgram),
+    ];
+    kinds.into_iter().find(|(kind, _)| *kind as u32 == number).map(|(_, stage)| stage)
 }
 
 /// The operations of a chain, as the kernels read them.
@@ -314,8 +312,7 @@ impl Chain {
             sequence.mu = params.mirostat_mu.unwrap_or(2.0 * params.mirostat_tau);
         }
         let is_told = params.tells_probability() || params.kept != KeptMode::None;
-        let is_plain = self.is_plain() && !is_told;
-        sequence.is_plain = is_plain.into();
+        sequence.is_plain = self.is_plain().into();
         if self.is_plain() {
             sequence.stage[..self.stages.len()].copy_from_slice(&self.stages);
         }
@@ -332,7 +329,8 @@ impl Chain {
         let is_summed = !self.is_greedy && self.bend.is_none();
         sequence.sum_scale = nucleus.filter(|_| is_summed).map_or(0.0, |stage| stage.scale);
         (sequence.gauge, sequence.gauge_scale) = self.gauge();
-        sequence.edit[..edits.kinds.len()].copy_from_slice(&edits.kinds);
+        let near = edits.kinds.len().min(NEAR_EDITS);
+        sequence.near_edits[..near].copy_from_slice(&edits.kinds[..near]);
         sequence.edits = edits.first.unwrap_or_default() as u32;
         sequence.logprobs = params.logprobs.map_or(0, entries);
         sequence.logprobs_mode = logprobs_mode(params.logprobs_mode);
@@ -354,7 +352,7 @@ impl Chain {
         let kind = match first.k {
             _ if is(&[StageKind::Eta, StageKind::Typical, StageKind::Heat]) => GaugeKind::MassAndSurprises,
             _ if is(&[StageKind::Epsilon, StageKind::TopA, StageKind::Xtc]) => GaugeKind::Mass,
-            2 if is(&[StageKind::Mirostat]) => GaugeKind::Mass,
+            2 if is(&[StageKind::Mirostat]) => GaugeKind::MassAndLowest,
             _ => GaugeKind::None,
         };
         (kind as u32, if is(&[StageKind::Heat]) { Temperature::ONE.softmax(0.0).scale } else { first.scale })

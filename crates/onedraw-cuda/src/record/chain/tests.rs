@@ -11,19 +11,12 @@ fn ordered(order: &str, params: SamplingParams) -> SamplingParams {
     SamplingParams { order: Some(order.parse().expect("a valid order")), ..params }
 }
 
-fn unsupported(params: SamplingParams) -> String {
-    match Record::new(&params) {
-        Err(CudaError::Unsupported { what }) => what,
-        other => panic!("{other:?}"),
-    }
-}
-
 fn kinds(record: &Record) -> Vec<u32> {
     record.chains[0].iter().map(|stage| stage.kind).collect()
 }
 
 fn edits(record: &Record) -> Vec<u8> {
-    record.sequence.edit[..record.sequence.edits as usize].to_vec()
+    record.kinds[..record.sequence.edits as usize].to_vec()
 }
 
 const ALLOWED: u8 = EditKind::Allowed as u8;
@@ -170,19 +163,25 @@ fn edits_stand_as_the_order_has_them() {
         ..Default::default()
     };
     assert_eq!(edits(&record(params.clone())), [8, 5, 1, 2, 3, 4]);
-    let sequence =
-        record(ordered("logit_bias,penalties,penalties,bad_words,min_tokens,allowed,temperature", params))
-            .sequence;
-    assert_eq!(sequence.edit[..7], [8, 3, 4, 4, 1, 2, 5]);
+    let record =
+        record(ordered("logit_bias,penalties,penalties,bad_words,min_tokens,allowed,temperature", params));
+    let sequence = record.sequence;
+    assert_eq!(record.kinds, [8, 3, 4, 4, 1, 2, 5]);
+    assert_eq!(sequence.near_edits[..8], [8, 3, 4, 4, 1, 2, 5, 0]);
     assert_eq!((sequence.repetition, sequence.frequency, sequence.presence), (1.0, 0.1, 0.0));
     assert_eq!((sequence.counts_prompt, sequence.window), (1, 64));
     assert_eq!((sequence.min_tokens, sequence.ends, sequence.biases, sequence.words), (3, 3, 2, 1));
     assert_eq!((sequence.prompt, sequence.position, sequence.length), (3, 2, 5));
-    assert_eq!(sequence.edit_stage(0), Some(onedraw::Stage::BadWords), "as the CPU names bans");
-    assert_eq!(sequence.edit_stage(1), Some(onedraw::Stage::LogitBias));
-    assert_eq!(sequence.edit_stage(4), Some(onedraw::Stage::BadWords));
-    assert_eq!(sequence.edit_stage(7), None);
-    assert_eq!(sequence.edit_stage(u32::MAX), None);
+}
+
+#[test]
+fn edits_have_the_names_of_their_stages() {
+    use onedraw::Stage::{Allowed, BadWords, Dry, LogitBias, MinTokens, NoRepeatNgram, Penalties};
+    let stages = [BadWords, MinTokens, LogitBias, Penalties, Allowed, Dry, NoRepeatNgram, BadWords];
+    let bans = u32::from(BANS);
+    assert_eq!(bans, 8, "which the CPU names as bad words");
+    assert_eq!((1..=bans).map(stage_of_edit).collect::<Vec<_>>(), stages.map(Some));
+    assert_eq!([0, 9, u32::MAX].map(stage_of_edit), [None, None, None]);
 }
 
 #[test]
@@ -230,7 +229,7 @@ fn an_edit_after_an_operation_begins_a_segment() {
     let masked: Vec<(u32, u32, u64)> =
         record.chains[1].iter().map(|stage| (stage.kind, stage.k, stage.share)).collect();
     assert_eq!(masked, [(12, 4, 5), (2, 3, 0), (12, 5, 6), (13, 0, quadratic), (12, 6, 7)]);
-    assert_eq!(record.sequence.edit[..7], [8, 3, 4, 3, 4, 3, 5]);
+    assert_eq!(record.kinds, [8, 3, 4, 3, 4, 3, 5]);
     assert_eq!((record.sequence.edits, record.masks, record.sequence.is_bent), (2, Masks::Late, 0));
     assert_eq!(record.sequence.inverse, 2.0, "of the last segment");
 }
@@ -240,12 +239,12 @@ fn logprobs_count_the_drawn_token() {
     let of = |logprobs, logprobs_mode| {
         let params = SamplingParams { logprobs, logprobs_mode, ..Default::default() };
         let sequence = record(params).sequence;
-        (sequence.logprobs, sequence.logprobs_mode, sequence.is_plain)
+        (sequence.logprobs, sequence.logprobs_mode, sequence.is_told)
     };
-    assert_eq!(of(None, LogprobsMode::ProcessedLogits), (0, 3, 1));
-    assert_eq!(of(Some(0), LogprobsMode::RawLogprobs), (1, 0, 1));
-    assert_eq!(of(Some(5), LogprobsMode::RawLogits), (6, 1, 1));
-    assert_eq!(of(Some(1024), LogprobsMode::ProcessedLogprobs), (1025, 2, 0));
+    assert_eq!(of(None, LogprobsMode::ProcessedLogits), (0, 3, 0));
+    assert_eq!(of(Some(0), LogprobsMode::RawLogprobs), (1, 0, 0));
+    assert_eq!(of(Some(5), LogprobsMode::RawLogits), (6, 1, 0));
+    assert_eq!(of(Some(1024), LogprobsMode::ProcessedLogprobs), (1025, 2, 1));
 }
 
 #[test]
@@ -270,7 +269,7 @@ fn what_the_device_cannot_do_is_named() {
     let long = SamplingParams { top_k: 3, ..default() };
     assert_eq!(record(ordered(&["top_k"; 40].join(","), long)).chains[0].len(), 40);
     let long = SamplingParams { logit_bias: [(1, 1.0)].into(), ..default() };
-    assert_eq!(unsupported(ordered(&["logit_bias"; 32].join(","), long)), "a chain of more than 31 edits");
+    assert_eq!(edits(&record(ordered(&["logit_bias"; 300].join(","), long))).len(), 301);
     let keep_all = |_: &onedraw::custom::View<'_>| Ok(onedraw::custom::Keep::AllBut(Vec::new()));
     let own = onedraw::Stage::Custom(onedraw::Custom::truncation("own", keep_all).expect("a good name"));
     let order = onedraw::Order::of([own]);
@@ -302,7 +301,8 @@ fn parts_of_rows_leave_operations_and_reports_to_the_host() {
     };
     let part = Record::of_part(&params).expect("parameters that the device takes");
     assert_eq!(part.masks, Masks::Late);
-    let segments = |has_mask| [0, 1, 2].map(|segment| part.kinds(has_mask, segment));
+    let kinds = |segment: Range<usize>| part.kinds[segment].to_vec();
+    let segments = |has_mask| [0, 1, 2].map(|segment| part.segment(has_mask, segment).map(kinds));
     let bias = vec![EditKind::LogitBias as u8];
     assert_eq!(segments(false), [Some(vec![BANS]), Some(bias.clone()), None]);
     assert_eq!(segments(true), [Some(vec![BANS]), Some(bias), Some(vec![ALLOWED])]);
