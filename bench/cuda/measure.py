@@ -1,47 +1,63 @@
-"""onedraw on a GPU beside PyTorch and FlashInfer: microseconds of a step in a CUDA graph.
+"""onedraw on a GPU beside PyTorch, FlashInfer and vLLM: microseconds of a step in a CUDA graph.
 
-    python measure.py [--quick] [--tables NAME ...] [--names START ...] [--markdown FILE]
+    python measure.py [--quick] [--tables NAME ...] [--names START ...] [--alone] [--compiled] [--markdown FILE] [--json FILE]
 
-Needs a GPU, PyTorch and the package `onedraw`. FlashInfer is measured where it is installed; without its cache of kernels it builds them at the first
-call, which takes minutes. `--names "top-p" "FlashInfer top-p"` keeps the lines that begin so. Rows are 128,256 logits unless a table says otherwise;
-sets of them go round, more than the second cache holds. Every number is the median of fifteen runs of a graph of 64 steps or more, by events of the
-stream.
+Needs a GPU, PyTorch and the package `onedraw`. FlashInfer is measured where it is installed (without its cache of kernels it builds them at the first call,
+which takes minutes), vLLM's sampler where `bench/vllm` is on the path with vLLM or the folder of `bench/vllm/stub`; `--alone` leaves others out, `--compiled`
+adds PyTorch's functions as torch.compile makes them. `--names "top-p" "FlashInfer top-p"` keeps the lines that begin so. Rows are 128,256 logits unless a table
+says otherwise; sets of them go round, more than the second cache holds. Every number is the median of fifteen runs of a graph of 64 steps or more, by events
+of the stream. Prompts are measured by `prompts.py`, versions beside each other by `compare.py`.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import json
+import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import onedraw
 import onedraw.cuda
 import torch
+from peers import DEVICE, STEPS, Peer, Peers, compiled_peers, flashinfer_peers, torch_peers, vllm_peers
 
-try:
-    import flashinfer
-    from flashinfer import sampling
-except (ImportError, OSError, RuntimeError) as error:  # some of what it loads may be missing, too
-    flashinfer, without_flashinfer = None, f"FlashInfer is not measured: {type(error).__name__}: {error}"
-
-RUNS, STEPS = 15, 64
-DEVICE = torch.device("cuda")
+RUNS = 15
 Shape = Callable[[torch.Generator, int], torch.Tensor]
-Peer = Callable[[torch.Tensor], torch.Tensor]
+Lines = dict[str, list[float | None]]
 
+WARM = {"temperature": 0.8}
 STRATEGIES: dict[str, dict[str, Any]] = {
     "greedy": {"temperature": 0.0},
-    "temperature": {"temperature": 0.8},
-    "top-k 50, top-p 0.9": {"temperature": 0.8, "top_k": 50, "top_p": 0.9},
-    "top-p 0.9": {"temperature": 0.8, "top_p": 0.9},
-    "min-p 0.05": {"temperature": 0.8, "min_p": 0.05},
-    "three penalties, logprobs 5": {
-        "temperature": 0.8, "repetition_penalty": 1.1, "frequency_penalty": 0.2, "presence_penalty": 0.1, "logprobs": 5,
-    },
-}  # fmt: skip
+    "temperature": WARM,
+    "top-k 50, top-p 0.9": WARM | {"top_k": 50, "top_p": 0.9},
+    "top-p 0.9": WARM | {"top_p": 0.9},
+    "min-p 0.05": WARM | {"min_p": 0.05},
+    "temperature, logprobs 5": WARM | {"logprobs": 5},
+    "three penalties, logprobs 5": WARM | {"repetition_penalty": 1.1, "frequency_penalty": 0.2, "presence_penalty": 0.1, "logprobs": 5},
+    "top-p 0.9, kept summary": WARM | {"top_p": 0.9, "kept": "summary"},
+    "top-p 0.9, kept ids": WARM | {"top_p": 0.9, "kept": "ids"},
+    "top-p 0.9, processed logprobs 5": WARM | {"top_p": 0.9, "logprobs": 5, "logprobs_mode": "processed_logprobs"},
+    "XTC": WARM | {"xtc_probability": 0.5},
+    "mirostat 2": WARM | {"mirostat": 2},
+    "dynamic temperature": WARM | {"dynatemp_range": 0.5},
+    "smoothing": WARM | {"smoothing_factor": 0.3},
+    "text of 4,096": WARM,
+    "text of 4,096, DRY": WARM | {"dry_multiplier": 0.8, "dry_allowed_length": 2},
+    "text of 4,096, frequency penalty": WARM | {"frequency_penalty": 0.2},
+}
+
+
+def prompt(name: str, size: int) -> list[int]:
+    """The text before what is drawn: as the strategy's name says, or 200 random tokens where penalties read them."""
+    chance = random.Random(1)
+    if name.startswith("text of 4,096"):
+        # As in a language, some tokens come often.
+        return [int(1000 ** chance.random()) * 97 % size for _ in range(4096)]
+    return [chance.randrange(size) for _ in range(200)] if "penalties" in name else []
 
 
 def peaked(generator: torch.Generator, size: int) -> torch.Tensor:
@@ -64,7 +80,7 @@ def sets(shape: Shape, rows: int, size: int, dtype: torch.dtype) -> list[torch.T
     return [base.roll(i, 0).repeat(-(-rows // 64), 1)[:rows].contiguous() for i in range(count)]
 
 
-def microseconds(steps: list[Callable[[], object]]) -> float:
+def microseconds(steps: Sequence[Callable[[], object]]) -> float:
     """The time of one step: the median over runs of a graph of them all, as often as makes 64."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
@@ -76,7 +92,7 @@ def microseconds(steps: list[Callable[[], object]]) -> float:
         for _ in range(turns):
             for step in steps:
                 step()
-    times = []
+    times: list[float] = []
     with torch.cuda.stream(stream):
         graph.replay()
         for _ in range(RUNS):
@@ -89,75 +105,39 @@ def microseconds(steps: list[Callable[[], object]]) -> float:
     return statistics.median(times)
 
 
-def ours(matrices: list[torch.Tensor], params: dict[str, Any]) -> float:
+def ours(matrices: list[torch.Tensor], params: dict[str, Any], text: list[int]) -> float:
+    """A step of sequences with these parameters. They write on: a text is up to a thousand tokens longer at the end."""
     rows, size = matrices[0].shape
     batch = onedraw.cuda.Batch(size, rows, logprobs=max(0, params.get("logprobs", 0)))
-    seen = torch.randint(0, size, (200,), generator=torch.Generator().manual_seed(1)).tolist() if "repetition_penalty" in params else []
-    ids = [batch.add(seed=1000 + row, prompt_token_ids=seen, **params) for row in range(rows)]
+    ids = [batch.add(seed=1000 + row, prompt_token_ids=text, **params) for row in range(rows)]
     batch.prepare(ids)
-    time_of_step = microseconds([lambda logits=logits: batch.launch(logits) for logits in matrices])
-    return time_of_step
+    torch.cuda.synchronize()
+    return microseconds([partial(batch.launch, logits) for logits in matrices])
 
 
-def torch_temperature(logits: torch.Tensor) -> torch.Tensor:
-    return torch.multinomial(torch.softmax(logits / 0.8, dim=-1), 1)
+def theirs(matrices: list[torch.Tensor], peer: Peer) -> float:
+    steps = [partial(peer, logits) for logits in matrices]
+    try:
+        return microseconds(steps)
+    except RuntimeError as error:
+        print(f"the next line is by events, because a graph cannot hold it: {str(error)[:200]}")
+    return microseconds_of_launches(steps)
 
 
-def torch_top_k_top_p(logits: torch.Tensor) -> torch.Tensor:
-    """The way of vLLM's fallback: sort, cut, scatter, draw."""
-    ordered, order = torch.sort(logits / 0.8, dim=-1, descending=False)
-    threshold = ordered[:, -50].unsqueeze(1)
-    ordered = ordered.masked_fill(ordered < threshold, -torch.inf)
-    cumulative = torch.cumsum(torch.softmax(ordered, dim=-1), dim=-1)
-    removed = cumulative <= 1 - 0.9
-    removed[:, -1] = False
-    ordered = ordered.masked_fill(removed, -torch.inf)
-    return torch.multinomial(torch.softmax(torch.empty_like(logits).scatter_(1, order, ordered), dim=-1), 1)
-
-
-def torch_peers(rows: int) -> dict[str, Peer]:
-    return {"torch argmax": lambda logits: logits.argmax(dim=-1), "torch temperature": torch_temperature, "torch top-k, top-p": torch_top_k_top_p}
-
-
-def flashinfer_peers(rows: int) -> dict[str, Peer]:
-    """FlashInfer's public calls with a value a row, and all they need of logits: its own softmax, or a division by the temperature.
-
-    Seeds and offsets are tensors, as graphs want them; every step has an offset of its own, because the rounds of a rejection sampler are a matter of luck.
-    Top-k and top-p go one after the other, as ours do, from logits (vLLM's way), from probabilities, or there in one kernel, whose seed is a number; or
-    jointly (SGLang's way, another distribution).
-    """
-    if flashinfer is None:
-        return {}
-    temperature, top_p, min_p = (torch.full((rows,), value, device=DEVICE) for value in (0.8, 0.9, 0.05))
-    top_k = torch.full((rows,), 50, dtype=torch.int32, device=DEVICE)
-    seed = torch.arange(1000, 1000 + rows, device=DEVICE)
-    offsets, turn = [torch.tensor([4096 * step], device=DEVICE) for step in range(STEPS)], itertools.count()
-
-    def scaled(logits: torch.Tensor) -> torch.Tensor:
-        return logits / temperature.unsqueeze(1)
-
-    def probabilities(logits: torch.Tensor) -> torch.Tensor:
-        return sampling.softmax(logits, temperature)
-
-    def luck() -> dict[str, torch.Tensor]:
-        return {"seed": seed, "offset": offsets[next(turn) % STEPS]}
-
-    peers: dict[str, Peer] = {
-        "FlashInfer temperature, from logits": lambda logits: sampling.sampling_from_logits(scaled(logits), **luck()),
-        "FlashInfer temperature, from softmax": lambda logits: sampling.sampling_from_probs(probabilities(logits), **luck()),
-        "FlashInfer top-k, top-p, from logits": lambda logits: sampling.top_k_top_p_sampling_from_logits(scaled(logits), top_k, top_p, **luck()),
-        "FlashInfer top-k, top-p, from softmax": lambda logits: sampling.top_k_top_p_sampling_from_probs(probabilities(logits), top_k, top_p, **luck()),
-        "FlashInfer top-k, top-p, jointly": lambda logits: sampling.top_k_top_p_sampling_from_probs(
-            probabilities(logits), top_k, top_p, filter_apply_order="joint", **luck()
-        ),
-        "FlashInfer top-p": lambda logits: sampling.top_p_sampling_from_probs(probabilities(logits), top_p, **luck()),
-        "FlashInfer min-p": lambda logits: sampling.min_p_sampling_from_probs(probabilities(logits), min_p, **luck()),
-    }
-    if fused := getattr(flashinfer, "cake_top_k_top_p_sampling_from_probs", None):  # newer versions have it
-        peers["FlashInfer top-k, top-p, fused"] = lambda logits: fused(
-            probabilities(logits), top_k, top_p, top_k_max=50, philox_seed=1000, philox_offset=4096 * next(turn)
-        )
-    return peers
+def microseconds_of_launches(steps: Sequence[Callable[[], object]]) -> float:
+    """The time of one step without a graph: the device is kept busy until twelve are launched."""
+    times: list[float] = []
+    for _ in range(RUNS):
+        torch.cuda.synchronize()
+        torch.cuda._sleep(40_000_000)
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for turn in range(12):
+            steps[turn % len(steps)]()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) * 1000 / 12)
+    return statistics.median(times)
 
 
 class Table(NamedTuple):
@@ -167,48 +147,55 @@ class Table(NamedTuple):
     size: int
     dtype: torch.dtype
     names: list[str]
-    peers: list[Callable[[int], dict[str, Peer]]]
+    peers: Sequence[Peers]
 
 
 EVERY, COMMON = list(STRATEGIES), [1, 8, 64, 256]
 SOME = ["temperature", "top-k 50, top-p 0.9", "top-p 0.9", "min-p 0.05"]
+USUAL = ["greedy", *SOME, "temperature, logprobs 5", "three penalties, logprobs 5"]
+OTHERS = [torch_peers, vllm_peers, flashinfer_peers]
 
 TABLES = {
-    "peaked": Table("Peaked rows, f32, 128,256 logits", peaked, COMMON, 128_256, torch.float32, EVERY, [torch_peers, flashinfer_peers]),
-    "flat": Table("Flat rows, f32, 128,256 logits", flat, COMMON, 128_256, torch.float32, SOME, [flashinfer_peers]),
-    "bf16": Table("Peaked rows, bf16, 128,256 logits", peaked, COMMON, 128_256, torch.bfloat16, EVERY, []),
+    "peaked": Table("Peaked rows, f32, 128,256 logits", peaked, COMMON, 128_256, torch.float32, EVERY, OTHERS),
+    "flat": Table("Flat rows, f32, 128,256 logits", flat, COMMON, 128_256, torch.float32, SOME, [vllm_peers, flashinfer_peers]),
+    "usual": Table("What all versions can, peaked rows, f32, 128,256 logits", peaked, COMMON, 128_256, torch.float32, USUAL, []),
+    "bf16": Table("Peaked rows, bf16, 128,256 logits", peaked, COMMON, 128_256, torch.bfloat16, USUAL, []),
     "1024": Table("Peaked rows, f32, 1,024 rows of 128,256 logits", peaked, [1024], 128_256, torch.float32, SOME, []),
     "32000": Table("Peaked rows, f32, 32,000 logits", peaked, COMMON, 32_000, torch.float32, SOME, []),
     "151936": Table("Peaked rows, f32, 151,936 logits", peaked, COMMON, 151_936, torch.float32, SOME, []),
 }
+DEFAULT = [name for name in TABLES if name != "usual"]
 
 
-def markdown(title: str, batches: list[int], lines: dict[str, list[float | None]]) -> str:
+def markdown(title: str, batches: list[int], lines: Lines) -> str:
     head = "| |" + "".join(f" {rows} |" for rows in batches)
     rule = "|---|" + "---|" * len(batches)
     body = [f"| {name} |" + "".join(" – |" if value is None else f" {value:.1f} |" for value in values) for name, values in lines.items()]
     return "\n".join([f"### {title}", "", head, rule, *body, ""])
 
 
-def measured(table: Table, starts: tuple[str, ...]) -> dict[str, list[float | None]]:
-    """The lines of a table whose names begin with one of these."""
-    lines: dict[str, list[float | None]] = {}
+def measured(table: Table, starts: tuple[str, ...], peers: Sequence[Peers]) -> Lines:
+    """The lines of a table whose names begin with one of these. What cannot be measured is said, and is None."""
+    lines: Lines = {}
     for rows in table.batches:
         matrices = sets(table.shape, rows, table.size, table.dtype)
-        for name in table.names:
+        steps: dict[str, Callable[[], float]] = {name: partial(ours, matrices, STRATEGIES[name], prompt(name, table.size)) for name in table.names}
+        for each in peers:
+            steps |= {name: partial(theirs, matrices, peer) for name, peer in each(rows, table.size).items()}
+        for name, step in steps.items():
             if name.startswith(starts):
-                lines.setdefault(name, []).append(ours(matrices, STRATEGIES[name]))
-        for name, peer in itertools.chain.from_iterable(peers(rows).items() for peers in table.peers):
-            if not name.startswith(starts):
-                continue
-            try:
-                value = microseconds([lambda logits=logits: peer(logits) for logits in matrices])
-            except (OSError, RuntimeError) as error:
-                print(f"{name} at {rows} rows, in a graph: {error}")
-                value = None
-            lines.setdefault(name, []).append(value)
-        del matrices
+                lines.setdefault(name, []).append(tried(f"{name} at {rows} rows", step))
+        del matrices, steps
+        torch.cuda.empty_cache()
     return lines
+
+
+def tried(what: str, step: Callable[[], float]) -> float | None:
+    try:
+        return step()
+    except (OSError, RuntimeError, onedraw.CudaError) as error:
+        print(f"{what}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+        return None
 
 
 def first_call(size: int) -> tuple[float, float]:
@@ -225,24 +212,33 @@ def first_call(size: int) -> tuple[float, float]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--quick", action="store_true", help="the first table only")
-    arguments.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="NAME", help=f"of {', '.join(TABLES)}")
+    arguments.add_argument("--tables", nargs="+", choices=TABLES, default=DEFAULT, metavar="NAME", help=f"of {', '.join(TABLES)}")
     arguments.add_argument("--names", nargs="+", default=[""], metavar="START", help="only lines whose names begin with one of these")
+    arguments.add_argument("--alone", action="store_true", help="nobody else's lines")
+    arguments.add_argument("--compiled", action="store_true", help="lines of torch.compile, too, where there are PyTorch's")
     arguments.add_argument("--markdown", help="where the tables go, too")
+    arguments.add_argument("--json", help="where the numbers go, by table and line")
     asked = arguments.parse_args()
-    beside = f"FlashInfer {flashinfer.__version__}" if flashinfer else "no FlashInfer"
-    text = [f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {beside}, µs of a step in a CUDA graph, by rows of the batch.\n"]
+    text = [f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, µs of a step in a CUDA graph, by rows of the batch.\n"]
     batch, step = first_call(128_256)
     text.append(f"The first call: {batch:.1f} ms for a batch, the kernels' loading with it, and {step:.1f} ms for the first step.\n")
     print(*text, sep="\n")
-    if flashinfer is None:
-        print(without_flashinfer)
+    numbers = {}
     for name in asked.tables[:1] if asked.quick else asked.tables:
         table = TABLES[name]
-        text.append(markdown(table.title, table.batches, measured(table, tuple(asked.names))))
+        peers = [] if asked.alone else list(table.peers)
+        if asked.compiled and torch_peers in peers:
+            peers.append(compiled_peers)
+        numbers[name] = measured(table, tuple(asked.names), peers)
+        text.append(markdown(table.title, table.batches, numbers[name]))
         print(text[-1], flush=True)
-    if asked.markdown:
-        with open(asked.markdown, "w", encoding="utf-8") as file:
-            file.write("\n".join(text))
+        # After each table: a run may be stopped at its limit.
+        if asked.markdown:
+            with open(asked.markdown, "w", encoding="utf-8") as file:
+                file.write("\n".join(text))
+        if asked.json:
+            with open(asked.json, "w", encoding="utf-8") as file:
+                json.dump(numbers, file)
 
 
 if __name__ == "__main__":

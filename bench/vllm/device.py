@@ -40,6 +40,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "sigma": {"temperature": 1.1, "extra_args": {"onedraw": {"top_n_sigma": 1.5}}},
     "window": {"frequency_penalty": 0.5, "extra_args": {"onedraw": {"penalty_window": 8, "penalty_scope": "all"}}},
     "greedy logprobs": {"temperature": 0.0, "logprobs": 3},
+    "mirostat": {"extra_args": {"onedraw": {"mirostat": 2, "mirostat_tau": 3.0, "mirostat_eta": 0.5}}},
 }
 MEASURED: dict[str, dict[str, Any]] = {
     "greedy": {"temperature": 0.0},
@@ -82,7 +83,8 @@ def expected(table: Table, params: SamplingParams, prompt: list[int], mode: str)
             one = min(one.logprobs, key=lambda entry: entry.rank)
         drawn.append(one)
         text.append(one.token)
-        sampler.accept(one.token)
+        # A draw itself, because mirostat learns from it.
+        sampler.accept(one if isinstance(one, onedraw.Sampled) else one.token)
     return drawn
 
 
@@ -240,7 +242,7 @@ def measure_all() -> None:
             ours = timed(lambda logits, steps=steps, batch=batch: steps.sampler(logits, batch), matrices)
             turns = [batch, other]
             changing = timed(lambda logits, steps=steps, turns=turns: (turns.reverse(), steps.sampler(logits, turns[0])), matrices)
-            bare = measure.ours(matrices, given)
+            bare = measure.ours(matrices, given, measure.prompt(kind, vocabulary))
             print(f"| {kind} | {rows} | {bare:.1f} | {ours[0]:.1f} ({ours[1]:.0f}) | {ours[0] / bare:.2f} | {changing[0]:.1f} ({changing[1]:.0f}) | {vllms[0]:.1f} ({vllms[1]:.0f}) |", flush=True)
 
 
