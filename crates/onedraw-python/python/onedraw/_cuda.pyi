@@ -159,9 +159,12 @@ class CudaBatch:
 class CudaRequests:
     """The requests of an engine by the slots that it gives out. Texts, guesses and results are given by the
     addresses of tensors, which nobody checks."""
-    def __new__(cls, vocabulary: int, slots: int, *, rows: int, logprobs: int = 0, device: int = 0) -> Self: ...
-    def add(self, slot: int, params: Params, prompt: int, *, takes_best: bool = False, stream: int = 0) -> None:
-        """Puts a request into a slot. Its text is read in its next step."""
+    def __new__(cls, vocabulary: int, slots: int, *, rows: int, longest: int, logprobs: int = 0, device: int = 0) -> Self: ...
+    def reserve(self, params: Params) -> None:
+        """Takes the memory now that rows of requests with such parameters share."""
+    def add(self, slot: int, name: str, params: Params, prompt: int, *, takes_best: bool = False, stream: int = 0) -> None:
+        """Puts a request into a slot, or one back that was taken away. Its text is read in its next step."""
+    def forget(self, name: str) -> None: """Forgets a request that has ended."""
     def step(
         self,
         logits: tuple[int, str, int, int],
@@ -177,6 +180,7 @@ class CudaRequests:
         guesses: tuple[int, NDArray[np.int32]] | None = None,
         refused: int = 0,
         listed: tuple[int, int, int, int] | None = None,
+        sets: tuple[int, int, int, int] | None = None,
         stream: int = 0,
     ) -> None:
         """Draws for each slot from its rows of the logits, as long as its guesses are right, and returns at

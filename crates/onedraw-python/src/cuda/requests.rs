@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // A step reads and writes memory of others.
 
 use numpy::PyReadonlyArray1;
-use onedraw_cuda::{Capacity, CudaError, Dtype, Listed, Matrix, RequestTurn, Texts, Written};
+use onedraw_cuda::{Capacity, CudaError, Dtype, Listed, Matrix, RequestTurn, Sets, Texts, Written};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -52,18 +52,20 @@ impl Requests {
     }
 }
 
-/// The addresses of logprobs, and how many tokens each row lists: `(best, tokens, logprobs, ranks)`.
+/// The addresses of logprobs, and how many tokens each row lists: `(best, tokens, logprobs, ranks)`. Or those of the sets that
+/// tokens were drawn from, and how many ids each place has room for: `(most, counts, bits, ids)`.
 type Places = (u32, u64, u64, u64);
 
 #[pymethods]
 impl Requests {
     #[new]
-    #[pyo3(signature = (vocabulary, slots, *, rows, logprobs=0, device=0))]
+    #[pyo3(signature = (vocabulary, slots, *, rows, longest, logprobs=0, device=0))]
     fn new(
         py: Python<'_>,
         vocabulary: usize,
         slots: usize,
         rows: usize,
+        longest: usize,
         logprobs: usize,
         device: usize,
     ) -> Result<Self> {
@@ -71,19 +73,29 @@ impl Requests {
         let capacity = Capacity { sequences: slots, rows, vocabulary, logprobs };
         let requests = released(py, || {
             let _current = Current::keep();
-            onedraw_cuda::Requests::new(&device, capacity)
+            onedraw_cuda::Requests::new(&device, capacity, longest)
         })??;
         let inner = Inner { requests, process: std::process::id(), current: None };
         Ok(Self { inner: Guarded::new(inner), vocabulary })
     }
 
+    /// Takes the memory now that rows of requests with such parameters share. Without this, the first of these
+    /// requests takes it.
+    fn reserve(&self, py: Python<'_>, params: &Bound<'_, PyAny>) -> Result<()> {
+        let params = params::read(py, Some(params), None)?;
+        self.with(py, |requests| requests.reserve(&params))
+    }
+
     /// Puts a request into a slot. Its text is read in its next step: the first `prompt` tokens are the
-    /// prompt. With `takes_best`, it takes the first token of the order whatever is drawn, and lists it.
-    #[pyo3(signature = (slot, params, prompt, *, takes_best=false, stream=0))]
+    /// prompt. With `takes_best`, it takes the first token of the order whatever is drawn, and lists it. One that
+    /// was taken away comes back under its `name`, and goes on as if it had never been away.
+    #[pyo3(signature = (slot, name, params, prompt, *, takes_best=false, stream=0))]
+    #[allow(clippy::too_many_arguments)] // An engine gives them by name.
     fn add(
         &self,
         py: Python<'_>,
         slot: usize,
+        name: &str,
         params: &Bound<'_, PyAny>,
         prompt: u32,
         takes_best: bool,
@@ -91,7 +103,15 @@ impl Requests {
     ) -> Result<()> {
         let params = params::read(py, Some(params), None)?;
         let stream = Handle::from_number(stream);
-        self.with(py, |requests| requests.add(stream.stream(), slot, &params, prompt, takes_best))
+        self.with(py, |requests| requests.add(stream.stream(), slot, name, &params, prompt, takes_best))
+    }
+
+    /// Forgets a request that has ended. It does nothing if there is no request of that name.
+    fn forget(&self, py: Python<'_>, name: &str) -> Result<()> {
+        self.with(py, |requests| {
+            requests.forget(name);
+            Ok(())
+        })
     }
 
     /// Draws for each of the `slots` from its rows of the logits, those from `bounds[i]` to `bounds[i + 1]`,
@@ -102,7 +122,7 @@ impl Requests {
     /// `logits` are an address, a type, the number of rows and the distance between them; `texts` are those of
     /// texts, the distance between them and the address of their lengths; `tokens` and `counts` are addresses,
     /// the latter of counts, rows left over and failures, one after the other.
-    #[pyo3(signature = (logits, slots, bounds, needed, texts, *, read_lengths, tokens, width, counts, guesses=None, refused=0, listed=None, stream=0))]
+    #[pyo3(signature = (logits, slots, bounds, needed, texts, *, read_lengths, tokens, width, counts, guesses=None, refused=0, listed=None, sets=None, stream=0))]
     #[allow(clippy::too_many_arguments)] // An engine gives them by name.
     fn step(
         &self,
@@ -119,6 +139,7 @@ impl Requests {
         guesses: Option<(u64, PyReadonlyArray1<'_, i32>)>,
         refused: u64,
         listed: Option<Places>,
+        sets: Option<Places>,
         stream: usize,
     ) -> Result<()> {
         let turns = turns(&slots, &bounds, &needed, guesses.as_ref())?;
@@ -137,6 +158,7 @@ impl Requests {
             rejected: counts + bytes,
             failures: counts + 2 * bytes,
             listed: listed.map(|(best, tokens, logprobs, ranks)| Listed { best, tokens, logprobs, ranks }),
+            sets: sets.map(|(most, counts, bits, ids)| Sets { counts, bits, ids, most }),
         };
         let (stream, vocabulary) = (Handle::from_number(stream), self.vocabulary);
         self.with(py, |requests| {

@@ -98,9 +98,30 @@ def draw_on_device() -> None:
             def _stream(self) -> int:
                 return 0
 
-        return Emulated(original, vllm_config)
+        ours = Emulated(original, vllm_config)
+        full = json.loads(os.environ[watching.VARIABLE]).get("full")
+        if full is not None:
+            ours._requests = Full(ours._requests, full)
+        return ours
 
     runner_v2._sampler = sampler
+
+
+class Full:
+    """Requests on a device that has no memory for the one with a seed."""
+
+    def __init__(self, requests: Any, seed: int) -> None:
+        self._requests, self._seed = requests, seed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._requests, name)
+
+    def add(self, slot: int, name: str, params: Any, *others: Any, **named: Any) -> None:
+        from onedraw import CudaError
+
+        if params.seed == self._seed:
+            raise CudaError("out of memory")
+        self._requests.add(slot, name, params, *others, **named)
 
 
 def offer_triton() -> None:

@@ -24,6 +24,7 @@ _PARTS = {
     "vllm.v1.engine.input_processor": extends("InputProcessor", "frontend:Checked"),
     "vllm.v1.core.sched.scheduler": extends("Scheduler", "scheduler:Ending"),
     "vllm.v1.worker.gpu_model_runner": extends("GPUModelRunner", "runner_v1:Drawing"),
+    "vllm.v1.worker.gpu.model_runner": replaces("GPUModelRunner", "finish_requests", "runner_v2:finished"),
     "vllm.v1.worker.gpu.model_states.interface": replaces("ModelState", "custom_sampler", "runner_v2:custom_sampler"),
 }
 

@@ -16,6 +16,9 @@ FAILED = 1 << 16
 """A runner reports a request that cannot go on as one with a multiple of so many NaNs in its logits, and one more for each
 token of the step that was drawn before the bad row. Smaller counts say nothing about tokens: there is none to keep."""
 
+NO_MEMORY = 4 * FAILED
+"""What is reported of a request that a device has no memory for. Its kernels report one to three times `FAILED`."""
+
 
 @dataclass(slots=True)
 class Drawn:

@@ -148,8 +148,6 @@ def check_device(params: Any, translated: SamplingParams, *, most: int, vocabula
     if logprobs > most:
         limit = f"{LIST_BYTES >> 20} MB of device memory hold no longer lists for all rows of a step"
         raise wrong("logprobs", f"must be in [0, {most}] on this GPU, not {params.logprobs}: {limit}; a smaller max_num_seqs leaves room for more")
-    if translated.mirostat:
-        raise wrong("mirostat", "does not work in vLLM on a GPU yet: a request that vLLM interrupts would forget what it learned")
     if relaxed(params, translated) is not None:
         raise wrong("min_tokens", "does not work together with structured outputs on a GPU yet")
     try:

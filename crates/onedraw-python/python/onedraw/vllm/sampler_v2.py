@@ -40,6 +40,11 @@ class Drawing(Sampler):
             sampling_params.seed = signed(sampling_params.seed)
         super().add_request(req_idx, sampling_params)
 
+    def _is_trial(self, batch: InputBatch) -> bool:
+        """Whether it is a trial run, with requests that nobody has made: it must not move those that there are."""
+        known = self.req_states.req_id_to_index
+        return not any(name in known for name in batch.req_ids)
+
     def _processed(self, logits: torch.Tensor, batch: InputBatch) -> torch.Tensor:
         """The logits after processors of the user, and after a budget for thinking."""
         if not self._users and not self.thinking_budget_state.enabled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -36,17 +37,19 @@ class HostSampler(Drawing):
         self._slots[req_idx] = sampling_params
         super().add_request(req_idx, sampling_params)
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Forgets requests that have ended. Others may be preempted and come back."""
+        for name in names:
+            self._requests.remove(name)
+
     def __call__(self, logits: torch.Tensor, input_batch: InputBatch) -> SamplerOutput:
         return self.verify(logits, input_batch)
 
     def verify(self, logits: torch.Tensor, input_batch: InputBatch, draft_logits: Any = None, invalid_drafts: torch.Tensor | None = None) -> SamplerOutput:
         """Draws the tokens of a step, after the guesses that are right. What the drafter drew its guesses from does not
         matter."""
-        if any(slot not in self._slots for slot in input_batch.idx_mapping_np.tolist()):
-            # A trial run, before there are requests.
+        if self._is_trial(input_batch):
             return super().__call__(logits, input_batch)
-        # Preempted requests come back: they are kept for a while.
-        self._requests.keep(self.req_states.req_id_to_index, 2 * self.req_states.max_num_reqs)
         requests = self._followed(input_batch.idx_mapping_np.tolist())
         processed = self._processed(logits, input_batch)
         if input_batch.num_draft_tokens:

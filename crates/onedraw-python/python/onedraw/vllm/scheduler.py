@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vllm.v1.engine import EngineCoreOutput, EngineCoreOutputs
 from vllm.v1.request import RequestStatus
 
-from .draws import FAILED
+from .draws import FAILED, NO_MEMORY
 from .versions import check
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ else:
 
 REASON = "onedraw: a row of logits has a NaN or an infinity, or no token is left of it"
 """What a request that was ended says as its stop reason."""
+
+LACK = "onedraw: the device has no memory for what this request's parameters need"
+"""The same, of one that could not begin."""
 
 
 class Ending(Scheduler):
@@ -49,7 +52,7 @@ class Ending(Scheduler):
                 new_prompt_logprobs_tensors=tensors,
                 prompt_token_id_logprobs=values,
                 finish_reason=request.get_finished_reason(),
-                stop_reason=REASON,
+                stop_reason=LACK if reported[request.request_id] == NO_MEMORY else REASON,
                 events=request.take_events(),
                 trace_headers=request.trace_headers,
             )
