@@ -23,6 +23,7 @@ use std::path::Path;
 use onedraw::Kernel;
 use onedraw_stories_drafters as drafters;
 
+use crate::chat::ChatTemplate;
 use crate::error::ModelError;
 use crate::generation_config::GenerationConfig;
 use crate::llama::{EagleHead, Llama, Shortlist};
@@ -63,4 +64,28 @@ pub fn tokenizer() -> Result<Tokenizer, ModelError> {
 /// The token that ends a story.
 pub fn generation_config() -> Result<GenerationConfig, ModelError> {
     GenerationConfig::embedded(NAME, onedraw_stories::GENERATION_CONFIG)
+}
+
+/// A plain chat template: the model was not trained on chats, so it goes on with the messages, one on each line. After
+/// a single message its answer is what follows that text.
+pub fn chat_template() -> Result<ChatTemplate, ModelError> {
+    let source = r#"{{ bos_token }}{{ messages | map(attribute="content") | join("\n") }}"#;
+    ChatTemplate::embedded(NAME, source, "<|endoftext|>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::Message;
+
+    #[test]
+    fn a_single_message_is_the_beginning_of_a_text() {
+        let (template, tokenizer) = (chat_template().expect("a template"), tokenizer().expect("a tokenizer"));
+        let text = "Once upon a time";
+        let chat = template.render(&[Message::new("user", text)], true).expect("a chat");
+        let tokens = |text: &str| tokenizer.encode_plain(text).expect("tokens");
+        assert_eq!(tokens(&chat), tokenizer.encode(text).expect("tokens"));
+        let messages = [Message::new("system", "Be kind."), Message::new("user", "Once")];
+        assert_eq!(template.render(&messages, true).expect("a chat"), "<|endoftext|>Be kind.\nOnce");
+    }
 }

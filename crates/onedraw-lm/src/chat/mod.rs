@@ -145,6 +145,13 @@ impl ChatTemplate {
         Self::new(config_path, "`chat_template`, ", source, config).map(Some)
     }
 
+    /// A template that is part of the program, and the token for the beginning of a text. Errors call the model
+    /// `name`.
+    pub fn embedded(name: &str, source: &str, bos: &str) -> Result<Self, ModelError> {
+        let config = Config { bos_token: Some(Token::Plain(bos.to_owned())), ..Config::default() };
+        Self::new(Path::new(name).join("chat_template.jinja"), "", source.to_owned(), config)
+    }
+
     fn new(path: PathBuf, place: &'static str, source: String, config: Config) -> Result<Self, ModelError> {
         let given = [config.bos_token, config.eos_token, config.unk_token, config.pad_token];
         let tokens = TOKENS.into_iter().zip(given).filter_map(|(name, token)| match token? {

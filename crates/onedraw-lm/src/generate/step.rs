@@ -13,6 +13,10 @@ use crate::generate::speculation::Line;
 use crate::generate::writer::{PassShare, Writer};
 use crate::model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Wanted};
 
+/// How many tokens of a prompt a pass takes before another prompt has its turn: a multiple of the four positions that a
+/// tile of a matrix product takes, and few enough that four prompts share a pass.
+const TURN: usize = 32;
+
 /// What a pass has done, and the texts that the model could not go on with.
 #[derive(Default)]
 struct Passed {
@@ -112,18 +116,27 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         Ok(Passed { events, failed })
     }
 
-    /// What each text contributes to the next pass: those that are being written all their pending tokens,
-    /// the others as much of their prompts as one pass takes.
+    /// What each text contributes to the next pass: those that are being written all their pending tokens, the others
+    /// as much of their prompts as one pass takes. Each prompt gets [`TURN`] tokens as long as there is room, and the
+    /// first ones get the rest, so that a long prompt does not keep a short one behind it waiting.
     fn shares(&self) -> Vec<PassShare> {
         let mut room = self.chunk;
-        let share = |writer: &Writer<'a, M>| {
+        let mut take = |tokens: usize| {
+            let taken = tokens.min(room);
+            room -= taken;
+            taken
+        };
+        let turn = |writer: &Writer<'a, M>| {
             // More than one token where a constraint forced some.
-            let is_writing = writer.is_writing();
-            let tokens = if is_writing { writer.pending.len() } else { writer.pending.len().min(room) };
-            room -= if is_writing { 0 } else { tokens };
+            let (is_writing, pending) = (writer.is_writing(), writer.pending.len());
+            let tokens = if is_writing { pending } else { take(pending.min(TURN)) };
             PassShare { tokens, is_writing }
         };
-        self.writers.iter().map(share).collect()
+        let mut shares: Vec<PassShare> = self.writers.iter().map(turn).collect();
+        for (share, writer) in shares.iter_mut().zip(&self.writers).filter(|(share, _)| !share.is_writing) {
+            share.tokens += take(writer.pending.len() - share.tokens);
+        }
+        shares
     }
 
     /// Runs the model over the next tokens of all texts and over their guesses; `None` if there are no
