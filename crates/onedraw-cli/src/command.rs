@@ -11,7 +11,7 @@ use onedraw_lm::settings::MAX_TOKENS;
 
 use crate::exit::{BAD_INPUT, DONE, one_line};
 use crate::flags::parameters::described;
-use crate::{audit, bench, compare, generate, import, manual, mistake, plot, presets, sample};
+use crate::{audit, bench, compare, generate, import, manual, mistake, plot, presets, sample, serve};
 
 /// The arguments of the program.
 #[derive(Debug, Parser)]
@@ -32,6 +32,8 @@ pub struct Arguments {
 enum Command {
     /// Write text that follows a prompt
     Generate(Box<generate::Arguments>),
+    /// Answer requests over HTTP, as OpenAI's clients make them
+    Serve(Box<serve::Arguments>),
     /// Say whether a model and its sampler wrote the texts of a trace
     Audit(Box<audit::Arguments>),
     /// Put strategies side by side on one prompt
@@ -116,6 +118,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
     let code = match command {
         Command::Generate(arguments) => generate::run(arguments, out)?,
+        Command::Serve(arguments) => serve::run(arguments, out)?,
         Command::Audit(arguments) => audit::run(arguments, out)?,
         Command::Compare(arguments) => compare::run(arguments, out)?,
         Command::Plot(arguments) => plot::run(arguments, out)?,

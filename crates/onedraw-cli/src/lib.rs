@@ -9,6 +9,7 @@
 //! - [`generate`] writes text with a model, [`compare`] puts strategies side by side, [`plot`] draws
 //!   pictures. They share `flags` (sampling parameters, beams, constraints, contrast, speculation), `model`
 //!   (which model is opened) and `redrawn` (what each token of a text was drawn from).
+//! - [`serve`] answers requests over HTTP, with the crate onedraw-serve.
 //! - [`audit`] says whether a model wrote the texts of a trace, which `generate` writes.
 //! - [`presets`] and [`import`] print parameters; [`mod@bench`] measures how long a draw takes.
 //!
@@ -48,4 +49,5 @@ mod redrawn;
 pub mod request;
 pub mod safetensors;
 pub mod sample;
+pub mod serve;
 pub mod table;

@@ -92,6 +92,14 @@ impl Model {
         llama.on(kernel, if size < SMALL { 1 } else { threads })
     }
 
+    /// Its name in requests to a server: that of its folder.
+    pub fn served_name(&self) -> String {
+        let folder =
+            self.folder.as_ref().map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.clone()));
+        let name = folder.and_then(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()));
+        name.unwrap_or_else(|| "stories".to_owned())
+    }
+
     fn name(&self) -> String {
         self.folder.as_ref().map_or("the model of stories".to_owned(), |folder| folder.display().to_string())
     }
@@ -116,9 +124,17 @@ impl Model {
         bar.finish_and_clear();
     }
 
+    /// The form in which the model expects a chat, if it has one.
+    pub fn template(&self) -> Result<Option<ChatTemplate>, ModelError> {
+        match &self.folder {
+            Some(folder) => ChatTemplate::open(folder),
+            None => stories::chat_template().map(Some),
+        }
+    }
+
     /// A chat of a system prompt, if there is one, and a message, written by the model's template.
     pub fn chat(&self, system: Option<&str>, message: &str) -> Result<String> {
-        let template = self.folder.as_deref().map(ChatTemplate::open).transpose()?.flatten();
+        let template = self.template()?;
         let template = template.ok_or_else(|| anyhow!("--chat: {} has no chat template", self.name()))?;
         let mut messages = Vec::new();
         messages.extend(system.map(|system| Message::new("system", system)));

@@ -18,6 +18,7 @@ mod sample_device;
 mod sample_errors;
 mod sample_files;
 mod search;
+mod serve;
 mod speculate;
 mod stories;
 

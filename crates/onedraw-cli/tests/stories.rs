@@ -67,11 +67,18 @@ fn logprobs_of_prompt_and_text_are_reported() {
     assert_eq!(story["logprobs"].as_array().map(Vec::len), Some(3));
 }
 
+/// It was not trained on chats: its template is the text of the messages.
 #[test]
-fn it_does_not_chat() {
-    let run = onedraw(&["generate", "Hi", "--chat"]);
-    assert_eq!((run.code, run.stdout.as_str()), (2, ""));
-    assert_eq!(run.stderr, "error: --chat: the model of stories has no chat template\n");
+fn a_chat_goes_on_with_its_message() {
+    let text = |flags: &[&str]| {
+        let run = onedraw(
+            &[&["generate", PROMPT, "--seed", "7", "--max-tokens", "20", "--format", "json"], flags].concat(),
+        );
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        let line: serde_json::Value = serde_json::from_str(&run.stdout).expect("a line");
+        line["text"].as_str().expect("a text").to_owned()
+    };
+    assert_eq!(text(&["--chat"]), text(&[]));
 }
 
 const LONG: [&str; 7] = ["generate", PROMPT, "--seed", "7", "--ignore-eos", "--max-tokens", "500"];

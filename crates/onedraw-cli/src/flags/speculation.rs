@@ -83,13 +83,8 @@ impl SpeculationFlags {
         }
     }
 
-    /// Adds the drafter to the generator of a model.
-    pub fn with<'a>(
-        &self,
-        generator: Generator<'a, Llama>,
-        model: &'a Llama,
-        guesser: &'a Guesser,
-    ) -> Result<Generator<'a, Llama>> {
+    /// How far it guesses, and how its guesses are verified.
+    pub fn settings(&self) -> Speculation {
         let mut speculation = Speculation::new(self.verify);
         if let Some(depth) = self.speculate {
             speculation.depth = depth;
@@ -97,7 +92,17 @@ impl SpeculationFlags {
         if let Some(Shape { width, depth }) = self.tree {
             (speculation.width, speculation.depth) = (width, depth);
         }
-        let generator = guesser.beside(generator, model, speculation);
+        speculation
+    }
+
+    /// Adds the drafter to the generator of a model.
+    pub fn with<'a>(
+        &self,
+        generator: Generator<'a, Llama>,
+        model: &'a Llama,
+        guesser: &'a Guesser,
+    ) -> Result<Generator<'a, Llama>> {
+        let generator = guesser.beside(generator, model, self.settings());
         let flag = if self.speculate.is_some() { "--speculate" } else { "--tree" };
         generator.map_err(|error| anyhow!("{flag}: {error}"))
     }
