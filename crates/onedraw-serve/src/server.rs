@@ -9,7 +9,7 @@ use std::{fmt, io};
 
 use axum::http::{HeaderValue, Method, header};
 use onedraw_lm::ModelError;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::engine::{Engine, Start};
@@ -26,6 +26,10 @@ const LAST_BYTES: Duration = Duration::from_secs(5);
 
 /// How often what was counted is put into its buckets: some thousands of numbers at the pace of a small model.
 const TIDYING: Duration = Duration::from_secs(5);
+
+/// Connections that the system may hold until they are taken; it may have a lower limit. A connection beyond it costs its
+/// client a second, after which it tries again: the usual 128 are there in the time that another process has the core.
+const UNTAKEN: u32 = 4096;
 
 /// A server that has its address.
 pub struct Server {
@@ -70,7 +74,7 @@ impl Server {
         check(&settings.limits)?;
         let cors = cors(&settings.cors)?;
         let wanted = SocketAddr::new(settings.host, settings.port);
-        let listener = TcpListener::bind(wanted).await.map_err(|error| StartError::Address(wanted, error))?;
+        let listener = listen(wanted).map_err(|error| StartError::Address(wanted, error))?;
         let address = listener.local_addr().map_err(|error| StartError::Address(wanted, error))?;
         let metrics = Metrics::new().map_err(|error| StartError::Setting(error.to_string()))?;
         let trace = settings.trace.as_deref().map(|path| TraceFile::open(path, metrics.clone()));
@@ -115,6 +119,19 @@ impl Server {
             _ => Err(io::Error::other("the engine has stopped before its end")),
         }
     }
+}
+
+/// Takes an address.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // A server that is started again need not wait until the system has forgotten the connections of the last one.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(UNTAKEN)
 }
 
 /// Keeps the memory of what is counted small where nobody asks for it.

@@ -66,7 +66,8 @@ pub struct Limits {
     pub compile: Duration,
     /// Connections.
     pub connections: usize,
-    /// How long a request may take, from its body to the end of its texts.
+    /// How long a request may take, from its body to the end of its texts, and then how long a client may be behind with
+    /// reading its answer.
     pub time: Duration,
     /// How long the head of a request may take, and how long a connection may be idle.
     pub head: Duration,

@@ -59,7 +59,7 @@ pub(crate) async fn serve(
         }
         let open = Open { metrics: metrics.clone(), _place: place };
         metrics.connected(1.0);
-        let io = TokioIo::new(Stalling::new(stream, limits.stall));
+        let io = TokioIo::new(Stalling::new(stream, limits.stall, limits.time));
         let connection = server.serve_connection(io, TowerToHyperService::new(routes.clone()));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
