@@ -151,6 +151,9 @@ impl From<&Failure> for onedraw_error {
 fn bytes_of<const N: usize>(text: &str) -> [c_char; N] {
     let mut bytes = [0; N];
     let length = text.floor_char_boundary(N - 1);
-    bytes.iter_mut().zip(&text.as_bytes()[..length]).for_each(|(to, from)| *to = from.cast_signed() as c_char);
+    bytes
+        .iter_mut()
+        .zip(&text.as_bytes()[..length])
+        .for_each(|(to, from)| *to = from.cast_signed() as c_char);
     bytes
 }

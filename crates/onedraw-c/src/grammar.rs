@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-use library::{Constraint, ConstraintKind, ConstraintText};
 use ::onedraw_grammar::{Grammar, Matcher, Vocabulary};
+use library::{Constraint, ConstraintKind, ConstraintText};
 use serde_json::Value;
 
 use crate::call::call;
