@@ -52,7 +52,7 @@ pub(crate) struct Stop {
 
 impl Handle for Stop {
     type Pointee = onedraw_stop;
-    const NAME: &'static str = "stop matcher";
+    const NAME: &'static str = "stop";
 }
 
 /// How C is told why a text ended, and by what.

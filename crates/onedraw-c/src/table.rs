@@ -24,7 +24,7 @@ pub(crate) trait Handle: Send + 'static {
     /// What a handle seems to point to.
     type Pointee;
 
-    /// What messages call it.
+    /// What the errors call it.
     const NAME: &'static str;
 
     /// Whether a second thread waits instead of getting an error.
@@ -86,26 +86,27 @@ pub(crate) fn free<T: Handle>(handle: *mut T::Pointee) -> Result<()> {
 
 fn id_of<T: Handle>(handle: *const T::Pointee) -> Result<SequenceId> {
     let bits = handle.addr().checked_sub(1);
-    let bits = bits
-        .ok_or_else(|| Failure::new(ONEDRAW_BAD_HANDLE, T::NAME, format_args!("the {} is NULL", T::NAME)))?;
+    let bits = bits.ok_or_else(|| {
+        Failure::new(ONEDRAW_BAD_HANDLE, T::NAME, format_args!("{}: the handle is NULL", T::NAME))
+    })?;
     Ok(SequenceId::from_bits(bits as u64))
 }
 
 fn bad<T: Handle>() -> Failure {
-    let message = format!("the handle is no {}, or was freed", T::NAME);
+    let message = format!("{}: the handle is of another kind, or was freed", T::NAME);
     Failure::new(ONEDRAW_BAD_HANDLE, T::NAME, message)
 }
 
 fn lock<T: Handle>(value: &Mutex<T>) -> Result<MutexGuard<'_, T>> {
     let poisoned =
-        || Failure::internal(format_args!("an earlier call failed inside of this {}; free it", T::NAME));
+        || Failure::internal(format_args!("{}: an earlier call failed inside of it; free it", T::NAME));
     if T::WAITS {
         return value.lock().map_err(|_| poisoned());
     }
     value.try_lock().map_err(|error| match error {
         TryLockError::Poisoned(_) => poisoned(),
         TryLockError::WouldBlock => {
-            let message = format!("the {} is in use by another call", T::NAME);
+            let message = format!("{}: in use by another call", T::NAME);
             Failure::new(ONEDRAW_IN_USE, T::NAME, message)
         }
     })

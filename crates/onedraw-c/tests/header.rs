@@ -38,6 +38,29 @@ fn the_header_is_of_its_sources() {
     assert!(kept == made, "write it with: ONEDRAW_WRITE_HEADER=1 cargo test -p onedraw-c");
 }
 
+/// Every function's comment says which threads may call it.
+#[test]
+fn every_comment_says_which_thread_may_call() {
+    let header = header();
+    let mut functions = 0;
+    let (mut comment, mut is_comment) = (String::new(), false);
+    for line in header.lines() {
+        if line.starts_with("/**") {
+            comment.clear();
+            is_comment = true;
+        } else if line.starts_with("typedef") || line.starts_with("#") {
+            is_comment = false;
+        } else if is_comment && line.starts_with(" *") {
+            comment.push_str(line);
+        } else if is_comment && line.contains(" onedraw_") && line.contains('(') {
+            assert!(comment.contains("thread"), "{line}: {comment}");
+            functions += 1;
+            is_comment = false;
+        }
+    }
+    assert!(functions > 60, "{functions}");
+}
+
 /// Every function that a file exports is declared, so that no file is missing from the order above.
 #[test]
 fn every_exported_function_is_declared() {

@@ -25,7 +25,7 @@ fn a_panic_is_an_error_and_spoils_its_handle_alone() {
     struct Fragile;
     impl Handle for Fragile {
         type Pointee = u8;
-        const NAME: &'static str = "fragile thing";
+        const NAME: &'static str = "fragile";
     }
     let (mut error, mut handle, mut other) = (no_error(), std::ptr::null_mut(), std::ptr::null_mut());
     for place in [&mut handle, &mut other] {
@@ -39,7 +39,7 @@ fn a_panic_is_an_error_and_spoils_its_handle_alone() {
         call(error, |_| with(handle, |_: &mut Fragile| Ok(())))
     };
     assert_eq!(uses(handle, &mut error), ONEDRAW_INTERNAL);
-    assert_eq!(text(&error.message), "an earlier call failed inside of this fragile thing; free it");
+    assert_eq!(text(&error.message), "fragile: an earlier call failed inside of it; free it");
     assert_eq!(uses(other, &mut error), ONEDRAW_OK);
     assert_eq!((error.status, error.length, text(&error.message)), (ONEDRAW_OK, 0, String::new()));
     for handle in [handle, other] {

@@ -7,7 +7,7 @@ static onedraw_finish ask_again(void *context, size_t beam, uint32_t token) {
     int32_t is_done;
     (void)beam, (void)token;
     FAILS(onedraw_beams_count(*(onedraw_beams **)context, &count, &is_done, &error), ONEDRAW_IN_USE, "beams",
-          "the beams is in use by another call");
+          "beams: in use by another call");
     return ONEDRAW_GOES_ON;
 }
 
@@ -91,11 +91,11 @@ static void refused(void *handle, onedraw_params *params) {
     REFUSES("batch", onedraw_batch_seed(handle, 0, &seed, &error));
     REFUSES("batch", onedraw_batch_save(handle, 0, text, sizeof text, &count, &error));
     REFUSES("batch", onedraw_batch_verify(handle, 0, &draft, &rows, NULL, sampled, path, 2, &count, &error));
-    REFUSES("stop matcher", onedraw_stop_clone(handle, (onedraw_stop **)&other, &error));
-    REFUSES("stop matcher", onedraw_stop_push(handle, 0, NULL, 0, &progress, &error));
-    REFUSES("stop matcher", onedraw_stop_finish(handle, &count, &error));
-    REFUSES("stop matcher", onedraw_stop_text(handle, NULL, 0, &count, &error));
-    REFUSES("stop matcher", onedraw_stop_held_back(handle, NULL, 0, &count, &error));
+    REFUSES("stop", onedraw_stop_clone(handle, (onedraw_stop **)&other, &error));
+    REFUSES("stop", onedraw_stop_push(handle, 0, NULL, 0, &progress, &error));
+    REFUSES("stop", onedraw_stop_finish(handle, &count, &error));
+    REFUSES("stop", onedraw_stop_text(handle, NULL, 0, &count, &error));
+    REFUSES("stop", onedraw_stop_held_back(handle, NULL, 0, &count, &error));
     REFUSES("vocabulary", onedraw_grammar_new(handle, "regex", "a", (onedraw_grammar **)&other, &error));
     REFUSES("grammar", onedraw_matcher_new(handle, (onedraw_matcher **)&other, &error));
     REFUSES("matcher", onedraw_matcher_clone(handle, (onedraw_matcher **)&other, &error));
@@ -112,7 +112,7 @@ static void refused(void *handle, onedraw_params *params) {
     if (handle == NULL) return;
     REFUSES("sampler", onedraw_sampler_free(handle, &error));
     REFUSES("batch", onedraw_batch_free(handle, &error));
-    REFUSES("stop matcher", onedraw_stop_free(handle, &error));
+    REFUSES("stop", onedraw_stop_free(handle, &error));
     REFUSES("vocabulary", onedraw_vocabulary_free(handle, &error));
     REFUSES("grammar", onedraw_grammar_free(handle, &error));
     REFUSES("matcher", onedraw_matcher_free(handle, &error));
@@ -152,7 +152,7 @@ void test_handles(void) {
     onedraw_params *gone = params_of("{}");
     onedraw_sampler *sampler = sampler_of("{}");
     OK(onedraw_params_free(gone, &error));
-    FAILS(onedraw_params_free(gone, &error), ONEDRAW_BAD_HANDLE, "params", "the handle is no params, or was freed");
+    FAILS(onedraw_params_free(gone, &error), ONEDRAW_BAD_HANDLE, "params", "params: the handle is of another kind, or was freed");
     /* Another value is where it was. It has another handle. */
     onedraw_params *next = params_of("{}");
     CHECK(next != gone && onedraw_params_free(gone, NULL) == ONEDRAW_BAD_HANDLE);

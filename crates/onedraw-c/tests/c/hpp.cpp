@@ -48,7 +48,7 @@ void params() {
     onedraw_params *handle = params.get();
     onedraw::Params moved = std::move(params);
     CHECK(moved.get() == handle && params.get() == nullptr);
-    fails(ONEDRAW_BAD_HANDLE, "params", "the params is NULL", [&] { params.check(); });
+    fails(ONEDRAW_BAD_HANDLE, "params", "params: the handle is NULL", [&] { params.check(); });
 }
 
 void samplers() {
