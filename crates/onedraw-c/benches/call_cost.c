@@ -35,7 +35,7 @@ int main(int count, char **arguments) {
     const onedraw_row row = {.logits = logits, .vocabulary = vocabulary};
     uint64_t sum = 0;
     double least = 1e300;
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < 1000; round++) {
         double began = now();
         for (long draw = 0; draw < draws; draw++) {
             if (onedraw_sampler_sample(sampler, &row, &sampled, &error)) return 1;
