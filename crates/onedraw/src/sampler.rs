@@ -79,7 +79,7 @@ impl Sampler {
         logits: impl Into<Row<'r>>,
         mask: &[u32],
     ) -> Result<Sampled, RowError> {
-        let sampled = self.sequence.draw(logits.into(), Some(mask), 0, None, &mut self.workspace)?;
+        let sampled = self.peek_masked(logits, mask, 0)?;
         self.accept_sampled(&sampled);
         Ok(sampled)
     }
@@ -87,6 +87,16 @@ impl Sampler {
     /// Draws at `ahead` positions after the next, and leaves the history as it is.
     pub fn peek<'r>(&mut self, logits: impl Into<Row<'r>>, ahead: u32) -> Result<Sampled, RowError> {
         self.sequence.draw(logits.into(), None, ahead, None, &mut self.workspace)
+    }
+
+    /// As [`Sampler::peek`], among the tokens whose bit is set in `mask`.
+    pub fn peek_masked<'r>(
+        &mut self,
+        logits: impl Into<Row<'r>>,
+        mask: &[u32],
+        ahead: u32,
+    ) -> Result<Sampled, RowError> {
+        self.sequence.draw(logits.into(), Some(mask), ahead, None, &mut self.workspace)
     }
 
     /// The token at share `uniform` in [0, 1) of the kept mass, for a caller who brings the randomness: the

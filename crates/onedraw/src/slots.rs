@@ -19,6 +19,16 @@ impl SequenceId {
     pub fn slot(self) -> u32 {
         self.slot
     }
+
+    /// The id as a number, for callers in other languages.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
+    }
+
+    /// The id of a number that [`SequenceId::to_bits`] gave. Any other number names nobody, or somebody else.
+    pub fn from_bits(bits: u64) -> Self {
+        Self { slot: bits as u32, generation: (bits >> 32) as u32 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +65,7 @@ impl<T> Default for Slots<T> {
 
 impl<T> Slots<T> {
     /// No members.
-    pub fn new() -> Self {
+    pub const fn new() -> Self {
         Self { slots: Vec::new(), free: Vec::new() }
     }
 
@@ -131,6 +141,8 @@ mod tests {
         *slots.get_mut(second).expect("it is there") = 'd';
         assert_eq!(slots.get(second), Some(&'d'));
         assert_eq!(slots.get(SequenceId::NOBODY), None);
+        assert_eq!((first.to_bits(), third.to_bits()), (0, 1 << 32), "the second in slot 0");
+        assert_eq!(SequenceId::from_bits(third.to_bits()), third);
         assert_eq!(slots.ids().collect::<Vec<_>>(), [third, second]);
         slots.remove(third);
         assert_eq!(slots.ids().collect::<Vec<_>>(), [second]);

@@ -24,7 +24,8 @@ pub enum BeamStyle {
 }
 
 /// When a search may end before `max_tokens`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum EarlyStopping {
     /// As soon as the best running text would not beat the worst ended one if it ended now.
     #[default]

@@ -44,7 +44,7 @@ impl StopConditions {
     }
 
     /// How `token` ends a sequence by its id: as EOS, as a stop id, or not at all.
-    pub(super) fn finish_by_id(&self, token: u32) -> Option<Finish> {
+    pub fn finish_by_id(&self, token: u32) -> Option<Finish> {
         if self.eos.contains(&token) {
             return Some(Finish::Eos { token });
         }

@@ -1,0 +1,681 @@
+// onedraw for C++17: onedraw.h with owners, spans and exceptions. Header-only.
+//
+// Every handle of C is a class here that owns it and can be moved but not copied; clone() makes a second one. An error
+// is an onedraw::Error, with the library's words. Without exceptions (-fno-exceptions) an error writes its words to
+// standard error and ends the program; a program that must go on after errors uses onedraw.h. Threads are as in
+// onedraw.h: different objects may be used at the same time, one object by one thread at a time.
+
+#ifndef ONEDRAW_HPP
+#define ONEDRAW_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <initializer_list>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "onedraw.h"
+
+namespace onedraw {
+
+/// What went wrong.
+class Error : public std::runtime_error {
+public:
+    explicit Error(const onedraw_error &error)
+        : std::runtime_error(error.message), status_(error.status), kind_(error.kind) {}
+
+    /// `ONEDRAW_BAD_PARAMETER`, `ONEDRAW_BAD_ROW`, …
+    onedraw_status status() const noexcept { return status_; }
+
+    /// The parameter, the argument or the kind of the row's error.
+    const std::string &kind() const noexcept { return kind_; }
+
+private:
+    onedraw_status status_;
+    std::string kind_;
+};
+
+/// Values that lie one after the other: a pointer and a number. What it is made of must live as long as it does.
+template <class T>
+class Span {
+public:
+    constexpr Span() noexcept = default;
+    constexpr Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    template <std::size_t N>
+    constexpr Span(T (&values)[N]) noexcept : data_(values), size_(N) {}
+    /// Anything with data() and size(): vectors, arrays, strings.
+    template <class Values, class = std::enable_if_t<std::is_convertible_v<decltype(std::declval<Values &>().data()), T *>>>
+    constexpr Span(Values &&values) noexcept : data_(values.data()), size_(values.size()) {}
+
+    constexpr T *data() const noexcept { return data_; }
+    constexpr std::size_t size() const noexcept { return size_; }
+    constexpr T *begin() const noexcept { return data_; }
+    constexpr T *end() const noexcept { return data_ + size_; }
+
+private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+using Sampled = onedraw_sampled;
+using TokenLogprob = onedraw_token_logprob;
+using Probability = onedraw_probability;
+using Progress = onedraw_progress;
+using Runner = onedraw_runner;
+using Branch = onedraw_branch;
+using Sequence = onedraw_sequence;
+
+/// The version of the library.
+inline const char *version() noexcept { return onedraw_version(); }
+
+/// The version of the streams: which token a seed draws.
+inline std::uint32_t stream_version() noexcept { return onedraw_stream_version(); }
+
+/// What the classes share. Not for users.
+namespace detail {
+
+[[noreturn]] inline void fail(const onedraw_error &error) {
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+    throw Error(error);
+#else
+    std::fprintf(stderr, "onedraw: %s\n", error.message);
+    std::abort();
+#endif
+}
+
+/// Calls a function of C, which fails or is done.
+template <class Call>
+void check(Call call) {
+    onedraw_error error;
+    if (call(&error) != ONEDRAW_OK) fail(error);
+}
+
+/// Calls a function of C that returns values: once to learn how many, and again until they fit.
+template <class T, class Call>
+std::vector<T> values(Call call, std::size_t room = 0) {
+    std::vector<T> values(room);
+    for (;;) {
+        onedraw_error error;
+        std::size_t count = 0;
+        onedraw_status status = call(values.data(), values.size(), &count, &error);
+        if (status != ONEDRAW_OK && status != ONEDRAW_TOO_SMALL) fail(error);
+        values.resize(count);
+        if (status == ONEDRAW_OK) return values;
+    }
+}
+
+/// Calls a function of C that returns text.
+template <class Call>
+std::string text(Call call) {
+    std::string text;
+    for (;;) {
+        onedraw_error error;
+        std::size_t length = 0;
+        // The zero is written to where the string has one anyway.
+        std::size_t room = text.empty() ? 0 : text.size() + 1;
+        onedraw_status status = call(text.empty() ? nullptr : &text[0], room, &length, &error);
+        if (status != ONEDRAW_OK && status != ONEDRAW_TOO_SMALL) fail(error);
+        if (status == ONEDRAW_OK) {
+            text.resize(length);
+            return text;
+        }
+        // A few bytes more, because an explanation tells times.
+        text.resize(length + 64);
+    }
+}
+
+/// Owns a handle.
+template <class T, onedraw_status (*Free)(T *, onedraw_error *)>
+class Owner {
+public:
+    Owner(Owner &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    Owner &operator=(Owner &&other) noexcept {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    Owner(const Owner &) = delete;
+    Owner &operator=(const Owner &) = delete;
+    ~Owner() { Free(handle_, nullptr); }
+
+    /// The handle, for functions of C. It stays owned.
+    T *get() const noexcept { return handle_; }
+
+protected:
+    explicit Owner(T *handle) noexcept : handle_(handle) {}
+
+    /// The handle that a function of C makes.
+    template <class Call>
+    static T *make(Call call) {
+        T *handle = nullptr;
+        check([&](onedraw_error *error) { return call(&handle, error); });
+        return handle;
+    }
+
+private:
+    T *handle_;
+};
+
+}  // namespace detail
+
+/// One row of logits, which is read in place, and the mask of a grammar if there is one.
+class Row : public onedraw_row {
+public:
+    /// A vector or an array of floats, or a Span.
+    template <class Logits, class = std::enable_if_t<std::is_constructible_v<Span<const float>, Logits &> &&
+                                                     !std::is_base_of_v<Row, std::decay_t<Logits>>>>
+    Row(const Logits &logits, Span<const std::uint32_t> mask = {}) noexcept : Row(Span<const float>(logits), mask, 0) {}
+
+    /// Logits of any type.
+    Row(const void *logits, std::size_t vocabulary, onedraw_dtype dtype, Span<const std::uint32_t> mask = {}) noexcept
+        : onedraw_row{logits, vocabulary, dtype, static_cast<std::uint32_t>(mask.size()), mask.size() ? mask.data() : nullptr} {}
+
+private:
+    Row(Span<const float> logits, Span<const std::uint32_t> mask, int) noexcept
+        : Row(logits.data(), logits.size(), ONEDRAW_F32, mask) {}
+};
+
+/// Several rows in one buffer, whose beginnings are `stride` logits apart (0: as many as a row has).
+class Rows : public onedraw_rows {
+public:
+    Rows(const void *logits, std::size_t count, std::size_t vocabulary, std::size_t stride = 0, onedraw_dtype dtype = ONEDRAW_F32) noexcept
+        : onedraw_rows{logits, count, vocabulary, stride, dtype, 0, nullptr} {}
+
+    /// The same rows with a mask for each, or nullptr for a row without one.
+    Rows with_masks(const std::uint32_t *const *masks, std::uint32_t words) const noexcept {
+        Rows rows = *this;
+        rows.masks = masks;
+        rows.mask_words = words;
+        return rows;
+    }
+};
+
+/// Sampling parameters.
+class Params : public detail::Owner<onedraw_params, onedraw_params_free> {
+public:
+    /// All defaults.
+    Params() : Owner(make(onedraw_params_new)) {}
+
+    /// Reads a JSON object, such as {"temperature": 0.8, "seed": 42}.
+    static Params from_json(const std::string &json) {
+        return Params(make([&](auto out, auto error) { return onedraw_params_from_json(json.c_str(), out, error); }));
+    }
+
+    /// `creative`, `precise`, `balanced` or `deterministic`.
+    static Params preset(const std::string &name) {
+        return Params(make([&](auto out, auto error) { return onedraw_params_preset(name.c_str(), out, error); }));
+    }
+
+    /// The settings of another system, and a line for each that was lost or changed. Without a source it is recognised.
+    static std::pair<Params, std::string> import_settings(const std::string &json, const char *source = nullptr) {
+        onedraw_params *handle = nullptr;
+        std::string notes = detail::text([&](char *text, std::size_t room, std::size_t *length, onedraw_error *error) {
+            return onedraw_params_import(json.c_str(), source, &handle, text, room, length, error);
+        });
+        return {Params(handle), notes};
+    }
+
+    /// Sets a parameter by its name.
+    Params &set(const char *name, double value) {
+        return done([&](auto error) { return onedraw_params_set_number(get(), name, value, error); });
+    }
+    Params &set(const char *name, int value) { return set(name, static_cast<std::int64_t>(value)); }
+    Params &set(const char *name, std::int64_t value) {
+        return done([&](auto error) { return onedraw_params_set_integer(get(), name, value, error); });
+    }
+    Params &set(const char *name, bool value) {
+        return done([&](auto error) { return onedraw_params_set_flag(get(), name, value, error); });
+    }
+    Params &set(const char *name, const char *value) {
+        return done([&](auto error) { return onedraw_params_set_text(get(), name, value, error); });
+    }
+    Params &set(const char *name, const std::string &value) { return set(name, value.c_str()); }
+    Params &set(const char *name, Span<const std::uint32_t> ids) {
+        return done([&](auto error) { return onedraw_params_set_ids(get(), name, ids.data(), ids.size(), error); });
+    }
+    Params &set(const char *name, const std::vector<std::string> &values) {
+        std::vector<const char *> texts;
+        for (const std::string &value : values) texts.push_back(value.c_str());
+        return done([&](auto error) { return onedraw_params_set_texts(get(), name, texts.data(), texts.size(), error); });
+    }
+    /// Sets any parameter from JSON.
+    Params &set_json(const char *name, const std::string &json) {
+        return done([&](auto error) { return onedraw_params_set_json(get(), name, json.c_str(), error); });
+    }
+    Params &seed(std::uint64_t seed) {
+        return done([&](auto error) { return onedraw_params_set_seed(get(), seed, error); });
+    }
+
+    /// Checks every parameter.
+    void check() const {
+        detail::check([&](auto error) { return onedraw_params_check(get(), error); });
+    }
+
+    std::string to_json() const {
+        return detail::text([&](auto... arguments) { return onedraw_params_to_json(get(), arguments...); });
+    }
+
+private:
+    using Owner::Owner;
+
+    template <class Call>
+    Params &done(Call call) {
+        detail::check(call);
+        return *this;
+    }
+};
+
+/// Tokens that could have been drawn.
+struct Kept {
+    onedraw_kept summary;
+    std::vector<std::uint32_t> ids;
+};
+
+/// Draws the tokens of one sequence.
+class Sampler : public detail::Owner<onedraw_sampler, onedraw_sampler_free> {
+public:
+    explicit Sampler(const Params &params)
+        : Owner(make([&](auto out, auto error) { return onedraw_sampler_new(params.get(), out, error); })) {}
+
+    /// The sampler of one of the `n` sequences.
+    Sampler(const Params &params, std::uint32_t number)
+        : Owner(make([&](auto out, auto error) { return onedraw_sampler_new_sequence(params.get(), number, out, error); })) {}
+
+    /// The sampler that save() wrote.
+    static Sampler load(const std::string &json) {
+        return Sampler(make([&](auto out, auto error) { return onedraw_sampler_load(json.c_str(), out, error); }));
+    }
+
+    Sampler clone() const {
+        return Sampler(make([&](auto out, auto error) { return onedraw_sampler_clone(get(), out, error); }));
+    }
+
+    /// Draws the next token and appends it.
+    Sampled sample(const Row &row) {
+        return drawn([&](auto out, auto error) { return onedraw_sampler_sample(get(), &row, out, error); });
+    }
+
+    /// Draws `ahead` positions after the next one, and leaves the history as it is.
+    Sampled peek(const Row &row, std::uint32_t ahead = 0) {
+        return drawn([&](auto out, auto error) { return onedraw_sampler_peek(get(), &row, ahead, out, error); });
+    }
+
+    /// The token at the share `uniform` of the kept mass; appends it.
+    Sampled sample_uniform(const Row &row, double uniform) {
+        return drawn([&](auto out, auto error) { return onedraw_sampler_sample_uniform(get(), &row, uniform, out, error); });
+    }
+
+    /// What the last draw told, where `logprobs` is set.
+    std::vector<TokenLogprob> logprobs() const {
+        return detail::values<TokenLogprob>([&](auto... arguments) { return onedraw_sampler_logprobs(get(), arguments...); });
+    }
+
+    /// The kept set of the last draw, where `kept` is set.
+    Kept kept() const {
+        Kept kept{};
+        kept.ids = detail::values<std::uint32_t>(
+            [&](auto... arguments) { return onedraw_sampler_kept(get(), &kept.summary, arguments...); });
+        return kept;
+    }
+
+    /// Every token that can be drawn, in order.
+    std::vector<Probability> distribution(const Row &row) {
+        return detail::values<Probability>(
+            [&](auto... arguments) { return onedraw_sampler_distribution(get(), &row, arguments...); }, row.vocabulary);
+    }
+
+    /// What each stage does, as JSON.
+    std::string explain(const Row &row, std::size_t listed = 10) {
+        return detail::text([&](auto... arguments) { return onedraw_sampler_explain(get(), &row, listed, arguments...); });
+    }
+
+    /// The logprobs of the prompt, as JSON.
+    std::string prompt_logprobs(const Rows &rows) {
+        return detail::text([&](auto... arguments) { return onedraw_sampler_prompt_logprobs(get(), &rows, arguments...); });
+    }
+
+    void accept(std::uint32_t token) {
+        detail::check([&](auto error) { return onedraw_sampler_accept(get(), token, error); });
+    }
+    void accept(const Sampled &sampled) {
+        detail::check([&](auto error) { return onedraw_sampler_accept_sampled(get(), &sampled, error); });
+    }
+    void rewind(std::size_t length) {
+        detail::check([&](auto error) { return onedraw_sampler_rewind(get(), length, error); });
+    }
+    void take_back(const Progress &progress) {
+        detail::check([&](auto error) {
+            return onedraw_sampler_take_back(get(), progress.rewind_length, progress.rewind_token, error);
+        });
+    }
+
+    std::vector<std::uint32_t> output() const {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_sampler_output(get(), arguments...); });
+    }
+    std::uint64_t seed() const {
+        std::uint64_t seed = 0;
+        detail::check([&](auto error) { return onedraw_sampler_seed(get(), &seed, error); });
+        return seed;
+    }
+    std::string save() const {
+        return detail::text([&](auto... arguments) { return onedraw_sampler_save(get(), arguments...); });
+    }
+
+private:
+    using Owner::Owner;
+
+    template <class Call>
+    static Sampled drawn(Call call) {
+        Sampled sampled{};
+        detail::check([&](auto error) { return call(&sampled, error); });
+        return sampled;
+    }
+};
+
+/// The tokens of a model, prepared for grammars.
+class Vocabulary : public detail::Owner<onedraw_vocabulary, onedraw_vocabulary_free> {
+public:
+    /// The bytes of every token, from id 0 on, and the ids that end a text; `special` tokens are marks and not text.
+    Vocabulary(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos, Span<const std::uint32_t> special = {})
+        : Owner(made(tokens, eos, special)) {}
+
+private:
+    static onedraw_vocabulary *made(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos,
+                                    Span<const std::uint32_t> special) {
+        std::string bytes;
+        std::vector<std::size_t> offsets{0};
+        for (const std::string &token : tokens) offsets.push_back((bytes += token).size());
+        return make([&](auto out, auto error) {
+            return onedraw_vocabulary_new(reinterpret_cast<const std::uint8_t *>(bytes.data()), offsets.data(), tokens.size(),
+                                          eos.data(), eos.size(), special.data(), special.size(), out, error);
+        });
+    }
+};
+
+/// What a text must keep to.
+class Grammar : public detail::Owner<onedraw_grammar, onedraw_grammar_free> {
+public:
+    /// `kind` is `json_schema`, `compact_json_schema`, `regex`, `choices` (a JSON list) or `grammar` (Lark).
+    Grammar(const Vocabulary &vocabulary, const char *kind, const std::string &text)
+        : Owner(make([&](auto out, auto error) { return onedraw_grammar_new(vocabulary.get(), kind, text.c_str(), out, error); })) {}
+};
+
+/// A text that follows a grammar.
+class Matcher : public detail::Owner<onedraw_matcher, onedraw_matcher_free> {
+public:
+    explicit Matcher(const Grammar &grammar)
+        : Owner(make([&](auto out, auto error) { return onedraw_matcher_new(grammar.get(), out, error); })) {}
+
+    Matcher clone() const {
+        return Matcher(make([&](auto out, auto error) { return onedraw_matcher_clone(get(), out, error); }));
+    }
+
+    /// The tokens that may come next, for a Row.
+    std::vector<std::uint32_t> mask() {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_mask(get(), arguments...); });
+    }
+    /// The tokens that must come next.
+    std::vector<std::uint32_t> forced() {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_forced(get(), arguments...); });
+    }
+    void accept(std::uint32_t token) {
+        detail::check([&](auto error) { return onedraw_matcher_accept(get(), token, error); });
+    }
+    void rollback(std::size_t tokens) {
+        detail::check([&](auto error) { return onedraw_matcher_rollback(get(), tokens, error); });
+    }
+    bool may_end() {
+        std::int32_t may_end = 0;
+        detail::check([&](auto error) { return onedraw_matcher_may_end(get(), &may_end, error); });
+        return may_end != 0;
+    }
+
+private:
+    using Owner::Owner;
+};
+
+/// Finds where a text ends.
+class StopMatcher : public detail::Owner<onedraw_stop, onedraw_stop_free> {
+public:
+    explicit StopMatcher(const Params &params)
+        : Owner(make([&](auto out, auto error) { return onedraw_stop_new(params.get(), out, error); })) {}
+
+    StopMatcher clone() const {
+        return StopMatcher(make([&](auto out, auto error) { return onedraw_stop_clone(get(), out, error); }));
+    }
+
+    /// Takes a token and its bytes; appends what may be shown now to `shown`.
+    Progress push(std::uint32_t token, const std::string &bytes, std::string &shown) {
+        Progress progress{};
+        detail::check([&](auto error) {
+            return onedraw_stop_push(get(), token, reinterpret_cast<const std::uint8_t *>(bytes.data()), bytes.size(), &progress, error);
+        });
+        append(progress.shown, shown);
+        return progress;
+    }
+
+    /// Ends the text; appends what was held back to `shown`.
+    void finish(std::string &shown) {
+        std::size_t length = 0;
+        detail::check([&](auto error) { return onedraw_stop_finish(get(), &length, error); });
+        append(length, shown);
+    }
+
+private:
+    using Owner::Owner;
+
+    void append(std::size_t length, std::string &shown) {
+        std::size_t before = shown.size();
+        shown.resize(before + length);
+        detail::check([&](auto error) {
+            return onedraw_stop_text(get(), reinterpret_cast<std::uint8_t *>(&shown[before]), length, &length, error);
+        });
+    }
+};
+
+/// What became of guesses.
+struct Verdict {
+    /// The numbers of the guesses that hold.
+    std::vector<std::size_t> path;
+    /// Their tokens, and the one after them.
+    std::vector<Sampled> sampled;
+};
+
+/// Many sequences.
+class Batch : public detail::Owner<onedraw_batch, onedraw_batch_free> {
+public:
+    /// Draws on so many threads; 0: one for each core.
+    explicit Batch(std::size_t threads = 1)
+        : Owner(make([&](auto out, auto error) { return onedraw_batch_new(threads, out, error); })) {}
+
+    Sequence add(const Params &params) {
+        return named([&](auto out, auto error) { return onedraw_batch_add(get(), params.get(), out, error); });
+    }
+    /// All `n` sequences of the parameters.
+    std::vector<Sequence> add_all(const Params &params) {
+        return detail::values<Sequence>([&](auto... arguments) { return onedraw_batch_add_all(get(), params.get(), arguments...); });
+    }
+    Sequence fork(Sequence sequence) {
+        return named([&](auto out, auto error) { return onedraw_batch_fork(get(), sequence, out, error); });
+    }
+    Sequence load(const std::string &json) {
+        return named([&](auto out, auto error) { return onedraw_batch_load(get(), json.c_str(), out, error); });
+    }
+    void remove(Sequence sequence) {
+        detail::check([&](auto error) { return onedraw_batch_remove(get(), sequence, error); });
+    }
+    std::size_t size() const {
+        std::size_t count = 0;
+        detail::check([&](auto error) { return onedraw_batch_count(get(), &count, error); });
+        return count;
+    }
+
+    /// Draws a token from each row and appends it. A bad row has another status than `ONEDRAW_OK`; see row_error().
+    std::vector<Sampled> sample(Span<const Sequence> sequences, const Rows &rows) {
+        return drawn(sequences, rows, [&](auto out, auto error) { return onedraw_batch_sample(get(), sequences.data(), &rows, out, error); });
+    }
+    std::vector<Sampled> peek(Span<const Sequence> sequences, const Rows &rows, std::uint32_t ahead = 0) {
+        return drawn(sequences, rows, [&](auto out, auto error) { return onedraw_batch_peek(get(), sequences.data(), &rows, ahead, out, error); });
+    }
+
+    /// Why a row of the last call was not drawn from; nothing if it was.
+    std::optional<Error> row_error(std::size_t row) const {
+        onedraw_error of_row;
+        detail::check([&](auto error) { return onedraw_batch_row_error(get(), row, &of_row, error); });
+        if (of_row.status == ONEDRAW_OK) return std::nullopt;
+        return Error(of_row);
+    }
+    std::vector<TokenLogprob> logprobs(std::size_t row) const {
+        return detail::values<TokenLogprob>([&](auto... arguments) { return onedraw_batch_logprobs(get(), row, arguments...); });
+    }
+    Kept kept(std::size_t row) const {
+        Kept kept{};
+        kept.ids = detail::values<std::uint32_t>(
+            [&](auto... arguments) { return onedraw_batch_kept(get(), row, &kept.summary, arguments...); });
+        return kept;
+    }
+    std::vector<Probability> distribution(Sequence sequence, const Row &row) {
+        return detail::values<Probability>(
+            [&](auto... arguments) { return onedraw_batch_distribution(get(), sequence, &row, arguments...); }, row.vocabulary);
+    }
+    std::string explain(Sequence sequence, const Row &row, std::size_t listed = 10) {
+        return detail::text([&](auto... arguments) { return onedraw_batch_explain(get(), sequence, &row, listed, arguments...); });
+    }
+    /// The first `count` tokens of the race: what a drafter guesses.
+    std::vector<Runner> runners(Sequence sequence, const Row &row, std::size_t count) {
+        return detail::values<Runner>(
+            [&](auto... arguments) { return onedraw_batch_runners(get(), sequence, &row, arguments...); }, count);
+    }
+
+    /// Verifies guesses exactly; row 0 is the row after the text, row i + 1 that after guess i. Without parents they are
+    /// a chain.
+    Verdict verify(Sequence sequence, Span<const std::uint32_t> guesses, const Rows &rows, Span<const std::int32_t> parents = {},
+                   Matcher *matcher = nullptr) {
+        if (parents.size() != 0 && parents.size() != guesses.size()) {
+            onedraw_error error{ONEDRAW_BAD_ARGUMENT, 0, "parents", "parents: there must be one for each guess, or none"};
+            detail::fail(error);
+        }
+        Verdict verdict;
+        std::size_t room = guesses.size() + 1, drawn = 0;
+        verdict.path.resize(room);
+        verdict.sampled.resize(room);
+        onedraw_draft draft{guesses.data(), parents.size() ? parents.data() : nullptr, guesses.size()};
+        detail::check([&](auto error) {
+            return onedraw_batch_verify(get(), sequence, &draft, &rows, matcher ? matcher->get() : nullptr, verdict.sampled.data(),
+                                        verdict.path.data(), room, &drawn, error);
+        });
+        verdict.sampled.resize(drawn);
+        verdict.path.resize(drawn - 1);
+        return verdict;
+    }
+
+    void accept(Sequence sequence, std::uint32_t token) {
+        detail::check([&](auto error) { return onedraw_batch_accept(get(), sequence, token, error); });
+    }
+    void accept(Sequence sequence, const Sampled &sampled) {
+        detail::check([&](auto error) { return onedraw_batch_accept_sampled(get(), sequence, &sampled, error); });
+    }
+    void rewind(Sequence sequence, std::size_t length) {
+        detail::check([&](auto error) { return onedraw_batch_rewind(get(), sequence, length, error); });
+    }
+    void take_back(Sequence sequence, const Progress &progress) {
+        detail::check([&](auto error) {
+            return onedraw_batch_take_back(get(), sequence, progress.rewind_length, progress.rewind_token, error);
+        });
+    }
+    std::vector<std::uint32_t> output(Sequence sequence) const {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_batch_output(get(), sequence, arguments...); });
+    }
+    std::uint64_t seed(Sequence sequence) const {
+        std::uint64_t seed = 0;
+        detail::check([&](auto error) { return onedraw_batch_seed(get(), sequence, &seed, error); });
+        return seed;
+    }
+    std::string save(Sequence sequence) const {
+        return detail::text([&](auto... arguments) { return onedraw_batch_save(get(), sequence, arguments...); });
+    }
+
+private:
+    template <class Call>
+    static Sequence named(Call call) {
+        Sequence sequence = 0;
+        detail::check([&](auto error) { return call(&sequence, error); });
+        return sequence;
+    }
+
+    template <class Call>
+    std::vector<Sampled> drawn(Span<const Sequence> sequences, const Rows &rows, Call call) {
+        onedraw_error error{};
+        if (sequences.size() != rows.count) {
+            std::snprintf(error.message, sizeof error.message, "rows: there are %zu rows for %zu sequences", rows.count, sequences.size());
+            error.status = ONEDRAW_BAD_ARGUMENT;
+            detail::fail(error);
+        }
+        std::vector<Sampled> sampled(rows.count);
+        onedraw_status status = call(sampled.data(), &error);
+        if (status != ONEDRAW_OK && status != ONEDRAW_BAD_ROW) detail::fail(error);
+        return sampled;
+    }
+};
+
+/// A text that beams found.
+struct Hypothesis {
+    onedraw_hypothesis text;
+    std::vector<std::uint32_t> tokens;
+};
+
+/// Beam search, and beams that are drawn.
+class Beams : public detail::Owner<onedraw_beams, onedraw_beams_free> {
+public:
+    /// `settings` is a JSON object; see `onedraw_beams_new`.
+    explicit Beams(const Params &params, const std::string &settings = "{}")
+        : Owner(make([&](auto out, auto error) { return onedraw_beams_new(params.get(), settings.c_str(), out, error); })) {}
+
+    /// The number of rows that the next step needs.
+    std::size_t size() const { return count().first; }
+    bool is_done() const { return count().second; }
+    std::vector<std::uint32_t> tokens(std::size_t beam) const {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_beams_tokens(get(), beam, arguments...); });
+    }
+
+    /// Adds one token to every beam; returns where the beams of the next step come from. `width` is that of the settings.
+    std::vector<Branch> step(const Rows &rows, std::size_t width = 4, onedraw_continuation continuation = nullptr, void *context = nullptr) {
+        std::vector<Branch> branches(width);
+        std::size_t count = 0;
+        detail::check([&](auto error) {
+            return onedraw_beams_step(get(), &rows, continuation, context, branches.data(), width, &count, error);
+        });
+        branches.resize(count);
+        return branches;
+    }
+
+    /// Ends the search and returns the texts, the best first.
+    std::vector<Hypothesis> finish() {
+        std::size_t count = 0;
+        detail::check([&](auto error) { return onedraw_beams_finish(get(), &count, error); });
+        std::vector<Hypothesis> found(count);
+        for (std::size_t i = 0; i < count; i++) {
+            found[i].tokens = detail::values<std::uint32_t>(
+                [&](auto... arguments) { return onedraw_beams_text(get(), i, &found[i].text, arguments...); });
+        }
+        return found;
+    }
+
+private:
+    std::pair<std::size_t, bool> count() const {
+        std::size_t count = 0;
+        std::int32_t is_done = 0;
+        detail::check([&](auto error) { return onedraw_beams_count(get(), &count, &is_done, error); });
+        return {count, is_done != 0};
+    }
+};
+
+}  // namespace onedraw
+
+#endif

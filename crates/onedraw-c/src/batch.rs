@@ -1,0 +1,388 @@
+//! Many sequences, each with its own parameters, seed and history.
+
+use std::ffi::c_char;
+
+use library::{ParamError, RowError, Sampled, SequenceId, Step};
+
+use crate::call::call;
+use crate::error::{Failure, ONEDRAW_BAD_ROW, Result, onedraw_error, onedraw_status};
+use crate::json::json_of;
+use crate::memory::Memory;
+use crate::params::{onedraw_params, params_of};
+use crate::rows::{Masked, Matrix, onedraw_row, onedraw_rows, read_row, read_rows};
+use crate::sampled::{
+    fill_distribution, fill_logprobs, kept_of, onedraw_kept, onedraw_probability, onedraw_sampled,
+    onedraw_token_logprob,
+};
+use crate::table::{Handle, free, give, with};
+
+/// Sequences that come and go, each with its own parameters, seed and history. The token of a row depends on its
+/// own sequence alone. One thread at a time may use it; a second one gets `ONEDRAW_IN_USE`.
+pub enum onedraw_batch {}
+
+/// Names a sequence of a batch. It is not used again after the sequence is removed.
+pub type onedraw_sequence = u64;
+
+/// A token that finishes early in the race of a draw: what a drafter guesses.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct onedraw_runner {
+    /// The token.
+    pub token: u32,
+    /// How far it is behind the winner, in the logarithm of the time; 0 for the winner.
+    pub behind: f64,
+}
+
+pub(crate) struct Batch {
+    pub batch: library::Batch,
+    /// The draws of the last call.
+    last: Vec<std::result::Result<Sampled, RowError>>,
+    /// Memory for the steps of a call; empty between two calls.
+    steps: Vec<Step<'static>>,
+}
+
+impl Handle for Batch {
+    type Pointee = onedraw_batch;
+    const NAME: &'static str = "batch";
+}
+
+impl Batch {
+    fn last(&self, row: usize) -> Result<&std::result::Result<Sampled, RowError>> {
+        self.last.get(row).ok_or_else(|| {
+            Failure::nothing(format_args!("the last call drew {} rows, and no row {row}", self.last.len()))
+        })
+    }
+}
+
+/// The number of a sequence as the library knows it.
+pub(crate) fn id(sequence: onedraw_sequence) -> SequenceId {
+    SequenceId::from_bits(sequence)
+}
+
+/// The sequence is not in the batch.
+pub(crate) fn unknown() -> Failure {
+    Failure::from(RowError::UnknownSequence)
+}
+
+/// Makes a batch without sequences, which draws on so many threads; 0: one for each core. Any thread may call it.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_new(
+    threads: usize,
+    batch: *mut *mut onedraw_batch,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        give(memory, batch, || {
+            const MOST: usize = 1024;
+            if threads > MOST {
+                return Err(
+                    ParamError::new("threads", format!("must be in [0, {MOST}], not {threads}")).into()
+                );
+            }
+            let batch = library::Batch::new().threads(threads);
+            Ok(Batch { batch, last: Vec::new(), steps: Vec::new() })
+        })
+    })
+}
+
+/// Adds a sequence: the first of the `n` that the parameters ask for. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_add(
+    batch: *mut onedraw_batch,
+    params: *const onedraw_params,
+    sequence: *mut onedraw_sequence,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let place = memory.place(sequence, "sequence")?;
+        let params = params_of(params)?;
+        with(batch, |batch: &mut Batch| {
+            place.write(batch.batch.add(params)?.to_bits());
+            Ok(())
+        })
+    })
+}
+
+/// Adds all `n` sequences of the parameters, which share one seed. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_add_all(
+    batch: *mut onedraw_batch,
+    params: *const onedraw_params,
+    sequences: *mut onedraw_sequence,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let mut buffer = memory.buffer(sequences, capacity, count, "sequences")?;
+        let params = params_of(params)?;
+        params.validate()?;
+        buffer.check(params.n as usize)?;
+        with(batch, |batch: &mut Batch| {
+            buffer.fill(batch.batch.add_all(params)?.into_iter().map(SequenceId::to_bits))
+        })
+    })
+}
+
+/// Adds a sequence with the same parameters, seed and history as another one, which goes its own way. One thread at a
+/// time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_fork(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    fork: *mut onedraw_sequence,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let place = memory.place(fork, "fork")?;
+        with(batch, |batch: &mut Batch| {
+            place.write(batch.batch.fork(id(sequence)).ok_or_else(unknown)?.to_bits());
+            Ok(())
+        })
+    })
+}
+
+/// The number of sequences. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_count(
+    batch: *mut onedraw_batch,
+    count: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let place = memory.place(count, "count")?;
+        with(batch, |batch: &mut Batch| {
+            place.write(batch.batch.len());
+            Ok(())
+        })
+    })
+}
+
+/// Draws a token from each row for the sequence of that number, and appends it. `sequences` and `sampled` have as many
+/// entries as there are rows. A bad row spoils no other: its `status` is not `ONEDRAW_OK`, and the function returns
+/// `ONEDRAW_BAD_ROW` with the first bad row's words. It allocates no memory after the first calls, where one thread
+/// draws, unless logprobs or kept ids are asked for. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_sample(
+    batch: *mut onedraw_batch,
+    sequences: *const onedraw_sequence,
+    rows: *const onedraw_rows,
+    sampled: *mut onedraw_sampled,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    draw(batch, sequences, rows, sampled, error, |batch, steps, results| batch.sample_into(steps, results))
+}
+
+/// As `onedraw_batch_sample`, `ahead` positions after each sequence's next one. The histories stay as they are. One
+/// thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_peek(
+    batch: *mut onedraw_batch,
+    sequences: *const onedraw_sequence,
+    rows: *const onedraw_rows,
+    ahead: u32,
+    sampled: *mut onedraw_sampled,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    draw(batch, sequences, rows, sampled, error, |batch, steps, results| *results = batch.peek(steps, ahead))
+}
+
+fn draw(
+    batch: *mut onedraw_batch,
+    sequences: *const onedraw_sequence,
+    rows: *const onedraw_rows,
+    sampled: *mut onedraw_sampled,
+    error: *mut onedraw_error,
+    draw: impl FnOnce(&mut library::Batch, &[Step<'_>], &mut Vec<std::result::Result<Sampled, RowError>>),
+) -> onedraw_status {
+    call(error, |memory| {
+        let matrix = read_rows(memory, rows)?;
+        let count = matrix.rows.len();
+        let sequences = memory.array(sequences, count, "sequences")?;
+        let places = memory.room(sampled, count, "sampled")?;
+        with(batch, |batch: &mut Batch| {
+            let mut steps = emptied(std::mem::take(&mut batch.steps));
+            fill_steps(&mut steps, sequences, &matrix)?;
+            draw(&mut batch.batch, &steps, &mut batch.last);
+            batch.steps = emptied(steps);
+            let mut failure = None;
+            for (row, (place, result)) in places.iter_mut().zip(&batch.last).enumerate() {
+                place.write(match result {
+                    Ok(sampled) => onedraw_sampled::from(sampled),
+                    Err(_) => onedraw_sampled::failed(ONEDRAW_BAD_ROW),
+                });
+                if let (Err(error), None) = (result, &failure) {
+                    failure = Some(Failure::of_row(row, error));
+                }
+            }
+            failure.map_or(Ok(()), Err)
+        })
+    })
+}
+
+fn fill_steps<'a>(
+    steps: &mut Vec<Step<'a>>,
+    sequences: &[onedraw_sequence],
+    matrix: &Matrix<'a>,
+) -> Result<()> {
+    for (index, &sequence) in sequences.iter().enumerate() {
+        let Masked { row, mask } = matrix.row(index)?;
+        steps.push(Step { sequence: id(sequence), row, mask });
+    }
+    Ok(())
+}
+
+/// The memory of steps, without what was in it, for steps that borrow from another call.
+fn emptied<'a>(mut steps: Vec<Step<'_>>) -> Vec<Step<'a>> {
+    steps.clear();
+    // Nothing is left to be changed. A vector that is collected from one of the same layout keeps its memory.
+    steps.into_iter().map(|_| unreachable!("there are no steps")).collect()
+}
+
+/// The words for a row that the last call could not draw from, in `*of_row`. Its status is `ONEDRAW_OK` if the row
+/// was drawn from. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_row_error(
+    batch: *mut onedraw_batch,
+    row: usize,
+    of_row: *mut onedraw_error,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let place = memory.place(of_row, "of_row")?;
+        with(batch, |batch: &mut Batch| {
+            place.write(match batch.last(row)? {
+                Ok(_) => onedraw_error::NONE,
+                Err(error) => onedraw_error::from(&Failure::from(error.clone())),
+            });
+            Ok(())
+        })
+    })
+}
+
+/// What the last call drew from a row.
+fn drawn(batch: &Batch, row: usize) -> Result<&Sampled> {
+    batch.last(row)?.as_ref().map_err(|error| Failure::of_row(row, error))
+}
+
+/// The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
+/// time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_logprobs(
+    batch: *mut onedraw_batch,
+    row: usize,
+    logprobs: *mut onedraw_token_logprob,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let buffer = memory.buffer(logprobs, capacity, count, "logprobs")?;
+        with(batch, |batch: &mut Batch| fill_logprobs(drawn(batch, row)?, buffer))
+    })
+}
+
+/// The kept set of a row of the last call, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending
+/// order; with a summary there are none. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_kept(
+    batch: *mut onedraw_batch,
+    row: usize,
+    kept: *mut onedraw_kept,
+    ids: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let place = memory.place(kept, "kept")?;
+        let mut buffer = memory.buffer(ids, capacity, count, "ids")?;
+        with(batch, |batch: &mut Batch| {
+            let (kept, summary) = kept_of(drawn(batch, row)?)?;
+            buffer.fill(kept.ids.as_deref().unwrap_or_default().iter().copied())?;
+            place.write(summary);
+            Ok(())
+        })
+    })
+}
+
+/// A question about one sequence and a row.
+fn ask<T>(
+    memory: Memory<'_>,
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    row: *const onedraw_row,
+    ask: impl FnOnce(&mut library::Batch, &[Step<'_>]) -> Vec<std::result::Result<T, RowError>>,
+) -> Result<T> {
+    let Masked { row, mask } = read_row(memory, row)?;
+    with(batch, |batch: &mut Batch| {
+        let step = Step { sequence: id(sequence), row, mask };
+        Ok(ask(&mut batch.batch, &[step]).pop().unwrap_or(Err(RowError::UnknownSequence))?)
+    })
+}
+
+/// Every token that a sequence can draw from a row, in order, with its probability. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_distribution(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    row: *const onedraw_row,
+    distribution: *mut onedraw_probability,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let buffer = memory.buffer(distribution, capacity, count, "distribution")?;
+        let found = ask(memory, batch, sequence, row, |batch, steps| batch.distributions(steps))?;
+        fill_distribution(&found, buffer)
+    })
+}
+
+/// What each stage of a sequence does to a row, as JSON; see `onedraw_sampler_explain`. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_explain(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    row: *const onedraw_row,
+    listed: usize,
+    json: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let mut buffer = memory.buffer(json, capacity, length, "json")?;
+        let found = ask(memory, batch, sequence, row, |batch, steps| batch.explanations(steps, listed))?;
+        buffer.fill_text(&json_of(&found)?)
+    })
+}
+
+/// The first `capacity` tokens of the race of a sequence's draw: the one that it would draw, then what it would have
+/// drawn without that one. A drafter guesses with these: a target with nearly the same logits draws one of them. The
+/// history stays as it is. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_runners(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    row: *const onedraw_row,
+    runners: *mut onedraw_runner,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let mut buffer = memory.buffer(runners, capacity, count, "runners")?;
+        let found = ask(memory, batch, sequence, row, |batch, steps| batch.runners(steps, capacity))?;
+        buffer.fill(
+            found.into_iter().map(|runner| onedraw_runner { token: runner.token, behind: runner.behind }),
+        )
+    })
+}
+
+/// Frees a batch and all of its sequences; NULL is nothing. Any thread may call it. A call that another thread is in
+/// comes to its end.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_free(batch: *mut onedraw_batch, error: *mut onedraw_error) -> onedraw_status {
+    call(error, |_| free::<Batch>(batch))
+}

@@ -1,0 +1,99 @@
+//! What C cannot see of this crate. The functions themselves are tested from C, in `tests/c`.
+
+mod allocations;
+
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use crate::call::call;
+use crate::error::{Failure, ONEDRAW_INTERNAL, ONEDRAW_NOTHING, ONEDRAW_OK, onedraw_error, onedraw_status};
+use crate::params::{onedraw_params, onedraw_params_check, onedraw_params_free, onedraw_params_new};
+use crate::table::{Handle, free, give, with};
+
+/// An error, before anything was written to it.
+fn no_error() -> onedraw_error {
+    onedraw_error { status: -1, length: 7, ..onedraw_error::NONE }
+}
+
+fn text(bytes: &[std::ffi::c_char]) -> String {
+    let bytes = bytes.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn a_panic_is_an_error_and_spoils_its_handle_alone() {
+    struct Fragile;
+    impl Handle for Fragile {
+        type Pointee = u8;
+        const NAME: &'static str = "fragile";
+    }
+    let (mut error, mut handle, mut other) = (no_error(), std::ptr::null_mut(), std::ptr::null_mut());
+    for place in [&mut handle, &mut other] {
+        let place: *mut *mut u8 = place;
+        assert_eq!(call(&mut error, |memory| give(memory, place, || Ok(Fragile))), ONEDRAW_OK);
+    }
+    let breaks = |_: &mut Fragile| -> crate::error::Result<()> { panic!("broken at {}", 5) };
+    assert_eq!(call(&mut error, |_| with(handle, breaks)), ONEDRAW_INTERNAL);
+    assert_eq!((text(&error.kind), text(&error.message)), ("internal".into(), "broken at 5".into()));
+    let uses = |handle, error: &mut onedraw_error| -> onedraw_status {
+        call(error, |_| with(handle, |_: &mut Fragile| Ok(())))
+    };
+    assert_eq!(uses(handle, &mut error), ONEDRAW_INTERNAL);
+    assert_eq!(text(&error.message), "fragile: an earlier call failed inside of it; free it");
+    assert_eq!(uses(other, &mut error), ONEDRAW_OK);
+    assert_eq!((error.status, error.length, text(&error.message)), (ONEDRAW_OK, 0, String::new()));
+    for handle in [handle, other] {
+        assert_eq!(call(&mut error, |_| free::<Fragile>(handle)), ONEDRAW_OK);
+    }
+}
+
+#[test]
+fn words_are_cut_after_a_whole_character() {
+    // 455 bytes fit: 227 characters of 2 bytes, and 1 that is not used.
+    let failure = Failure::new(ONEDRAW_NOTHING, &"k".repeat(60), "é".repeat(300));
+    let error = onedraw_error::from(&failure);
+    assert_eq!((error.status, error.length), (ONEDRAW_NOTHING, 600));
+    assert_eq!((text(&error.kind), text(&error.message)), ("k".repeat(47), "é".repeat(227)));
+}
+
+#[test]
+fn the_layout_of_structs_is_pinned() {
+    use crate::batch::onedraw_runner;
+    use crate::beam::{onedraw_branch, onedraw_hypothesis};
+    use crate::rows::{onedraw_row, onedraw_rows};
+    use crate::sampled::{onedraw_kept, onedraw_probability, onedraw_sampled, onedraw_token_logprob};
+    use crate::stop::onedraw_progress;
+    use crate::verify::onedraw_draft;
+    assert_eq!((size_of::<onedraw_error>(), align_of::<onedraw_error>()), (512, 4));
+    assert_eq!((size_of::<onedraw_row>(), size_of::<onedraw_rows>()), (32, 48));
+    assert_eq!((size_of::<onedraw_sampled>(), size_of::<onedraw_token_logprob>()), (56, 16));
+    assert_eq!((size_of::<onedraw_probability>(), size_of::<onedraw_kept>()), (24, 24));
+    assert_eq!((size_of::<onedraw_runner>(), size_of::<onedraw_draft>()), (16, 24));
+    assert_eq!((size_of::<onedraw_progress>(), size_of::<onedraw_branch>()), (32, 8));
+    assert_eq!(size_of::<onedraw_hypothesis>(), 40);
+}
+
+#[test]
+fn an_error_may_be_written_to_memory_without_a_value() {
+    let mut error = MaybeUninit::<onedraw_error>::uninit();
+    let mut params: *mut onedraw_params = std::ptr::null_mut();
+    assert_eq!(onedraw_params_new(&mut params, error.as_mut_ptr()), ONEDRAW_OK);
+    assert_eq!(onedraw_params_check(params, std::ptr::null_mut()), ONEDRAW_OK);
+    assert_eq!(onedraw_params_free(params, error.as_mut_ptr()), ONEDRAW_OK);
+}
+
+/// The crate allows unsafe code, because the names of C's functions are unsafe attributes. Blocks of it are in one
+/// file alone.
+#[test]
+fn one_file_follows_pointers() {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut with_blocks = Vec::new();
+    for file in std::fs::read_dir(sources).expect("the sources") {
+        let path = file.expect("a source").path();
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        if text.contains("unsafe {") || text.contains("unsafe fn") || text.contains("unsafe impl") {
+            with_blocks.push(path.file_name().expect("a name").to_owned());
+        }
+    }
+    assert_eq!(with_blocks, ["memory.rs"]);
+}

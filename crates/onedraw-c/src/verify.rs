@@ -1,0 +1,108 @@
+//! Exact speculation: which guesses of a drafter the target draws itself.
+
+use library::Constraint;
+use library::speculate::{Draft, DraftTree, Verify};
+use onedraw_grammar::Matcher;
+
+use crate::batch::{Batch, id, onedraw_batch, onedraw_sequence};
+use crate::call::call;
+use crate::error::{Failure, Result, onedraw_error, onedraw_status};
+use crate::grammar::onedraw_matcher;
+use crate::memory::{Memory, Plain};
+use crate::rows::{onedraw_rows, read_rows};
+use crate::sampled::onedraw_sampled;
+use crate::table::with;
+
+/// The parent of a guess that follows the text itself.
+pub const ONEDRAW_ROOT: i32 = -1;
+
+/// Guesses after a text: a chain, or a tree.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct onedraw_draft {
+    /// The guessed tokens, parents before their children.
+    pub tokens: *const u32,
+    /// The guess that each of them follows, or `ONEDRAW_ROOT`; NULL: each follows the one before it.
+    pub parents: *const i32,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Plain for onedraw_draft {}
+
+/// Verifies guesses exactly: at each of them the target makes its own draw, with the noise of that position, and goes
+/// on where a guess is the drawn token. So the text is that of plain decoding, whatever is guessed.
+///
+/// Row 0 has the target's logits after the text, row i + 1 those after guess i. `sampled` and `path` have room for
+/// `capacity` entries each, at least one more than there are guesses. `*drawn` tokens were drawn: those of the
+/// accepted guesses, whose numbers `path` receives, and the one after them; so there are `*drawn` - 1 accepted ones.
+/// If a row cannot be drawn from, `ONEDRAW_BAD_ROW` is returned, and `*drawn` tokens before it were accepted.
+///
+/// The sequence and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
+/// `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_verify(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    draft: *const onedraw_draft,
+    rows: *const onedraw_rows,
+    matcher: *mut onedraw_matcher,
+    sampled: *mut onedraw_sampled,
+    path: *mut usize,
+    capacity: usize,
+    drawn: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let draft = read_draft(memory, draft)?;
+        let matrix = read_rows(memory, rows)?;
+        let mut sampled = memory.buffer(sampled, capacity, drawn, "sampled")?;
+        let path = memory.room(path, capacity, "path")?;
+        // Before anything is drawn: a walk may go on to the last guess.
+        sampled.check(draft.tree.len() + 1)?;
+        let rows = (0..matrix.rows.len()).map(|index| {
+            let masked = matrix.row(index)?;
+            match masked.mask {
+                None => Ok(masked.row),
+                Some(_) => Err(Failure::argument("masks", "must be NULL here; the matcher has them")),
+            }
+        });
+        let rows: Vec<_> = rows.collect::<Result<_>>()?;
+        let verify = |constraint: Option<&mut dyn Constraint>| {
+            with(batch, |batch: &mut Batch| {
+                Ok(batch.batch.verify(id(sequence), &draft, &rows, constraint, Verify::Exact)?)
+            })
+        };
+        let verdict = match matcher.is_null() {
+            true => verify(None),
+            false => with(matcher, |matcher: &mut Matcher| verify(Some(matcher))),
+        }?;
+        path.iter_mut().zip(&verdict.path).for_each(|(place, &node)| _ = place.write(node));
+        sampled.fill(verdict.sampled.iter().map(onedraw_sampled::from))?;
+        match verdict.error {
+            None => Ok(()),
+            Some(error) => Err(error.into()),
+        }
+    })
+}
+
+fn read_draft(memory: Memory<'_>, draft: *const onedraw_draft) -> Result<Draft> {
+    let onedraw_draft { tokens, parents, count } = memory.value(draft, "draft")?;
+    let tokens = memory.array(tokens, count, "tokens")?;
+    if parents.is_null() {
+        return Ok(Draft::chain(tokens));
+    }
+    let mut tree = DraftTree::new();
+    for (node, (&token, &parent)) in tokens.iter().zip(memory.array(parents, count, "parents")?).enumerate() {
+        let parent = match usize::try_from(parent) {
+            Ok(parent) if parent < node => Some(parent),
+            Err(_) if parent == ONEDRAW_ROOT => None,
+            _ => {
+                let message = format!("guess {node} follows {parent}, which is no guess before it");
+                return Err(Failure::argument("parents", message));
+            }
+        };
+        tree.push(parent, token);
+    }
+    Ok(Draft::given(tree))
+}

@@ -1,0 +1,146 @@
+// Tests of onedraw.hpp.
+#include "onedraw.hpp"
+
+#include <cmath>
+#include <cstring>
+
+#define CHECK(condition)                                                            \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+            std::exit(1);                                                           \
+        }                                                                           \
+    } while (0)
+
+namespace {
+
+template <class Call>
+void fails(onedraw_status status, const char *kind, const char *words, Call call) {
+#ifdef __cpp_exceptions
+    try {
+        call();
+    } catch (const onedraw::Error &error) {
+        if (error.status() == status && error.kind() == kind && std::strcmp(error.what(), words) == 0) return;
+        std::fprintf(stderr, "%d %s: %s\n", static_cast<int>(error.status()), error.kind().c_str(), error.what());
+    }
+    CHECK(!"the error that is expected");
+#else
+    // It would end the program.
+    (void)status, (void)kind, (void)words, (void)call;
+#endif
+}
+
+void params() {
+    onedraw::Params params;
+    std::vector<std::uint32_t> ids{3, 1};
+    params.set("temperature", 0.7).set("top_k", 50).set("ignore_eos", true).set("stop_token_ids", ids).set("order", "llama.cpp");
+    params.set("stop", std::vector<std::string>{"a", "b"}).set_json("logit_bias", "{\"5\": 1.5}").seed(UINT64_MAX);
+    params.check();
+    auto same = onedraw::Params::from_json(
+        R"({"temperature": 0.7, "top_k": 50, "ignore_eos": true, "stop_token_ids": [3, 1], "order": "llama.cpp", "stop": ["a", "b"],
+            "logit_bias": {"5": 1.5}, "seed": 18446744073709551615})");
+    CHECK(params.to_json() == same.to_json());
+    CHECK(onedraw::Params::preset("balanced").to_json() == onedraw::Params::from_json(R"({"temperature": 0.7, "top_k": 50, "top_p": 0.9})").to_json());
+    auto [imported, notes] = onedraw::Params::import_settings(R"({"do_sample": false, "num_beams": 4})");
+    CHECK(notes.find("lost: num_beams: beam search is not set by sampling parameters") != std::string::npos);
+    fails(ONEDRAW_BAD_PARAMETER, "top_k", "top_k: invalid type: floating point `2.5`, expected a whole number", [&] { params.set("top_k", 2.5); });
+    // Moved: the other one owns it.
+    onedraw_params *handle = params.get();
+    onedraw::Params moved = std::move(params);
+    CHECK(moved.get() == handle && params.get() == nullptr);
+    fails(ONEDRAW_BAD_HANDLE, "params", "params: the handle is NULL", [&] { params.check(); });
+}
+
+void samplers() {
+    const std::array<float, 4> logits{1.0f, 3.5f, 0.2f, 2.9f};
+    onedraw::Sampler sampler(onedraw::Params::from_json(R"({"temperature": 0.8, "repetition_penalty": 1.3, "seed": 7, "logprobs": 2, "kept": "ids"})"));
+    const std::vector<std::uint32_t> expected{3, 1, 3, 0, 1};
+    for (std::uint32_t token : expected) CHECK(sampler.sample(logits).token == token);
+    CHECK(sampler.output() == expected && sampler.seed() == 7);
+    CHECK(sampler.logprobs().size() == 2 && sampler.kept().ids.size() == 4 && sampler.kept().summary.count == 4);
+    onedraw::Sampler loaded = onedraw::Sampler::load(sampler.save()), clone = sampler.clone();
+    auto peeked = sampler.peek(logits);
+    CHECK(loaded.sample(logits).token == peeked.token && clone.sample(logits).token == peeked.token);
+    sampler.accept(peeked);
+    CHECK(sampler.output() == clone.output());
+    sampler.rewind(0);
+    sampler.accept(3);
+    CHECK(sampler.sample(logits).token == 1);
+    CHECK(sampler.distribution(logits).size() == 4);
+    CHECK(sampler.explain(logits, 1).find("\"stage\":\"penalties\"") != std::string::npos);
+    CHECK(sampler.sample_uniform(logits, 0.0).rank >= 1);
+    sampler = onedraw::Sampler(onedraw::Params(), 0);
+    fails(ONEDRAW_BAD_ROW, "nan_logit", "the logit of token 0 is NaN; logits are finite or -inf (masked)", [&] {
+        const std::vector<float> bad{NAN};
+        sampler.sample(bad);
+    });
+    const std::vector<std::uint16_t> ones(3, 0x3f80);
+    CHECK(sampler.peek({ones.data(), 3, ONEDRAW_BF16}).token < 3);
+}
+
+void batches() {
+    const float logits[3][3] = {{0, 2, 1}, {3, 0, 1}, {0, 0, 5}};
+    onedraw::Batch batch;
+    auto greedy = onedraw::Params::from_json(R"({"temperature": 0})");
+    std::vector<onedraw::Sequence> sequences{batch.add(greedy), batch.add(greedy)};
+    auto verdict = batch.verify(sequences[0], std::vector<std::uint32_t>{1, 1}, {logits, 3, 3});
+    CHECK(verdict.path == std::vector<std::size_t>{0} && verdict.sampled.size() == 2 && verdict.sampled[1].token == 0);
+    for (const auto &sampled : verdict.sampled) batch.accept(sequences[0], sampled);
+    CHECK((batch.output(sequences[0]) == std::vector<std::uint32_t>{1, 0}));
+    auto drawn = batch.sample(sequences, {logits, 2, 3});
+    CHECK(drawn[0].token == 1 && drawn[0].position == 2 && drawn[1].token == 0 && !batch.row_error(0));
+    const float bad[2][3] = {{0, NAN, 1}, {3, 0, 1}};
+    drawn = batch.peek(sequences, {bad, 2, 3});
+    CHECK(drawn[0].status == ONEDRAW_BAD_ROW && drawn[1].token == 0 && batch.row_error(0)->kind() == "nan_logit");
+    auto fork = batch.fork(sequences[1]);
+    batch.rewind(fork, 0);
+    CHECK(batch.output(fork).empty() && batch.size() == 3 && batch.runners(fork, logits[0], 2).size() == 2);
+    CHECK(batch.load(batch.save(sequences[0])) != fork && batch.distribution(fork, logits[0]).size() == 1);
+    batch.remove(fork);
+    fails(ONEDRAW_BAD_ROW, "unknown_sequence", "the sequence is not in the batch", [&] { batch.remove(fork); });
+    CHECK(batch.add_all(onedraw::Params::from_json(R"({"n": 3})")).size() == 3);
+}
+
+void texts() {
+    onedraw::StopMatcher stop(onedraw::Params::from_json(R"({"stop": ["END"]})"));
+    std::string shown;
+    stop.push(1, "the E", shown);
+    CHECK(shown == "the ");
+    onedraw::StopMatcher clone = stop.clone();
+    CHECK(stop.push(2, "ND of", shown).finish == ONEDRAW_STOP_STRING && shown == "the ");
+    clone.finish(shown);
+    CHECK(shown == "the E");
+
+    const std::uint32_t eos[] = {0};
+    onedraw::Vocabulary vocabulary({"", "y", "n", "yes", "no", "e", "s", "o"}, eos);
+    onedraw::Matcher matcher(onedraw::Grammar(vocabulary, "choices", R"(["yes", "no"])"));
+    const std::vector<float> logits{0, 1, 2, 0.5f, 0.1f, 3, 0, 9};
+    onedraw::Sampler sampler(onedraw::Params::preset("deterministic"));
+    CHECK(sampler.sample({logits, matcher.mask()}).token == 2);
+    matcher.accept(2);
+    onedraw::Matcher other = matcher.clone();
+    matcher.rollback(1);
+    CHECK(!matcher.may_end() && other.mask() == std::vector<std::uint32_t>{1u << 7} && matcher.forced().empty());
+}
+
+void beams() {
+    onedraw::Beams beams(onedraw::Params::from_json(R"({"max_tokens": 3, "n": 2, "eos_token_id": 2})"), R"({"width": 2})");
+    const float logits[2][3] = {{0.5f, 0.0f, 1.0f}, {0.5f, 0.0f, 1.0f}};
+    while (!beams.is_done()) {
+        auto branches = beams.step({logits, beams.size(), 3}, 2);
+        for (std::size_t i = 0; i < branches.size(); i++) CHECK(beams.tokens(i).back() == branches[i].token);
+    }
+    auto found = beams.finish();
+    CHECK(found.size() == 2 && found[0].tokens == std::vector<std::uint32_t>{2} && found[0].text.finish == ONEDRAW_EOS);
+}
+
+}  // namespace
+
+int main() {
+    params();
+    samplers();
+    batches();
+    texts();
+    beams();
+    std::puts("ok  onedraw.hpp");
+}

@@ -1,0 +1,162 @@
+/* Samplers: draws, histories, and what is told beside the token. */
+#include "check.h"
+
+#include <math.h>
+
+static const float LOGITS[] = {1.0f, 3.5f, 0.2f, 2.9f};
+static const onedraw_row ROW = {.logits = LOGITS, .vocabulary = 4};
+
+static uint32_t sample(onedraw_sampler *sampler) {
+    onedraw_error error;
+    onedraw_sampled sampled;
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
+    return sampled.token;
+}
+
+static void histories(void) {
+    onedraw_error error;
+    onedraw_sampled sampled;
+    uint32_t output[8];
+    size_t count;
+    uint64_t seed;
+    onedraw_sampler *sampler = sampler_of("{\"temperature\": 0.8, \"repetition_penalty\": 1.3, \"seed\": 7}");
+    const uint32_t expected[] = {3, 1, 3, 0, 1};
+    for (int i = 0; i < 5; i++) CHECK(sample(sampler) == expected[i]);
+    OK(onedraw_sampler_output(sampler, output, COUNT(output), &count, &error));
+    CHECK(count == 5 && memcmp(output, expected, sizeof expected) == 0);
+    FAILS(onedraw_sampler_output(sampler, output, 2, &count, &error), ONEDRAW_TOO_SMALL, "tokens",
+          "tokens: has room for 2, and 5 are needed");
+    CHECK(count == 5);
+    OK(onedraw_sampler_seed(sampler, &seed, &error));
+    CHECK(seed == 7);
+
+    /* Saved, loaded, copied, taken back: the same tokens again. */
+    char json[8192];
+    size_t length;
+    onedraw_sampler *loaded, *clone;
+    OK(onedraw_sampler_save(sampler, json, sizeof json, &length, &error));
+    CHECK(length == strlen(json));
+    OK(onedraw_sampler_load(json, &loaded, &error));
+    OK(onedraw_sampler_clone(sampler, &clone, &error));
+    uint32_t next = sample(sampler);
+    CHECK(sample(loaded) == next && sample(clone) == next);
+    OK(onedraw_sampler_rewind(sampler, 3, &error));
+    CHECK(sample(sampler) == expected[3] && sample(sampler) == expected[4] && sample(sampler) == next);
+    CHECK(onedraw_sampler_load("{}", &loaded, &error) == ONEDRAW_BAD_ARGUMENT && strcmp(error.kind, "json") == 0);
+    CHECK(strstr(error.message, "json: is no saved sequence: ") == error.message);
+
+    /* Peeked and accepted is sampled. */
+    OK(onedraw_sampler_rewind(sampler, 0, &error));
+    OK(onedraw_sampler_peek(sampler, &ROW, 0, &sampled, &error));
+    OK(onedraw_sampler_accept_sampled(sampler, &sampled, &error));
+    OK(onedraw_sampler_accept(sampler, expected[1], &error));
+    CHECK(sample(sampler) == expected[2]);
+    sampled.status = ONEDRAW_BAD_ROW;
+    FAILS(onedraw_sampler_accept_sampled(sampler, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
+          "sampled: was not drawn: its status is 6");
+
+    /* A token that was taken back is banned there. */
+    OK(onedraw_sampler_take_back(sampler, 0, expected[0], &error));
+    for (int i = 0; i < 3; i++) {
+        OK(onedraw_sampler_peek(sampler, &ROW, 0, &sampled, &error));
+        CHECK(sampled.position == 0 && sampled.token != expected[0]);
+        OK(onedraw_sampler_take_back(sampler, 0, sampled.token, &error));
+    }
+    FAILS(onedraw_sampler_peek(sampler, &ROW, 0, &sampled, &error), ONEDRAW_BAD_ROW, "nothing_left",
+          "no token is left after the stage bad_words");
+    OK(onedraw_sampler_free(sampler, &error));
+    OK(onedraw_sampler_free(clone, &error));
+}
+
+static void reports(void) {
+    onedraw_error error;
+    onedraw_sampled sampled;
+    onedraw_token_logprob logprobs[4];
+    onedraw_kept kept;
+    uint32_t ids[4];
+    size_t count;
+    onedraw_sampler *sampler = sampler_of("{\"temperature\": 0, \"logprobs\": 2, \"logprobs_mode\": \"raw_logits\", \"kept\": \"ids\"}");
+    FAILS(onedraw_sampler_logprobs(sampler, logprobs, 4, &count, &error), ONEDRAW_NOTHING, "nothing",
+          "this sampler has drawn nothing yet");
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
+    CHECK(sampled.token == 1 && sampled.probability == 1.0 && sampled.logprob == 3.5 && sampled.rank == 1);
+    CHECK(sampled.logprobs == 2 && isnan(sampled.mirostat_mu));
+    OK(onedraw_sampler_logprobs(sampler, logprobs, 4, &count, &error));
+    CHECK(count == 2 && logprobs[0].token == 1 && logprobs[0].rank == 1 && logprobs[0].logprob == 3.5);
+    CHECK(logprobs[1].token == 3 && logprobs[1].rank == 2 && logprobs[1].logprob == (double)2.9f);
+    FAILS(onedraw_sampler_logprobs(sampler, logprobs, 1, &count, &error), ONEDRAW_TOO_SMALL, "logprobs",
+          "logprobs: has room for 1, and 2 are needed");
+    OK(onedraw_sampler_kept(sampler, &kept, ids, 4, &count, &error));
+    CHECK(kept.count == 1 && kept.is_prefix == 1 && kept.last_token == 1 && kept.last_logit == 3.5f && kept.ln_mass == 0.0);
+    CHECK(count == 1 && ids[0] == 1);
+    OK(onedraw_sampler_free(sampler, &error));
+
+    /* Not asked for: not told. */
+    sampler = sampler_of("{\"seed\": 1, \"mirostat\": 2}");
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
+    CHECK(isnan(sampled.probability) && isnan(sampled.logprob) && sampled.rank == 0 && sampled.logprobs == 0);
+    CHECK(sampled.mirostat_mu > 9.0 && sampled.mirostat_mu < 12.0);
+    FAILS(onedraw_sampler_kept(sampler, &kept, ids, 4, &count, &error), ONEDRAW_NOTHING, "nothing",
+          "the parameter kept did not ask for the kept set");
+    OK(onedraw_sampler_free(sampler, &error));
+}
+
+static void rows(void) {
+    onedraw_error error;
+    onedraw_sampled sampled;
+    onedraw_probability distribution[4];
+    size_t count, length;
+    char json[4096];
+    onedraw_sampler *sampler = sampler_of("{\"temperature\": 0.8, \"top_p\": 0.9, \"seed\": 42}");
+    OK(onedraw_sampler_distribution(sampler, &ROW, distribution, 4, &count, &error));
+    CHECK(count == 2 && distribution[0].token == 1 && distribution[1].token == 3);
+    CHECK(fabs(distribution[0].probability + distribution[1].probability - 1.0) < 1e-6);
+    CHECK(fabs(exp(distribution[1].logprob) - distribution[1].probability) < 1e-12);
+
+    const uint32_t only_2[] = {1u << 2};
+    onedraw_row masked = {.logits = LOGITS, .vocabulary = 4, .mask = only_2, .mask_words = 1};
+    OK(onedraw_sampler_sample(sampler, &masked, &sampled, &error));
+    CHECK(sampled.token == 2);
+    OK(onedraw_sampler_peek(sampler, &masked, 5, &sampled, &error));
+    CHECK(sampled.token == 2 && sampled.position == 6);
+    FAILS(onedraw_sampler_sample_uniform(sampler, &masked, 0.5, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "mask",
+          "mask: must be NULL here");
+    FAILS(onedraw_sampler_sample_uniform(sampler, &ROW, 1.0, &sampled, &error), ONEDRAW_BAD_ROW, "uniform_out_of_range",
+          "the uniform number 1 is not in [0, 1)");
+
+    OK(onedraw_sampler_explain(sampler, &ROW, 3, json, sizeof json, &length, &error));
+    CHECK(length == strlen(json) && strstr(json, "\"stage\":\"temperature\"") && strstr(json, "\"stage\":\"top_p\""));
+    CHECK(onedraw_sampler_explain(sampler, &ROW, 3, NULL, 0, &length, &error) == ONEDRAW_TOO_SMALL && length > 100);
+
+    float bad[4] = {0.0f, NAN, 1.0f, INFINITY};
+    onedraw_row bad_row = {.logits = bad, .vocabulary = 4};
+    FAILS(onedraw_sampler_sample(sampler, &bad_row, &sampled, &error), ONEDRAW_BAD_ROW, "nan_logit",
+          "the logit of token 1 is NaN; logits are finite or -inf (masked)");
+    onedraw_row empty = {.logits = NULL, .vocabulary = 0};
+    FAILS(onedraw_sampler_sample(sampler, &empty, &sampled, &error), ONEDRAW_BAD_ROW, "empty_row",
+          "the row has no logits; at least one is needed");
+    OK(onedraw_sampler_free(sampler, &error));
+
+    /* Of n sequences each has its noise. */
+    onedraw_params *params = params_of("{\"n\": 3, \"seed\": 5, \"prompt_token_ids\": [1, 2], \"prompt_logprobs\": 1}");
+    OK(onedraw_sampler_new_sequence(params, 2, &sampler, &error));
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
+    CHECK(sampled.sequence == 2 && sampled.seed == 5);
+    onedraw_sampler *none;
+    FAILS(onedraw_sampler_new_sequence(params, 3, &none, &error), ONEDRAW_BAD_PARAMETER, "sequence",
+          "sequence: must be below n (3), not 3");
+    onedraw_rows prompt = {.logits = LOGITS, .count = 1, .vocabulary = 4};
+    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
+    CHECK(strncmp(json, "[null,{", 7) == 0 && strstr(json, "\"rank\":4"));
+    prompt.logits = bad;
+    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
+    CHECK(strstr(json, "[null,{\"error\":{") == json && strstr(json, "\"kind\":\"nan_logit\""));
+    OK(onedraw_sampler_free(sampler, &error));
+    OK(onedraw_params_free(params, &error));
+}
+
+void test_samplers(void) {
+    histories();
+    reports();
+    rows();
+}

@@ -1,0 +1,3 @@
+//! The tests of the package; those of the functions are in `c/`, run by `.ci/c`.
+
+mod header;
