@@ -15,6 +15,7 @@ import { PassesView } from "./view/passes.js";
 import { PromptView } from "./view/prompt.js";
 import { SchemaView } from "./view/schema.js";
 import { shareButtons } from "./view/share.js";
+import { stepButtons } from "./view/steps.js";
 import { TextsView } from "./view/texts.js";
 import { TreeView } from "./view/tree.js";
 
@@ -40,7 +41,7 @@ async function open() {
 function show(lab) {
   const { model, version } = lab.about;
   place("model").textContent = `${model.id}, ${model.vocabulary.toLocaleString("en")} tokens · onedraw ${version}`;
-  place("actions").append(...shareButtons(lab));
+  place("actions").append(...stepButtons(lab), ...shareButtons(lab));
   new PromptView(lab, place("prompt"));
   new TextsView(lab, place("texts"));
   new DrawView(lab, place("draw"));

@@ -1,7 +1,7 @@
 // The control of one parameter.
 
 import { read, shown } from "../model/lists.js";
-import { h, set } from "./dom.js";
+import { h, place, set } from "./dom.js";
 
 /** @typedef {import("../engine/contract.js").Parameter} Parameter */
 
@@ -100,6 +100,8 @@ function numberField(parameter, id, preview, apply) {
       preview(range.valueAsNumber);
     });
     range.addEventListener("change", () => apply(range.valueAsNumber));
+    range.addEventListener("pointerdown", () => setMoving(true));
+    for (const end of ["pointerup", "pointercancel"]) range.addEventListener(end, () => setMoving(false));
     inputs.push(range);
     slider = range;
   }
@@ -110,4 +112,12 @@ function numberField(parameter, id, preview, apply) {
       if (slider !== null) slider.value = typeof value === "number" ? String(value) : String(least);
     },
   };
+}
+
+/** Tells the style sheet that a slider is held. @param {boolean} isMoving */
+function setMoving(isMoving) {
+  const draw = place("draw");
+  // Its height stays while the bars are over the page, so that the slider stays under the finger.
+  draw.style.minHeight = isMoving ? `${draw.offsetHeight}px` : "";
+  document.body.classList.toggle("moving", isMoving);
 }

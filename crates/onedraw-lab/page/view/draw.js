@@ -18,7 +18,7 @@ export class DrawView {
   #lab;
   #head = h("div", {});
   #stages = h("ol", { class: "stages" });
-  #rivals = h("div", {});
+  #rivals = h("div", { class: "bars" });
   /** The stage whose work is shown, by its place; null for all of them. @type {string | null} */
   #stage = null;
 

@@ -16,8 +16,6 @@ export class PromptView {
   #seed = h("input", { id: "seed", inputmode: "numeric", autocomplete: "off", size: 12 });
   #length = h("input", { id: "length", type: "number", min: 1, max: LONGEST, step: 1 });
   #write = button("Write", () => this.#writeOrStop(), { class: "main", id: "write" });
-  #undo = button("Undo", () => this.#lab.undo(), { id: "undo" });
-  #redo = button("Redo", () => this.#lab.redo(), { id: "redo" });
 
   /**
    * @param {Lab} lab
@@ -40,9 +38,6 @@ export class PromptView {
         roll,
         h("label", { for: "length" }, "Tokens"),
         this.#length,
-        h("span", { class: "space" }),
-        this.#undo,
-        this.#redo,
       ),
     );
     this.#prompt.addEventListener("keydown", (event) => {
@@ -63,8 +58,6 @@ export class PromptView {
     this.#prompt.value = prompt;
     this.#seed.value = String(params.seed ?? "");
     this.#length.value = String(params.max_tokens ?? "");
-    this.#undo.disabled = !this.#lab.history.canUndo;
-    this.#redo.disabled = !this.#lab.history.canRedo;
   }
 
   #renderButton() {

@@ -20,7 +20,6 @@ export class TextsView {
   #grid;
   #note = h("p", { class: "note", role: "status" });
   #held = h("p", { class: "held", hidden: true });
-  #compare = button("", () => this.#toggleCompare(), { id: "compare" });
   /** @type {Failure | null} */
   #told = null;
 
@@ -35,7 +34,7 @@ export class TextsView {
     this.#beside = new TextView(lab, "beside", card, () => this.#legend.measure);
     this.#besideBox = h("div", { class: "side" }, h("h3", {}, "Setting B"), this.#beside.element);
     this.#grid = h("div", { class: "sides" }, h("div", { class: "side" }, h("h3", {}, "Setting A"), this.#main.element), this.#besideBox);
-    root.append(h("div", { class: "row" }, this.#legend.element, h("span", { class: "space" }), this.#compare), this.#grid, this.#held, this.#note);
+    root.append(this.#legend.element, this.#grid, this.#held, this.#note);
     for (const event of /** @type {const} */ (["state", "text", "selected"])) lab.on(event, () => this.#render());
     this.#render();
   }
@@ -49,7 +48,6 @@ export class TextsView {
     this.#besideBox.hidden = !isBeside;
     this.#main.render(part);
     this.#beside.render(part);
-    this.#compare.textContent = isBeside ? "Stop comparing" : "Compare two settings";
     this.#note.textContent = isBeside ? compared(part, areWhole) : ended(run);
     this.#renderHeld(state.forced.length);
     this.#tellFailure(run.failure ?? besideRun?.failure ?? null);
@@ -69,17 +67,6 @@ export class TextsView {
     this.#told = failure;
     clearWrong();
     if (failure !== null) notify(failure.message, "wrong", { label: "Try again", act: () => this.#lab.again() });
-  }
-
-  #toggleCompare() {
-    const { state } = this.#lab;
-    if (state.beside !== null) {
-      this.#lab.change("One setting", { beside: null });
-      return;
-    }
-    const { seed, max_tokens, ...params } = state.params;
-    this.#lab.change("Two settings", { beside: { params, order: state.order } }, this.#lab.run.tokens.length);
-    this.#lab.select("beside", this.#lab.selected.position);
   }
 }
 
