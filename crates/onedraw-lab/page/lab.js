@@ -241,8 +241,8 @@ export class Lab {
     const run = side === "beside" ? this.besideRun : this.run;
     if (run === null || run.tokens.length < position) return null;
     const tokens = run.tokens.slice(0, position).map((token) => token.id);
-    const { prompt, draft, schema } = this.state;
-    const question = { prompt, params, forced: [], draft, schema, tokens, position, listed: LISTED };
+    const { prompt, forced, draft, schema } = this.state;
+    const question = { prompt, params, forced, draft, schema, tokens, position, listed: LISTED };
     return order === null ? question : { ...question, order };
   }
 

@@ -28,7 +28,7 @@ async function open() {
   try {
     const engine = await chooseEngine(askForKey, showProgress);
     const about = /** @type {About} */ (await askOnce(engine, "about", {}));
-    const state = (await linkedState(engine)) ?? firstState(about.presets.balanced ?? {});
+    const state = (await linkedState(engine)) ?? firstState();
     show(new Lab(engine, about, state));
     loading.remove();
   } catch (error) {

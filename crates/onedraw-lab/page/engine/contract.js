@@ -107,7 +107,7 @@
  * @property {boolean} kept
  */
 
-/** @typedef {{ node: number, text: string, logprob: number, score: number }} Found */
+/** @typedef {{ node: number | null, text: string, logprob: number, score: number }} Found */
 /** @typedef {{ nodes: BeamNode[], found: Found[] }} Beams */
 
 /** @typedef {{ program: string, rust: string, python: string, curl: string, notes: string[] }} Code */

@@ -1,8 +1,5 @@
 // The order of the stages.
 
-/** @typedef {import("../engine/contract.js").Parameter} Parameter */
-/** @typedef {import("../engine/contract.js").Params} Params */
-
 /**
  * The order with one stage moved to before another; null for the end.
  * @param {string[]} order
@@ -30,17 +27,4 @@ export function kept(order, usual) {
 /** @param {string[]} one @param {string[]} other */
 export function isSame(one, other) {
   return one.length === other.length && one.every((stage, index) => stage === other[index]);
-}
-
-/**
- * The stages that their parameters let do something.
- * @param {Parameter[]} parameters
- * @param {Params} params
- * @param {boolean} hasSchema a schema's mask is taken by `allowed`
- * @returns {Set<string>}
- */
-export function active(parameters, params, hasSchema) {
-  const stages = hasSchema ? ["allowed"] : [];
-  for (const { name, stage } of parameters) if (stage !== null && name in params) stages.push(stage);
-  return new Set(stages);
 }

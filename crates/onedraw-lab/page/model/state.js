@@ -27,13 +27,15 @@ export const FIRST_PROMPT = "Once upon a time";
 const FIRST_SEED = "7";
 const FIRST_LENGTH = 120;
 
+/** The parameters of the plain softmax, for models whose own settings do more. @type {Params} */
+export const PLAIN = { temperature: 1, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1 };
+
 /**
- * The state of a first visit.
- * @param {Params} preset
+ * The state of a first visit: the model's own settings.
  * @returns {State}
  */
-export function firstState(preset) {
-  const params = { ...preset, seed: FIRST_SEED, max_tokens: FIRST_LENGTH };
+export function firstState() {
+  const params = { seed: FIRST_SEED, max_tokens: FIRST_LENGTH };
   return { prompt: FIRST_PROMPT, params, order: null, forced: [], draft: null, schema: null, beside: null };
 }
 

@@ -41,7 +41,7 @@ export class BeamsView {
 
   async #search() {
     const { prompt, schema } = this.#lab.state;
-    const params = { max_tokens: this.#length.valueAsNumber || 8, temperature: 1 };
+    const params = { max_tokens: this.#length.valueAsNumber || 8 };
     const body = { prompt, params, schema, beams: { width: this.#width.valueAsNumber || 3 } };
     this.#result.replaceChildren(h("p", { role: "status" }, "Searching…"));
     try {

@@ -1,16 +1,20 @@
 // The controls of all parameters, in their groups.
 
 import { short } from "../model/figures.js";
+import { PLAIN, withParam } from "../model/state.js";
 import { control } from "./control.js";
 import { button, h } from "./dom.js";
 import { OrderView } from "./order.js";
 
 /** @typedef {import("../lab.js").Lab} Lab */
 /** @typedef {import("../engine/contract.js").Parameter} Parameter */
+/** @typedef {import("../engine/contract.js").Params} Params */
 /** @typedef {import("./control.js").Control} Control */
 
 /** These have their place beside the prompt. */
 const ELSEWHERE = ["seed", "max_tokens", "order"];
+/** The preset that sets nothing. */
+const OWN = "the model's own";
 /** So many groups are open at first. */
 const OPEN = 2;
 
@@ -31,7 +35,7 @@ export class ControlsView {
     this.#lab = lab;
     this.#makePresets();
     this.#makeSides();
-    const reset = button("Plain softmax", () => this.#apply("Plain softmax", {}), { id: "plain", title: "Sets every parameter to its default" });
+    const reset = button("Plain softmax", () => this.#apply("Plain softmax", PLAIN), { id: "plain", title: "No stage but temperature 1" });
     root.append(h("h2", {}, "Parameters"), this.#sides, h("div", { class: "row" }, h("label", { for: "preset" }, "Preset"), this.#preset, reset));
     const parameters = lab.about.parameters.filter(({ name }) => !ELSEWHERE.includes(name));
     for (const title of new Set(parameters.map(({ group }) => group))) {
@@ -44,10 +48,10 @@ export class ControlsView {
   }
 
   #makePresets() {
-    this.#preset.append(h("option", { value: "" }, "choose…"));
+    this.#preset.append(h("option", { value: "" }, "choose…"), h("option", { value: OWN }, OWN));
     for (const name of Object.keys(this.#lab.about.presets)) this.#preset.append(h("option", { value: name }, name));
     this.#preset.addEventListener("change", () => {
-      const preset = this.#lab.about.presets[this.#preset.value];
+      const preset = this.#preset.value === OWN ? {} : this.#lab.about.presets[this.#preset.value];
       if (preset !== undefined) this.#apply(`Preset ${this.#preset.value}`, preset);
       this.#preset.value = "";
     });
@@ -85,11 +89,17 @@ export class ControlsView {
   /**
    * Takes other parameters for all but seed and length.
    * @param {string} change
-   * @param {import("../engine/contract.js").Params} params
+   * @param {Params} params
    */
   #apply(change, params) {
-    const { seed, max_tokens } = this.#lab.state.params;
-    this.#lab.apply(change, { params: { ...params, seed, max_tokens }, order: this.#lab.setting.order });
+    const { about, setting, state } = this.#lab;
+    const { seed, max_tokens } = state.params;
+    /** @type {Params} */
+    let all = { seed, max_tokens };
+    for (const parameter of about.parameters) {
+      if (parameter.name in params) all = withParam(all, parameter, params[parameter.name]);
+    }
+    this.#lab.apply(change, { params: all, order: setting.order });
   }
 
   #render() {

@@ -1,6 +1,6 @@
 // The order of the stages, changed by dragging or by the arrow keys.
 
-import { active, isSame, kept, moved } from "../model/order.js";
+import { isSame, kept, moved } from "../model/order.js";
 import { button, h, set } from "./dom.js";
 
 /** @typedef {import("../lab.js").Lab} Lab */
@@ -12,6 +12,8 @@ export class OrderView {
   #choice = h("select", { id: "order-choice" });
   #idle = h("input", { type: "checkbox", id: "idle" });
   #said = h("p", { class: "visually-hidden", role: "status" });
+
+  #isDragged = false;
 
   /** @param {Lab} lab */
   constructor(lab) {
@@ -33,7 +35,7 @@ export class OrderView {
       h("div", { class: "row" }, this.#idle, h("label", { for: "idle" }, "Show stages that do nothing now")),
       this.#said,
     );
-    for (const event of /** @type {const} */ (["state", "selected"])) lab.on(event, () => this.#render());
+    for (const event of /** @type {const} */ (["state", "selected", "look"])) lab.on(event, () => this.#render());
     this.#render();
   }
 
@@ -42,12 +44,14 @@ export class OrderView {
   }
 
   #render() {
-    const { about, setting, state } = this.#lab;
-    const working = active(about.parameters, setting.params, state.schema !== null);
+    if (this.#isDragged) return;
+    const { about, look } = this.#lab;
+    // A draw that is looked at has no stage that its parameters leave idle.
+    const working = new Set(look?.stages.map(({ stage }) => stage));
     const visible = this.#order.filter((stage) => this.#idle.checked || working.has(stage));
     const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.stage : undefined;
     this.#list.replaceChildren(...visible.map((stage, index) => this.#item(stage, index, visible, working.has(stage))));
-    if (visible.length === 0) this.#list.append(h("li", { class: "quiet" }, "No stage does anything now."));
+    if (visible.length === 0) this.#list.append(h("li", { class: "quiet" }, "No stage does anything to this draw."));
     const name = Object.entries(about.orders).find(([, order]) => isSame(order, this.#order))?.[0];
     this.#choice.value = name ?? "own";
     for (const handle of this.#list.querySelectorAll("button")) if (handle.dataset.stage === focused) handle.focus();
@@ -87,7 +91,6 @@ export class OrderView {
     handle.setPointerCapture(down.pointerId);
     const ended = new AbortController();
     const { signal } = ended;
-    let hasMoved = false;
     handle.addEventListener(
       "pointermove",
       (move) => {
@@ -95,7 +98,7 @@ export class OrderView {
         const others = [...this.#list.children].filter((other) => other !== item);
         const next = others.find((other) => middle(other) > move.clientY) ?? null;
         if (next === item.nextElementSibling) return;
-        hasMoved = true;
+        this.#isDragged = true;
         this.#list.insertBefore(item, next);
         this.#lab.preview({ params: this.#lab.setting.params, order: this.#movedBefore(stage, stageOf(next)) });
       },
@@ -103,7 +106,9 @@ export class OrderView {
     );
     const end = () => {
       ended.abort();
-      if (hasMoved) this.#move(stage, stageOf(item.nextElementSibling));
+      if (!this.#isDragged) return;
+      this.#isDragged = false;
+      this.#move(stage, stageOf(item.nextElementSibling));
     };
     handle.addEventListener("pointerup", end, { signal });
     handle.addEventListener("pointercancel", end, { signal });

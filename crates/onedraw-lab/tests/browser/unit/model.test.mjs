@@ -8,7 +8,7 @@ import { pathTo, place } from "../../../page/model/forest.js";
 import { History } from "../../../page/model/history.js";
 import { fromShared, toShared } from "../../../page/model/link.js";
 import { read, shown } from "../../../page/model/lists.js";
-import { active, kept, moved } from "../../../page/model/order.js";
+import { kept, moved } from "../../../page/model/order.js";
 import { parting } from "../../../page/model/parting.js";
 import { rivals } from "../../../page/model/rivals.js";
 import { stepOf } from "../../../page/model/scale.js";
@@ -95,11 +95,6 @@ test("a stage moves to before another, or to the end", () => {
   assert.deepEqual(kept(["min_p"], order), ["min_p"]);
 });
 
-test("a stage works if one of its parameters is set, and `allowed` if there is a schema", () => {
-  const parameters = [{ name: "xtc_probability", stage: "xtc" }, { name: "min_p", stage: "min_p" }, { name: "stop", stage: null }];
-  assert.deepEqual([...active(parameters, { min_p: 0.1, stop: ["a"] }, true)], ["allowed", "min_p"]);
-});
-
 test("a list is read as it is shown", () => {
   for (const value of [[1, 2], ["one", "two words"], [["a"], ["b"]], ["12"], ["a\nb"], { 5: 1.5 }, [" "]]) {
     assert.deepEqual(read(shown(value)), value, JSON.stringify(value));
@@ -116,10 +111,10 @@ test("a parameter at its default is left out", () => {
 });
 
 test("two settings share prompt, seed and length, and differ in the rest", () => {
-  const state = { ...firstState({ temperature: 0.7 }), beside: { params: { min_p: 0.2 }, order: ["min_p"] } };
+  const state = { ...firstState(), beside: { params: { min_p: 0.2 }, order: ["min_p"] } };
   assert.deepEqual(settingOf(state, "beside"), { params: { min_p: 0.2, seed: "7", max_tokens: 120 }, order: ["min_p"] });
   const next = withSetting(state, "beside", { params: { min_p: 0.3, seed: "8", max_tokens: 5 }, order: null });
-  assert.deepEqual(next.params, { temperature: 0.7, seed: "8", max_tokens: 5 });
+  assert.deepEqual(next.params, { seed: "8", max_tokens: 5 });
   assert.deepEqual(next.beside, { params: { min_p: 0.3 }, order: null });
   assert.equal("order" in writeQuestion(state, "main"), false);
   assert.deepEqual(writeQuestion(state, "beside").order, ["min_p"]);
@@ -131,7 +126,7 @@ test("the tokens before a position are held", () => {
 });
 
 test("a state survives the way through a link", () => {
-  const state = { ...firstState({}), forced: [{ position: 3, token: 9 }], schema: "{}", beside: { params: { top_k: 4 }, order: null } };
+  const state = { ...firstState(), forced: [{ position: 3, token: 9 }], schema: "{}", beside: { params: { top_k: 4 }, order: null } };
   const shared = toShared(state);
   assert.deepEqual(shared.beside.params, { top_k: 4 });
   assert.equal(shared.beside.prompt, "Once upon a time");
