@@ -89,7 +89,7 @@ export class TextView {
     const parts = parting === index ? "; the texts part here" : "";
     const odds = token.probability === null ? "the only choice" : percent(token.probability);
     const label = `${spoken(token.text)}, ${odds}${token.forced ? ", held" : ""}${parts}`;
-    set(span, { class: className, "aria-selected": String(isSelected), "aria-label": label, "aria-hidden": null });
+    set(span, { class: className, "data-token": token.id, "aria-selected": String(isSelected), "aria-label": label, "aria-hidden": null });
   }
 
   /** @param {number} index */

@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { Failure, askOnce } from "../../../page/engine/contract.js";
 import { linesOf } from "../../../page/engine/lines.js";
 import { ServerEngine } from "../../../page/engine/server.js";
+import { Serving } from "../../../page/engine/serving.js";
 import { WorkerEngine } from "../../../page/engine/worker.js";
 import { Looks } from "../../../page/model/looks.js";
 import { Runs, take, textOf } from "../../../page/model/runs.js";
@@ -184,4 +185,27 @@ test("at most one look is under way, and the latest of those that wait wins", as
   await turn();
   looks.ask({ position: 4 }, (look) => seen.push(look.position));
   assert.deepEqual([asked, seen], [[1, 4], [1, 4, 4]]);
+});
+
+test("a worker goes on with all answers in turn, and drops one that is stopped", async () => {
+  const left = new Map();
+  const dropped = [];
+  const laboratory = {
+    begin(question, body) {
+      left.set(left.size, Array.from({ length: JSON.parse(body).lines }, (_, i) => `{"of":"${question}","line":${i}}\n`));
+      return left.size - 1;
+    },
+    step: (answer) => left.get(answer).shift(),
+    drop: (answer) => dropped.push(answer),
+  };
+  const posted = [];
+  const serving = new Serving(laboratory, (message) => posted.push(message));
+  serving.take({ ask: 4, question: "write", body: { lines: 3 } });
+  serving.take({ ask: 5, question: "look", body: { lines: 1 } });
+  serving.take({ ask: 6, question: "write", body: { lines: 100 } });
+  serving.take({ ask: 6, stop: true });
+  while (posted.filter(({ done }) => done).length < 2) await turn();
+  const told = posted.map(({ ask, line, done }) => (done ? `${ask} done` : `${ask} ${line.of} ${line.line}`));
+  assert.deepEqual(told, ["4 write 0", "4 write 1", "5 look 0", "4 write 2", "5 done", "4 done"]);
+  assert.deepEqual(dropped, [2, 1, 0]);
 });
