@@ -2,6 +2,7 @@
 
 import { chooseEngine, livesInBrowser } from "./engine/choose.js";
 import { askOnce } from "./engine/contract.js";
+import { fetchSite } from "./engine/load.js";
 import { Lab } from "./lab.js";
 import { fromShared } from "./model/link.js";
 import { firstState } from "./model/state.js";
@@ -84,8 +85,15 @@ function showProgress(loaded, total) {
   place("loading").replaceChildren(h("p", {}, `The model is loading: ${sum}`), bar);
 }
 
-if (livesInBrowser() && "serviceWorker" in navigator) {
-  // Where a browser refuses, the page works while there is a network.
-  navigator.serviceWorker.register("sw.js").catch(() => {});
+/** Keeps the site for a time without a network. Where a browser refuses, the page works while there is one. */
+async function keepOffline() {
+  if (!livesInBrowser() || !("serviceWorker" in navigator)) return;
+  try {
+    const { version } = await fetchSite(new URL("./", window.location.href));
+    await navigator.serviceWorker.register(`sw.js?version=${encodeURIComponent(version)}`);
+  } catch {
+    // Storage may be refused.
+  }
 }
-open();
+
+open().then(keepOffline);
