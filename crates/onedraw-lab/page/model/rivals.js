@@ -42,7 +42,9 @@ export function rivals(look, first, last) {
     const rival = found.get(id) ?? { id, text, before: null };
     found.set(id, { ...rival, after: probability, gone: null, short: null });
   }
-  return [...found.values()].sort((a, b) => weight(b) - weight(a) || (b.after ?? 0) - (a.after ?? 0));
+  // A token that was not among the first before and went is nobody's rival.
+  const known = [...found.values()].filter((rival) => weight(rival) > 0);
+  return known.sort((a, b) => weight(b) - weight(a) || (b.after ?? 0) - (a.after ?? 0));
 }
 
 /** @param {Rival} rival */

@@ -133,7 +133,7 @@ export class DrawView {
     const fate = fateOf(rival);
     const label = `Go on with “${rival.text}”: ${rival.before === null ? "" : `${percent(rival.before)} before, `}${fate.spoken}${isDrawn ? ", drawn" : ""}`;
     const act = () => this.#lab.branch(rival, `${visible(rival.text)} at ${look.position + 1}`);
-    const choose = button("", act, { class: classes.join(" "), "aria-label": label, "data-token": rival.id });
+    const choose = button("", act, { class: classes.join(" "), "aria-label": label, title: rival.gone === null ? null : fate.spoken, "data-token": rival.id });
     choose.append(
       h("span", { class: "piece" }, visible(rival.text)),
       bar(rival.before, rival.after, most),

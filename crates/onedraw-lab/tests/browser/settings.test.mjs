@@ -112,7 +112,7 @@ test("a schema holds the text to JSON, and forbidden tokens are greyed", async (
 });
 
 test("a schema that does not parse is told in a sentence, and the text stays", async (t) => {
-  const page = await openPage(t, browser, server.url);
+  const page = await openPage(t, browser, server.url, { expected: /status of 400/ });
   const text = await ask(page, "Tom", 8);
   await page.click("#schema-box summary");
   await page.fill("#schema", '{"type":');

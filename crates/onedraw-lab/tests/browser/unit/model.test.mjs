@@ -45,7 +45,7 @@ test("a rival knows what it had before, what it has after, and which stage remov
     stages: [
       { stage: "row", removed: [], leading: [token(1, 0.5), token(2, 0.3), token(3, 0.2)] },
       { stage: "temperature", removed: [], leading: [token(1, 0.6), token(2, 0.3), token(3, 0.1)] },
-      { stage: "min_p", removed: [token(3, 0.1, 0.2)], leading: [token(1, 2 / 3), token(2, 1 / 3)] },
+      { stage: "min_p", removed: [token(3, 0.1, 0.2), token(4, 0.01, 0.3)], leading: [token(1, 2 / 3), token(2, 1 / 3)] },
     ],
   };
   assert.deepEqual(rivals(look, 0, 2), [
@@ -53,6 +53,7 @@ test("a rival knows what it had before, what it has after, and which stage remov
     { id: 2, text: "t2", before: 0.3, after: 1 / 3, gone: null, short: null },
     { id: 3, text: "t3", before: 0.2, after: 0, gone: "min_p", short: 0.2 },
   ]);
+  assert.equal(rivals(look, 1, 2).length, 4);
   assert.deepEqual(rivals(look, 1, 2)[2], { id: 3, text: "t3", before: 0.1, after: 0, gone: "min_p", short: 0.2 });
   assert.equal(rivals(look, 0, 1)[2].after, 0.1);
 });
