@@ -142,7 +142,11 @@ mod tests {
             let details = kind.details();
             let ends = match kind {
                 Choice(_) => details["choices"].as_array().cloned().unwrap_or_default(),
-                _ => [&details["least"], &details["most"]].into_iter().filter(|end| !end.is_null()).cloned().collect(),
+                _ => [&details["least"], &details["most"]]
+                    .into_iter()
+                    .filter(|end| !end.is_null())
+                    .cloned()
+                    .collect(),
             };
             for end in ends {
                 // As many tokens as the smallest number that a text must have.

@@ -2,8 +2,8 @@
 
 use onedraw::Kernel;
 use onedraw_grammar::Grammar;
-use onedraw_lm::LanguageModel;
-use onedraw_lm::speculate::Drafter;
+use onedraw_lm::speculate::{Drafter, EarlyExit, Ngram};
+use onedraw_lm::{LanguageModel, ModelError};
 use serde_json::{Value, json};
 
 use crate::about;
@@ -12,6 +12,9 @@ use crate::failure::Failure;
 use crate::question::{Kind, Question};
 use crate::rows::Rows;
 use crate::subject::Subject;
+
+/// How many of the last tokens the drafter that copies looks up at most.
+const NGRAM: usize = 3;
 
 /// A line of an answer: a JSON object.
 pub type Line = Value;
@@ -55,13 +58,26 @@ impl<'a, M: LanguageModel> Lab<'a, M> {
         self
     }
 
+    /// Lets texts be written with the drafters that need no weights of their own.
+    pub fn offering_own(self) -> Result<Self, ModelError> {
+        let sentence = "Copies what followed the last tokens where they stood before";
+        let lab = self.offering("ngram", sentence, Ngram::new(NGRAM)?);
+        Ok(match EarlyExit::new(lab.model.layers() / 2, lab.model) {
+            Ok(exit) => {
+                lab.offering("early-exit", "Guesses with the first half of the model's own layers", exit)
+            }
+            // A model with one layer, or without the means.
+            Err(_) => lab,
+        })
+    }
+
     /// Begins an answer. `grammar` is the [form](Question::form) of the question, compiled. No pass is made yet.
     pub fn begin(&self, question: Question, grammar: Option<Grammar>) -> Answer<'a, M> {
         let begun = match question.0 {
             Kind::About => Ok(Answer::told(about::about(self))),
             Kind::Told(line) => Ok(Answer::told(line)),
             Kind::Write(text) => Answer::write(self, text, grammar.as_ref()),
-            Kind::Look(look) => Ok(Answer::look(self, look, grammar)),
+            Kind::Look(look) => Ok(Answer::look(look, grammar)),
             Kind::Beams(search) => Answer::beams(self, search, grammar.as_ref()),
         };
         begun.unwrap_or_else(|failure| Answer::told(failure.line()))
@@ -73,13 +89,18 @@ impl<'a, M: LanguageModel> Lab<'a, M> {
         answer.step(self)
     }
 
-    /// A whole answer, line by line. One that cannot be read has the line of its error alone.
-    pub fn ask(&mut self, name: &str, body: &[u8]) -> Vec<Line> {
-        let mut lines = Vec::new();
-        let mut answer = match self.read(name, body) {
+    /// Reads a question and begins its answer. One that cannot be read has the line of its error alone.
+    pub fn asked(&self, name: &str, body: &[u8]) -> Answer<'a, M> {
+        match self.read(name, body) {
             Ok((question, grammar)) => self.begin(question, grammar),
             Err(failure) => Answer::told(failure.line()),
-        };
+        }
+    }
+
+    /// A whole answer, line by line.
+    pub fn ask(&mut self, name: &str, body: &[u8]) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut answer = self.asked(name, body);
         while let Some(more) = self.step(&mut answer) {
             lines.extend(more);
         }

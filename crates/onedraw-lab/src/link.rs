@@ -51,14 +51,16 @@ pub(crate) fn open(subject: &Subject, fields: Map<String, Value>) -> Result<Line
     let Some(Value::String(fragment)) = fields.get("fragment") else {
         return Err(Failure::field("question", "fragment", "must be a string"));
     };
-    let changed = || Failure::new("link", "the link is not whole: it was cut or changed on its way; ask for it again");
+    let changed =
+        || Failure::new("link", "the link is not whole: it was cut or changed on its way; ask for it again");
     let bytes = decoded(fragment.trim_start_matches('#')).ok_or_else(changed)?;
     let (given, bytes) = bytes.split_at_checked(CHECK).ok_or_else(changed)?;
     if given != check(bytes) {
         return Err(changed());
     }
-    let Shared { name, model, stream, state } = serde_json::from_slice(bytes)
-        .map_err(|_| Failure::new("link", "the link was made by another version of onedraw, which this one cannot read"))?;
+    let Shared { name, model, stream, state } = serde_json::from_slice(bytes).map_err(|_| {
+        Failure::new("link", "the link was made by another version of onedraw, which this one cannot read")
+    })?;
     let mut warnings = Vec::new();
     if !subject.hash.starts_with(&model) || model.len() != HASH {
         warnings.push(format!(
@@ -88,7 +90,8 @@ fn check(bytes: &[u8]) -> [u8; CHECK] {
 fn encoded(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
-        let number = three.iter().fold(0_u32, |number, &byte| number << 8 | u32::from(byte)) << (8 * (3 - three.len()));
+        let number = three.iter().fold(0_u32, |number, &byte| number << 8 | u32::from(byte))
+            << (8 * (3 - three.len()));
         for place in 0..=three.len() {
             let six = number >> (18 - 6 * place) & 63;
             text.push(char::from(ALPHABET[six as usize]));

@@ -202,7 +202,8 @@ impl Subject {
 
     fn search(&self, fields: Map<String, Value>, own: Option<Value>) -> Result<Search, Failure> {
         let own = own.ok_or_else(|| Failure::field("question", "beams", "is required"))?;
-        let own: BeamsBody = serde_json::from_value(own).map_err(|error| Failure::field("question", "beams", error))?;
+        let own: BeamsBody =
+            serde_json::from_value(own).map_err(|error| Failure::field("question", "beams", error))?;
         let text = self.text(fields)?;
         if !text.chosen.is_empty() {
             return Err(Failure::field("question", "forced", "a beam search chooses its own tokens"));
@@ -244,7 +245,13 @@ fn split(fields: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> 
 /// A seed may be a string of digits: JavaScript's numbers are not all of them.
 fn read_seed(given: &mut Map<String, Value>) -> Result<(), Failure> {
     if let Some(Value::String(digits)) = given.get("seed") {
-        let wrong = |_| Failure::field("parameter", "seed", format!("must be a whole number from 0 to 2^64 - 1, not `{digits}`"));
+        let wrong = |_| {
+            Failure::field(
+                "parameter",
+                "seed",
+                format!("must be a whole number from 0 to 2^64 - 1, not `{digits}`"),
+            )
+        };
         let seed: u64 = digits.parse().map_err(wrong)?;
         given.insert("seed".to_owned(), seed.into());
     }

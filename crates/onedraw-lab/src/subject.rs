@@ -90,23 +90,32 @@ impl Subject {
 
     /// The tokens of a prompt.
     pub(crate) fn cut(&self, prompt: &str) -> Result<Vec<u32>, Failure> {
-        let wrong = |message: String| Failure { field: Some("prompt".to_owned()), ..Failure::new("prompt", message) };
+        let wrong =
+            |message: String| Failure { field: Some("prompt".to_owned()), ..Failure::new("prompt", message) };
         let tokens = self.tokenizer.encode(prompt).map_err(|error| wrong(error.to_string()))?;
         let most = self.bounds.prompt.min(self.context);
         match tokens.len() {
             0 => Err(wrong("the prompt is empty; write the beginning of a text".to_owned())),
-            count if count > most => {
-                Err(wrong(format!("the prompt has {count} tokens, and there is room for {most}; make it shorter")))
-            }
+            count if count > most => Err(wrong(format!(
+                "the prompt has {count} tokens, and there is room for {most}; make it shorter"
+            ))),
             _ => Ok(tokens),
         }
     }
 
     /// The parameters of one text after a prompt of so many tokens. As in `onedraw generate`, what is given goes before
     /// the model's own settings, and these before the defaults.
-    pub(crate) fn params(&self, given: &Map<String, Value>, prompt: usize) -> Result<SamplingParams, Failure> {
+    pub(crate) fn params(
+        &self,
+        given: &Map<String, Value>,
+        prompt: usize,
+    ) -> Result<SamplingParams, Failure> {
         if let Some(name) = FROM_THE_PROMPT.into_iter().find(|name| given.contains_key(*name)) {
-            return Err(Failure::field("parameter", name, "the tokens of the text come from its prompt here"));
+            return Err(Failure::field(
+                "parameter",
+                name,
+                "the tokens of the text come from its prompt here",
+            ));
         }
         let own = Layer::read(Origin::Argument, given)?;
         let resolved = Settings::default().layer(own).layer(self.generation.layer()).resolve()?;
@@ -139,7 +148,11 @@ impl Subject {
             ("dry_sequence_breakers", params.dry_sequence_breakers.len(), items),
         ];
         if let Some((name, asked, most)) = counts.into_iter().find(|(_, asked, most)| asked > most) {
-            return Err(Failure::field("parameter", name, format!("{asked} are more than the {most} allowed here")));
+            return Err(Failure::field(
+                "parameter",
+                name,
+                format!("{asked} are more than the {most} allowed here"),
+            ));
         }
         let plan = onedraw::Plan::new(params)?;
         plan.check_vocabulary(self.vocabulary).map_err(|error| {

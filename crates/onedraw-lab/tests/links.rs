@@ -48,7 +48,8 @@ fn an_edited_link_is_a_sentence_wherever_it_was_edited() {
     let link = one(&mut lab, "share", &json!({"state": state()}));
     let fragment = link["fragment"].as_str().expect("a fragment").to_owned();
     let changed = "the link is not whole: it was cut or changed on its way; ask for it again";
-    let mut wrong: Vec<String> = (0..fragment.len()).step_by(7).map(|length| fragment[..length].to_owned()).collect();
+    let mut wrong: Vec<String> =
+        (0..fragment.len()).step_by(7).map(|length| fragment[..length].to_owned()).collect();
     for place in (0..fragment.len()).step_by(5) {
         let mut bytes = fragment.clone().into_bytes();
         bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
@@ -75,7 +76,9 @@ fn another_model_and_what_it_cannot_do_are_warnings() {
     assert_eq!(opened["state"], state());
     assert_eq!(
         opened["warnings"],
-        json!(["The link was made with another model, stories; here it is small, so the text will be another one."])
+        json!([
+            "The link was made with another model, stories; here it is small, so the text will be another one."
+        ])
     );
 }
 
@@ -88,8 +91,14 @@ fn a_state_that_cannot_be_written_is_not_shared() {
         (json!({"prompt": "Tom", "params": {"top_p": 2}}), "top_p: must be in [0, 1], not 2"),
         (json!({"prompt": ""}), "the prompt is empty; write the beginning of a text"),
         (json!({"prompt": "Tom", "other": 1}), "unknown field `other`"),
-        (json!({"prompt": "Tom", "beside": {"prompt": "Tom", "params": {"top_k": -7}}}), "top_k: must be at least 1"),
-        (json!({"prompt": "Tom", "beside": {"prompt": "Tom", "beside": {"prompt": "Tom"}}}), "two texts stand side by side, not three"),
+        (
+            json!({"prompt": "Tom", "beside": {"prompt": "Tom", "params": {"top_k": -7}}}),
+            "top_k: must be at least 1",
+        ),
+        (
+            json!({"prompt": "Tom", "beside": {"prompt": "Tom", "beside": {"prompt": "Tom"}}}),
+            "two texts stand side by side, not three",
+        ),
         (json!("Tom"), "state: must be an object"),
     ] {
         let line = one(&mut lab, "share", &json!({"state": state}));

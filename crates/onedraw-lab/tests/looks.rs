@@ -38,7 +38,8 @@ fn min_p_says_what_it_removes_and_by_how_little() {
     let model = Counting::new();
     let subject = model.subject();
     let mut lab = lab(&model, &subject);
-    let params = json!({"seed": "5", "min_p": 0.1, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "order": "vllm"});
+    let params =
+        json!({"seed": "5", "min_p": 0.1, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "order": "vllm"});
     let mut question = look(params, &[], 0);
     question["listed"] = 4096.into();
     let line = one(&mut lab, "look", &question);
@@ -74,7 +75,8 @@ fn a_stage_that_cuts_in_the_middle_has_no_border() {
     let model = Counting::new();
     let subject = model.subject();
     let mut lab = lab(&model, &subject);
-    let best = one(&mut lab, "look", &look(json!({"seed": "1"}), &[], 0))["stages"][0]["leading"][0]["id"].clone();
+    let best =
+        one(&mut lab, "look", &look(json!({"seed": "1"}), &[], 0))["stages"][0]["leading"][0]["id"].clone();
     let params = json!({"seed": "1", "bad_words_ids": [[best]], "order": "vllm"});
     let line = one(&mut lab, "look", &look(params, &[], 0));
     let stage = line["stages"].as_array().expect("stages").iter().find(|stage| stage["stage"] == "bad_words");
@@ -95,7 +97,8 @@ fn a_look_depends_on_the_question_alone() {
         let model = Counting::new();
         let subject = model.subject();
         let mut seen = lab(&model, &subject);
-        let (tokens, _) = text(&ask(&mut seen, "write", &json!({"prompt": "Tom saw a big", "params": params})));
+        let (tokens, _) =
+            text(&ask(&mut seen, "write", &json!({"prompt": "Tom saw a big", "params": params})));
         for position in [0, 3, 11, tokens.len() - 1] {
             let question = look(params.clone(), &tokens, position);
             let known = one(&mut seen, "look", &question);

@@ -13,7 +13,8 @@ fn generated(params: &Value) -> (Vec<u32>, String) {
     let model = stories::model().expect("a model");
     let settings = stories::generation_config().expect("settings");
     let given = params.as_object().expect("an object");
-    let own = onedraw_lm::settings::Layer::read(onedraw_lm::settings::Origin::Argument, given).expect("parameters");
+    let own =
+        onedraw_lm::settings::Layer::read(onedraw_lm::settings::Origin::Argument, given).expect("parameters");
     let resolved = onedraw_lm::settings::Settings::default().layer(own).layer(settings.layer()).resolve();
     let mut params: SamplingParams = resolved.expect("parameters").params;
     settings.end_texts(&mut params);
@@ -35,8 +36,12 @@ fn the_story_of_seed_7_is_that_of_the_program() {
     assert_eq!(lines[0]["kind"], "begin");
     assert_eq!(lines[0]["seed"], "7");
     // The token that begins a text, then the prompt.
-    let prompt: Vec<&str> =
-        lines[0]["prompt"].as_array().expect("a prompt").iter().map(|piece| piece["text"].as_str().expect("a text")).collect();
+    let prompt: Vec<&str> = lines[0]["prompt"]
+        .as_array()
+        .expect("a prompt")
+        .iter()
+        .map(|piece| piece["text"].as_str().expect("a text"))
+        .collect();
     assert_eq!(prompt, ["<|endoftext|>", "Once", " upon", " a", " time"]);
     let (tokens, story) = text(&lines);
     assert_eq!((tokens, story.clone()), generated(&json!({"seed": 7})));
@@ -113,8 +118,14 @@ fn every_token_tells_what_the_model_thought_of_it() {
     assert_eq!(tokens.len(), 12);
     for token in tokens {
         // Only the best is kept.
-        assert_eq!((&token["probability"], &token["rank"], &token["forced"]), (&json!(1.0), &json!(1), &json!(false)));
-        let (raw, logprob) = (token["raw_probability"].as_f64().expect("a number"), token["logprob"].as_f64().expect("a number"));
+        assert_eq!(
+            (&token["probability"], &token["rank"], &token["forced"]),
+            (&json!(1.0), &json!(1), &json!(false))
+        );
+        let (raw, logprob) = (
+            token["raw_probability"].as_f64().expect("a number"),
+            token["logprob"].as_f64().expect("a number"),
+        );
         assert!((raw.ln() - logprob).abs() < 1e-9 && raw > 0.0 && raw < 1.0, "{token}");
         let entropy = token["entropy"].as_f64().expect("a number");
         assert!(entropy > 0.0 && entropy < 12.0, "{token}");
@@ -124,7 +135,8 @@ fn every_token_tells_what_the_model_thought_of_it() {
     let (ids, _) = text(&lines);
     let all = [TOKENIZER.encode("Once upon a time").expect("tokens"), ids[..11].to_vec()].concat();
     let mut memory = model.start();
-    let row = model.forward(&mut [onedraw_lm::Run::line(&mut memory, &all)]).expect("a pass").remove(0).logits;
+    let row =
+        model.forward(&mut [onedraw_lm::Run::line(&mut memory, &all)]).expect("a pass").remove(0).logits;
     let most = row.iter().copied().fold(f32::MIN, f32::max);
     let weights: Vec<f64> = row.iter().map(|&x| f64::from(x - most).exp()).collect();
     let total = weights.iter().fold(0.0, |sum, weight| sum + weight);
@@ -141,7 +153,8 @@ fn a_branch_has_its_token_and_goes_on_with_the_same_seed() {
     let params = json!({"seed": "7", "max_tokens": 20});
     let (plain, _) = text(&ask(&mut lab, "write", &json!({"prompt": "Tom saw a big", "params": params})));
     let truck = TOKENIZER.encode_plain(" truck").expect("tokens")[0];
-    let question = json!({"prompt": "Tom saw a big", "params": params, "forced": [{"position": 3, "token": truck}]});
+    let question =
+        json!({"prompt": "Tom saw a big", "params": params, "forced": [{"position": 3, "token": truck}]});
     let lines = ask(&mut lab, "write", &question);
     let (branch, _) = text(&lines);
     assert_eq!((&branch[..3], branch[3]), (&plain[..3], truck));
@@ -212,7 +225,8 @@ fn a_schema_is_kept_and_what_it_forces_has_no_row() {
     let model = Counting::new();
     let subject = model.subject();
     let mut lab = lab(&model, &subject);
-    let schema = json!({"type": "object", "properties": {"name": {"enum": ["Tom", "Lily"]}}, "required": ["name"]});
+    let schema =
+        json!({"type": "object", "properties": {"name": {"enum": ["Tom", "Lily"]}}, "required": ["name"]});
     let question = json!({"prompt": "My pet: ", "params": {"seed": "1", "max_tokens": 40}, "schema": schema.to_string()});
     let lines = ask(&mut lab, "write", &question);
     let (tokens, words) = text(&lines);

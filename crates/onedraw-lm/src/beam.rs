@@ -365,7 +365,8 @@ impl<'a, M: LanguageModel, S: Steps> Search<'a, M, S> {
             Some(constraint) => constraint.mask().map(|mask| Some(mask.to_vec())),
             None => Ok(None),
         });
-        let masks = masks.collect::<Result<Vec<_>, _>>().map_err(|error| GenerateError::Row(error.of_row()))?;
+        let masks =
+            masks.collect::<Result<Vec<_>, _>>().map_err(|error| GenerateError::Row(error.of_row()))?;
         let masks: Vec<Option<&[u32]>> = masks.iter().map(Option::as_deref).collect();
         let views: Vec<Row<'_>> = self.rows.iter().map(Row::from).collect();
         let (lines, vocabulary) = (&self.lines, self.beams.vocabulary);

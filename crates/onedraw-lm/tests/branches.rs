@@ -72,7 +72,10 @@ fn a_text_branches_off_at_a_given_token() {
         let (again, _) = events(json, &all, false);
         assert!(again.iter().all(|event| event.is_forced));
         assert_eq!(tokens(&again), branch, "{json}");
-        assert_eq!(again.last().and_then(|event| event.finish).map(|finish| finish.reason()), Some(FinishReason::Length));
+        assert_eq!(
+            again.last().and_then(|event| event.finish).map(|finish| finish.reason()),
+            Some(FinishReason::Length)
+        );
     }
 }
 
@@ -88,7 +91,9 @@ fn guesses_change_no_text_with_given_tokens() {
     assert_eq!(forced(&plain), forced(&guessed));
     let written = tokens(&guessed);
     let mut verified = 0;
-    for guesses in seen.iter().filter_map(|seen| if let Seen::Guesses(guesses) = seen { Some(guesses) } else { None }) {
+    for guesses in
+        seen.iter().filter_map(|seen| if let Seen::Guesses(guesses) = seen { Some(guesses) } else { None })
+    {
         verified += guesses.tree.len();
         // Those that were accepted are the text, and the first that was not is not.
         for (place, &node) in guesses.path.iter().enumerate() {
@@ -146,7 +151,11 @@ fn a_given_token_must_fit_the_constraint() {
         let pattern = Pattern::new("NAME: aaa", true);
         generator.add_chosen(&PROMPT, asked, &chosen, Some(&pattern)).expect("a request");
         let text = generator.finish().expect("a text").remove(0);
-        let masks = generator.take_seen().iter().filter(|seen| matches!(seen, Seen::Row(row) if row.mask.is_some())).count();
+        let masks = generator
+            .take_seen()
+            .iter()
+            .filter(|seen| matches!(seen, Seen::Row(row) if row.mask.is_some()))
+            .count();
         (text.text, text.error, masks)
     };
     let (text, error, masks) = write(&[(7, u32::from(b'q'))]);
@@ -172,10 +181,8 @@ fn a_token_outside_of_the_vocabulary_is_refused_and_a_trace_says_that_tokens_wer
     generator.add(&PROMPT, asked).expect("a request");
     generator.finish().expect("texts");
     drop(generator);
-    let traces: Vec<Trace> = serde_json::Deserializer::from_slice(&lines)
-        .into_iter()
-        .collect::<Result<_, _>>()
-        .expect("traces");
+    let traces: Vec<Trace> =
+        serde_json::Deserializer::from_slice(&lines).into_iter().collect::<Result<_, _>>().expect("traces");
     let reasons: Vec<_> = traces.iter().map(|trace| trace.not_replayable).collect();
     assert_eq!(reasons, [Some(NotReplayable::Given), None]);
 }

@@ -22,9 +22,9 @@ pub(crate) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
     let mut routes = Router::new();
     for file in page() {
         if file.name == INDEX {
-            routes = routes.route("/", get(async move || shown(file)));
+            routes = routes.route("/", get(move || async move { shown(file) }));
         }
-        routes = routes.route(&format!("/{}", file.name), get(async move || shown(file)));
+        routes = routes.route(&format!("/{}", file.name), get(move || async move { shown(file) }));
     }
     routes
 }

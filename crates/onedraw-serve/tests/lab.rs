@@ -86,7 +86,8 @@ async fn every_question_is_answered() {
     let server = serve(models::drafted(), settings()).await;
     let about = ask(&server, "about", json!({})).await.remove(0);
     assert_eq!(about["model"]["id"], "stories");
-    let names: Vec<_> = about["drafters"].as_array().expect("drafters").iter().map(|one| one["name"].clone()).collect();
+    let names: Vec<_> =
+        about["drafters"].as_array().expect("drafters").iter().map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["ngram", "early-exit"]);
     let text = json!({"prompt": "Tom saw a big", "params": {"seed": "5", "max_tokens": 6}});
     let mut guessed = text.clone();
@@ -104,23 +105,33 @@ async fn every_question_is_answered() {
     beams["beams"] = json!({"width": 2});
     assert_eq!(ask(&server, "beams", beams).await[0]["found"].as_array().map(Vec::len), Some(2));
     let code = ask(&server, "code", text.clone()).await.remove(0);
-    assert!(code["program"].as_str().is_some_and(|line| line.starts_with("onedraw generate --seed=5")), "{code}");
+    assert!(
+        code["program"].as_str().is_some_and(|line| line.starts_with("onedraw generate --max-tokens=6 --seed=5")),
+        "{code}"
+    );
     let link = ask(&server, "share", json!({"state": text})).await.remove(0);
     let opened = ask(&server, "open", link).await.remove(0);
     assert_eq!(opened, json!({"state": text, "warnings": []}));
-    let schema = json!({"prompt": "Is it? ", "params": {"seed": "1"}, "schema": "{\"enum\": [\"yes\", \"no\"]}"});
+    let schema =
+        json!({"prompt": "Is it? ", "params": {"seed": "1"}, "schema": "{\"enum\": [\"yes\", \"no\"]}"});
     assert!(["\"yes\"", "\"no\""].contains(&words(&ask(&server, "write", schema).await).as_str()));
     server.end().await;
 }
 
 #[tokio::test]
 async fn a_question_that_cannot_be_read_is_refused_with_a_line() {
-    let server = serve(models::stories(), limited(Limits { body: 2000, grammar: 100, ..Limits::default() })).await;
+    let server =
+        serve(models::stories(), limited(Limits { body: 2000, grammar: 100, ..Limits::default() })).await;
     for (name, question, status, message) in [
         ("write", json!({"prompt": ""}), 400, "the prompt is empty"),
         ("write", json!({"prompt": "Tom", "params": {"top_p": 2}}), 400, "top_p: must be in [0, 1], not 2"),
         ("write", json!({"prompt": "Tom", "schema": "{"}), 400, "schema: "),
-        ("write", json!({"prompt": "Tom", "schema": " ".repeat(101)}), 400, "schema: 101 bytes are more than the 100"),
+        (
+            "write",
+            json!({"prompt": "Tom", "schema": " ".repeat(101)}),
+            400,
+            "schema: 101 bytes are more than the 100",
+        ),
         ("sing", json!({}), 400, "`sing` is not a question"),
         ("open", json!({"fragment": "AAAA"}), 400, "the link is not whole"),
     ] {
@@ -158,7 +169,8 @@ async fn a_text_whose_client_leaves_is_let_go_and_others_have_their_turn() {
     // Texts of the other interfaces do not wait for it.
     let text = server.text(json!({"prompt": "Tom saw a big", "seed": 5, "max_tokens": 3})).await;
     drop(coming);
-    let answer = tokio::time::timeout(Duration::from_secs(60), second).await.expect("its turn").expect("no panic");
+    let answer =
+        tokio::time::timeout(Duration::from_secs(60), second).await.expect("its turn").expect("no panic");
     assert_eq!(words(&lines(&answer)), text);
     server.until("onedraw_waiting", 0.0).await;
     server.end().await;
@@ -167,11 +179,15 @@ async fn a_text_whose_client_leaves_is_let_go_and_others_have_their_turn() {
 #[tokio::test]
 async fn a_text_that_takes_too_long_ends_with_a_sentence() {
     let (_folder, model) = models::long();
-    let server = serve(model, limited(Limits { time: Duration::from_millis(300), ..Limits::default() })).await;
+    let server =
+        serve(model, limited(Limits { time: Duration::from_millis(300), ..Limits::default() })).await;
     let endless = json!({"prompt": "Once", "params": {"seed": "1", "max_tokens": 8000, "ignore_eos": true}});
     let lines = ask(&server, "write", endless).await;
     let error = &lines.last().expect("lines")["error"];
-    assert_eq!(error, &json!({"kind": "timeout", "message": "the request took longer than 0.3 seconds", "field": null}));
+    assert_eq!(
+        error,
+        &json!({"kind": "timeout", "message": "the request took longer than 0.3 seconds", "field": null})
+    );
     assert!(lines.len() > 2);
     server.end().await;
 }

@@ -82,10 +82,7 @@ pub(crate) fn served(flags: &ModelFlags, speculation: &SpeculationFlags) -> Resu
     let model = Model::open(flags)?;
     let template = model.template()?;
     let drafting = match speculation.is_asked() {
-        true => Some(Drafting {
-            guesser: speculation.guesser(&model)?,
-            speculation: speculation.settings(),
-        }),
+        true => Some(Drafting { guesser: speculation.guesser(&model)?, speculation: speculation.settings() }),
         false => None,
     };
     let offers = match model.is_embedded() {
@@ -108,8 +105,9 @@ pub(crate) fn served(flags: &ModelFlags, speculation: &SpeculationFlags) -> Resu
     let served = onedraw_serve::Model::new(name, llama, tokenizer, generation)
         .with_template(template)
         .with_kernel(flags.kernel);
-    let served =
-        offers.into_iter().fold(served, |served, (name, sentence, guesser)| served.with_offer(name, sentence, guesser));
+    let served = offers
+        .into_iter()
+        .fold(served, |served, (name, sentence, guesser)| served.with_offer(name, sentence, guesser));
     Ok(match drafting {
         Some(drafting) => served.with_drafting(drafting),
         None => served,

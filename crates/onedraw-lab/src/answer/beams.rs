@@ -55,7 +55,7 @@ impl<'a, M: LanguageModel> Searching<'a, M> {
         Ok(Self { search: Some(search), subject: lab.subject, nodes, beams: vec![None; width], children })
     }
 
-    pub(crate) fn step(&mut self, _lab: &mut Lab<'a, M>) -> Result<Told, Failure> {
+    pub(crate) fn step(&mut self) -> Result<Told, Failure> {
         if let Some(expansion) = self.search.as_mut().map(|search| search.step()).transpose()?.flatten() {
             self.take(&expansion);
         }

@@ -47,7 +47,7 @@ enum Work<'a, M: LanguageModel> {
 }
 
 impl<'a, M: LanguageModel> Looking<'a, M> {
-    pub(crate) fn begin(_lab: &Lab<'a, M>, look: Look, grammar: Option<Grammar>) -> Self {
+    pub(crate) fn begin(look: Look, grammar: Option<Grammar>) -> Self {
         let Look { text, before, listed } = look;
         let tokens = [&text.prompt[..], &before].concat();
         Self { recipe: Rc::new(Recipe::of(&text)), text, grammar, tokens, listed, work: Work::None }

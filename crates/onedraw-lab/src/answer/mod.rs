@@ -41,11 +41,15 @@ impl<'a, M: LanguageModel> Answer<'a, M> {
         Ok(Self(State::Write(Box::new(Writing::begin(lab, text, grammar)?))))
     }
 
-    pub(crate) fn look(lab: &Lab<'a, M>, look: Look, grammar: Option<Grammar>) -> Self {
-        Self(State::Look(Box::new(Looking::begin(lab, look, grammar))))
+    pub(crate) fn look(look: Look, grammar: Option<Grammar>) -> Self {
+        Self(State::Look(Box::new(Looking::begin(look, grammar))))
     }
 
-    pub(crate) fn beams(lab: &Lab<'a, M>, search: Search, grammar: Option<&Grammar>) -> Result<Self, Failure> {
+    pub(crate) fn beams(
+        lab: &Lab<'a, M>,
+        search: Search,
+        grammar: Option<&Grammar>,
+    ) -> Result<Self, Failure> {
         Ok(Self(State::Beams(Box::new(Searching::begin(lab, search, grammar)?))))
     }
 
@@ -55,7 +59,7 @@ impl<'a, M: LanguageModel> Answer<'a, M> {
             State::Told(line) => Ok(Told { lines: vec![std::mem::take(line)], has_ended: true }),
             State::Write(writing) => writing.step(lab),
             State::Look(looking) => looking.step(lab),
-            State::Beams(searching) => searching.step(lab),
+            State::Beams(searching) => searching.step(),
         };
         let told = told.unwrap_or_else(|failure| Told { lines: vec![failure.line()], has_ended: true });
         if told.has_ended {

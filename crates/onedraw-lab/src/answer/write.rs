@@ -150,7 +150,8 @@ fn numbers(
     };
     let mut plain = Sampler::new(params).map_err(unexpected)?;
     let rows = Rows::new(&logits[..], 1, logits.len(), logits.len()).ok_or(RowError::EmptyRow)?;
-    let report = plain.prompt_logprobs(rows).pop().unwrap_or(Err(RowError::EmptyRow))?.ok_or(RowError::EmptyRow)?;
+    let report =
+        plain.prompt_logprobs(rows).pop().unwrap_or(Err(RowError::EmptyRow))?.ok_or(RowError::EmptyRow)?;
     let entropy = plain.explain(&logits[..], 0)?.stages.first().map(|row| row.entropy);
     let numbers = json!({
         "probability": probability,

@@ -5,16 +5,12 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use onedraw_lab::{Answer, Lab};
-use onedraw_lm::speculate::{EarlyExit, Ngram};
-use onedraw_lm::{LanguageModel, Llama, ModelError};
+use onedraw_lm::{Llama, ModelError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::job::{Deadline, Inquiry, Reply};
 use crate::failure::Failure;
 use crate::model::Model;
-
-/// How many tokens the drafter that copies looks up at most.
-const NGRAM: usize = 3;
 
 /// The laboratory, and the questions to it.
 pub(super) struct Labs<'a> {
@@ -34,15 +30,7 @@ struct Answering<'a> {
 
 impl<'a> Labs<'a> {
     pub(super) fn new(model: &'a Model, most: usize) -> Result<Self, ModelError> {
-        let mut lab = Lab::new(&model.llama, &model.subject).kernel(model.kernel);
-        lab = lab.offering(
-            "ngram",
-            "Copies what followed the last tokens where they stood before",
-            Ngram::new(NGRAM)?,
-        );
-        if let Ok(exit) = EarlyExit::new(model.llama.layers() / 2, &model.llama) {
-            lab = lab.offering("early-exit", "Guesses with the first half of the model's own layers", exit);
-        }
+        let mut lab = Lab::new(&model.llama, &model.subject).kernel(model.kernel).offering_own()?;
         for offer in &model.offers {
             if let Some(drafter) = offer.guesser.drafter(&model.llama)? {
                 lab = lab.offering(&offer.name, &offer.sentence, drafter);

@@ -12,8 +12,8 @@ use onedraw_lm::{Event, Generator, Llama, ModelError, RequestId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::explain::Reading;
-use super::lab::Labs;
 use super::job::{Command, Deadline, Job, Message, Places};
+use super::lab::Labs;
 use crate::failure::Failure;
 use crate::metrics::{Metrics, Speculated};
 use crate::model::Model;
@@ -115,10 +115,7 @@ impl<'a> Worker<'a> {
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty()
-            && self.running.is_empty()
-            && self.reading.is_empty()
-            && self.labs.is_idle()
+        self.waiting.is_empty() && self.running.is_empty() && self.reading.is_empty() && self.labs.is_idle()
     }
 
     fn take(&mut self, command: Command) {
