@@ -133,12 +133,13 @@ export class DrawView {
     const fate = fateOf(rival);
     const label = `Go on with “${rival.text}”: ${rival.before === null ? "" : `${percent(rival.before)} before, `}${fate.spoken}${isDrawn ? ", drawn" : ""}`;
     const act = () => this.#lab.branch(rival, `${visible(rival.text)} at ${look.position + 1}`);
-    const choose = button("", act, { class: classes.join(" "), "aria-label": label, title: rival.gone === null ? null : fate.spoken, "data-token": rival.id });
+    const choose = button("", act, { class: classes.join(" "), title: rival.gone === null ? null : fate.spoken, "data-token": rival.id });
     choose.append(
-      h("span", { class: "piece" }, visible(rival.text)),
+      h("span", { class: "visually-hidden" }, label),
+      h("span", { class: "piece", "aria-hidden": "true" }, visible(rival.text)),
       bar(rival.before, rival.after, most),
-      h("span", { class: "figure" }, rival.before === null ? "" : percent(rival.before)),
-      h("span", { class: "figure after" }, fate.shown),
+      h("span", { class: "figure", "aria-hidden": "true" }, rival.before === null ? "" : percent(rival.before)),
+      h("span", { class: "figure after", "aria-hidden": "true" }, fate.shown),
     );
     return h("li", {}, choose);
   }

@@ -76,24 +76,24 @@ export class OrderView {
       this.#move(stage, visible.filter((other) => other !== stage)[to] ?? null);
       this.#said.textContent = `${stage} is now ${to + 1} of ${visible.length}`;
     });
-    handle.addEventListener("pointerdown", (event) => this.#drag(event, handle, item, stage));
+    handle.addEventListener("pointerdown", (event) => this.#drag(event, item, stage));
     return item;
   }
 
   /**
    * @param {PointerEvent} down
-   * @param {HTMLElement} handle
    * @param {HTMLElement} item
    * @param {string} stage
    */
-  #drag(down, handle, item, stage) {
+  #drag(down, item, stage) {
     if (down.button !== 0) return;
-    handle.setPointerCapture(down.pointerId);
     const ended = new AbortController();
     const { signal } = ended;
-    handle.addEventListener(
+    // The handle moves in the page, and what moves loses a captured pointer.
+    document.addEventListener(
       "pointermove",
       (move) => {
+        if (move.pointerId !== down.pointerId) return;
         set(item, { class: "dragged" });
         const others = [...this.#list.children].filter((other) => other !== item);
         const next = others.find((other) => middle(other) > move.clientY) ?? null;
@@ -110,8 +110,8 @@ export class OrderView {
       this.#isDragged = false;
       this.#move(stage, stageOf(item.nextElementSibling));
     };
-    handle.addEventListener("pointerup", end, { signal });
-    handle.addEventListener("pointercancel", end, { signal });
+    document.addEventListener("pointerup", end, { signal });
+    document.addEventListener("pointercancel", end, { signal });
   }
 
   /**

@@ -51,7 +51,9 @@ export class TextView {
     if (run === null) return;
     this.#prompt.textContent = run.question.prompt;
     set(this.#list, { "aria-busy": run.status === "writing" ? "true" : "false", "data-status": run.status });
-    run.tokens.forEach((token, index) => this.#renderToken(token, index, parting));
+    // The token that ends a text is none of its words.
+    const ending = run.finish === "eos" ? run.tokens.length - 1 : null;
+    run.tokens.forEach((token, index) => this.#renderToken(token, index, parting, index === ending));
     const isWriting = run.status === "writing";
     for (let index = run.tokens.length; index < this.#spans.length; index++) {
       // What was there before fades until new tokens take its place.
@@ -72,14 +74,16 @@ export class TextView {
    * @param {Token} token
    * @param {number} index
    * @param {number | null} parting
+   * @param {boolean} isEnding
    */
-  #renderToken(token, index, parting) {
+  #renderToken(token, index, parting, isEnding) {
     const { side, position } = this.#lab.selected;
     const isSelected = side === this.#side && position === index;
     const classes = ["token", `step-${stepOf(this.#measure(), token)}`];
     if (isSelected) classes.push("selected");
     if (token.forced) classes.push("forced");
     if (parting === index) classes.push("parts");
+    if (isEnding) classes.push("ending");
     const className = classes.join(" ");
     const shown = `${token.id} ${token.probability} ${className}`;
     if (this.#shown[index] === shown) return;

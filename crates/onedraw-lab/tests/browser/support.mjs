@@ -72,10 +72,10 @@ export async function openPage(t, browser, url, { fragment = "", expected = /^$/
   return page;
 }
 
-/** Waits until a side is written, and returns its tokens' text. */
+/** Waits until a side is written, and returns its text, without the token that ends it. */
 export async function written(page, side = "main") {
   await page.waitForSelector(`#text-${side}[aria-busy="false"]`);
-  return page.$eval(`#text-${side}`, (text) => text.textContent);
+  return page.$$eval(`#text-${side} .token:not(.ending)`, (all) => all.map((token) => token.textContent).join(""));
 }
 
 /** The words of the tokens of a side, with what is said of each. */
