@@ -15,13 +15,14 @@
  */
 
 /**
- * The rivals over a span of stages: before the first of them and after the last.
+ * The rivals over a span of stages: before the first of them and after the last. The token that is drawn is among them.
  * @param {Look} look
  * @param {number} first an index of `look.stages`; its answer is what was before
  * @param {number} last an index of `look.stages`, at least `first`
+ * @param {number} most so many are told
  * @returns {Rival[]} those that were most likely before, the best first
  */
-export function rivals(look, first, last) {
+export function rivals(look, first, last, most) {
   const before = look.stages[first];
   const after = look.stages[last];
   if (before === undefined || after === undefined) return [];
@@ -42,9 +43,17 @@ export function rivals(look, first, last) {
     const rival = found.get(id) ?? { id, text, before: null };
     found.set(id, { ...rival, after: probability, gone: null, short: null });
   }
+  const { id, text } = look.token;
+  const isEnd = last === look.stages.length - 1;
+  const drawn = found.get(id) ?? { id, text, before: null, after: isEnd ? look.probability : null, gone: null, short: null };
   // A token that was not among the first before and went is nobody's rival.
-  const known = [...found.values()].filter((rival) => weight(rival) > 0);
-  return known.sort((a, b) => weight(b) - weight(a) || (b.after ?? 0) - (a.after ?? 0));
+  const others = [...found.values()].filter((rival) => rival !== drawn && weight(rival) > 0).sort(byWeight);
+  return [...others.slice(0, most - 1), drawn].sort(byWeight);
+}
+
+/** @param {Rival} a @param {Rival} b */
+function byWeight(a, b) {
+  return weight(b) - weight(a) || (b.after ?? 0) - (a.after ?? 0);
 }
 
 /** @param {Rival} rival */

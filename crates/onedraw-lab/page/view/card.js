@@ -46,7 +46,7 @@ export class Card {
 
   /** @param {Look} look */
   #render(look) {
-    const found = rivals(look, 0, look.stages.length - 1).slice(0, LISTED);
+    const found = rivals(look, 0, look.stages.length - 1, LISTED);
     const most = Math.max(...found.map((rival) => Math.max(rival.before ?? 0, rival.after ?? 0)), 1e-9);
     const rows = found.map((rival) =>
       h(

@@ -103,7 +103,7 @@ export class DrawView {
   #renderRivals(look) {
     const index = this.#stage === null ? null : Number(this.#stage.split(":")[0]);
     const span = index === null ? { first: 0, last: look.stages.length - 1 } : { first: index - 1, last: index };
-    const found = rivals(look, span.first, span.last).slice(0, LISTED);
+    const found = rivals(look, span.first, span.last, LISTED);
     const most = Math.max(...found.map((rival) => Math.max(rival.before ?? 0, rival.after ?? 0)), 1e-9);
     const name = index === null ? "all stages" : /** @type {Stage} */ (look.stages[index]).stage;
     const caption = h(
@@ -154,7 +154,7 @@ function fateOf(rival) {
     const spoken = rival.short === null ? `removed by ${rival.gone}` : `removed by ${rival.gone}, short by ${percent(rival.short)}`;
     return { shown: rival.gone, spoken };
   }
-  if (rival.after === null) return { shown: "–", spoken: "not among the first after" };
+  if (rival.after === null) return { shown: "–", spoken: "not among the first after it" };
   return { shown: percent(rival.after), spoken: `${percent(rival.after)} after` };
 }
 

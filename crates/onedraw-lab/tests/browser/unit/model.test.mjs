@@ -42,20 +42,31 @@ test("two texts part at the first token that differs, or where one of them ends"
 test("a rival knows what it had before, what it has after, and which stage removed it", () => {
   const token = (id, probability, short) => ({ id, text: `t${id}`, probability, ...(short === undefined ? {} : { short }) });
   const look = {
+    token: { id: 2, text: "t2" },
+    probability: 1 / 3,
     stages: [
       { stage: "row", removed: [], leading: [token(1, 0.5), token(2, 0.3), token(3, 0.2)] },
       { stage: "temperature", removed: [], leading: [token(1, 0.6), token(2, 0.3), token(3, 0.1)] },
       { stage: "min_p", removed: [token(3, 0.1, 0.2), token(4, 0.01, 0.3)], leading: [token(1, 2 / 3), token(2, 1 / 3)] },
     ],
   };
-  assert.deepEqual(rivals(look, 0, 2), [
+  assert.deepEqual(rivals(look, 0, 2, 9), [
     { id: 1, text: "t1", before: 0.5, after: 2 / 3, gone: null, short: null },
     { id: 2, text: "t2", before: 0.3, after: 1 / 3, gone: null, short: null },
     { id: 3, text: "t3", before: 0.2, after: 0, gone: "min_p", short: 0.2 },
   ]);
-  assert.equal(rivals(look, 1, 2).length, 4);
-  assert.deepEqual(rivals(look, 1, 2)[2], { id: 3, text: "t3", before: 0.1, after: 0, gone: "min_p", short: 0.2 });
-  assert.equal(rivals(look, 0, 1)[2].after, 0.1);
+  assert.equal(rivals(look, 1, 2, 9).length, 4);
+  assert.deepEqual(rivals(look, 1, 2, 9)[2], { id: 3, text: "t3", before: 0.1, after: 0, gone: "min_p", short: 0.2 });
+  assert.equal(rivals(look, 0, 1, 9)[2].after, 0.1);
+});
+
+test("the drawn token is among the rivals, however unlikely it was", () => {
+  const row = { stage: "row", removed: [], leading: [{ id: 1, text: "a", probability: 0.6 }, { id: 2, text: "b", probability: 0.3 }] };
+  const look = { token: { id: 9, text: "z" }, probability: 0.01, stages: [row, { ...row, stage: "temperature" }] };
+  const told = (...span) => rivals(look, ...span).map(({ id, before, after }) => [id, before, after]);
+  assert.deepEqual(told(0, 1, 3), [[1, 0.6, 0.6], [2, 0.3, 0.3], [9, null, 0.01]]);
+  assert.deepEqual(told(0, 1, 2), [[1, 0.6, 0.6], [9, null, 0.01]]);
+  assert.deepEqual(told(0, 0, 2), [[1, 0.6, 0.6], [9, null, null]]);
 });
 
 test("undo goes back to where a branch left, redo to the branch that was left last", () => {
