@@ -96,16 +96,24 @@ test("everything is reached by keyboard, and the arrow keys walk through the tex
   await page.waitForFunction(() => document.querySelector("#draw h2").textContent.startsWith("Draw 120"));
 });
 
-test("the page is there in under a second", async (t) => {
+test("the page is there within a second, and is small", async (t) => {
   const page = await openPage(t, browser, server.url);
-  const times = [];
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable");
+  // The processor's time, as a machine with other work to do needs more of the clock's.
+  const spent = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "ProcessTime").value;
+  let [clock, processor] = [Infinity, Infinity];
   for (let i = 0; i < 3; i++) {
-    const start = Date.now();
+    const [start, before] = [Date.now(), await spent()];
     await page.reload();
     await page.waitForSelector("#bench:not([hidden])");
-    times.push(Date.now() - start);
+    clock = Math.min(clock, Date.now() - start);
+    processor = Math.min(processor, (await spent()) - before);
   }
-  assert.ok(Math.min(...times) < 1000, times.join());
+  t.diagnostic(`${clock} ms of the clock, ${Math.round(1000 * processor)} ms of the processor`);
+  assert.ok(processor < 0.7, `${processor} s`);
+  const bytes = await page.evaluate(() => performance.getEntriesByType("resource").filter(({ name }) => !name.includes("/lab/")).reduce((sum, { transferSize }) => sum + transferSize, 0));
+  assert.ok(bytes > 10_000 && bytes < 200_000, `${bytes} bytes`);
 });
 
 test("text is text: a prompt with markup is shown as it is", async (t) => {
