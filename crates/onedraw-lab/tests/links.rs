@@ -89,7 +89,7 @@ fn a_state_that_cannot_be_written_is_not_shared() {
     let mut lab = lab(&model, &subject);
     for (state, message) in [
         (json!({"prompt": "Tom", "params": {"top_p": 2}}), "top_p: must be in [0, 1], not 2"),
-        (json!({"prompt": ""}), "the prompt is empty; write the beginning of a text"),
+        (json!({"params": {}}), "missing field `prompt`"),
         (json!({"prompt": "Tom", "other": 1}), "unknown field `other`"),
         (
             json!({"prompt": "Tom", "beside": {"prompt": "Tom", "params": {"top_k": -7}}}),

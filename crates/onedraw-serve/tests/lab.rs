@@ -106,7 +106,9 @@ async fn every_question_is_answered() {
     assert_eq!(ask(&server, "beams", beams).await[0]["found"].as_array().map(Vec::len), Some(2));
     let code = ask(&server, "code", text.clone()).await.remove(0);
     assert!(
-        code["program"].as_str().is_some_and(|line| line.starts_with("onedraw generate --max-tokens=6 --seed=5")),
+        code["program"]
+            .as_str()
+            .is_some_and(|line| line.starts_with("onedraw generate --max-tokens=6 --seed=5")),
         "{code}"
     );
     let link = ask(&server, "share", json!({"state": text})).await.remove(0);
@@ -123,7 +125,7 @@ async fn a_question_that_cannot_be_read_is_refused_with_a_line() {
     let server =
         serve(models::stories(), limited(Limits { body: 2000, grammar: 100, ..Limits::default() })).await;
     for (name, question, status, message) in [
-        ("write", json!({"prompt": ""}), 400, "the prompt is empty"),
+        ("write", json!({"prompt": "a b ".repeat(300)}), 400, "and there is room for 512; make it shorter"),
         ("write", json!({"prompt": "Tom", "params": {"top_p": 2}}), 400, "top_p: must be in [0, 1], not 2"),
         ("write", json!({"prompt": "Tom", "schema": "{"}), 400, "schema: "),
         (
