@@ -81,6 +81,7 @@ test("the code is that of the text: the program's command writes it", async (t) 
   const page = await openPage(t, browser, server.url);
   const text = await ask(page, "Tom saw a big", 12);
   await page.click("#code");
+  await page.waitForSelector("dialog textarea");
   const codes = await page.$$eval("dialog textarea", (fields) => fields.map((field) => field.value));
   assert.equal(codes.length, 4);
   assert.match(codes[0], /^onedraw generate /);
