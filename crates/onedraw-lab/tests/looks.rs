@@ -23,7 +23,7 @@ fn a_second_look_with_other_parameters_makes_no_pass() {
             drawn.insert(one(&mut lab, "look", &look(params, &tokens, position))["token"]["id"].to_string());
         }
     }
-    assert!(drawn.len() > 30, "other parameters draw other tokens: {}", drawn.len());
+    assert!(drawn.len() > 20, "other parameters draw other tokens: {}", drawn.len());
     assert_eq!(model.passes(), after_text);
     // A position that nobody has written takes one pass, the first time.
     let elsewhere = TOKENIZER.encode_plain(" dragon and a cat").expect("tokens");
@@ -45,8 +45,9 @@ fn min_p_says_what_it_removes_and_by_how_little() {
     let line = one(&mut lab, "look", &question);
     let stages = line["stages"].as_array().expect("stages");
     let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().expect("a name")).collect();
-    assert_eq!(names, ["row", "temperature", "min_p"]);
-    let (row, min_p) = (&stages[0], &stages[2]);
+    // A temperature of 1 is idle.
+    assert_eq!(names, ["row", "min_p"]);
+    let (row, min_p) = (&stages[0], &stages[1]);
     let best = row["leading"][0]["probability"].as_f64().expect("a number");
     assert_eq!(row["leading"][0]["text"], " truck");
     let removed = min_p["removed"].as_array().expect("tokens");

@@ -223,8 +223,7 @@ fn a_schema_is_kept_and_what_it_forces_has_no_row() {
     let model = Counting::new();
     let subject = model.subject();
     let mut lab = lab(&model, &subject);
-    let schema =
-        json!({"type": "object", "properties": {"name": {"enum": ["Tom", "Lily"]}}, "required": ["name"]});
+    let schema = json!({"type": "object", "properties": {"name": {"enum": ["Tom", "Lily"]}}, "required": ["name"], "additionalProperties": false});
     let question = json!({"prompt": "My pet: ", "params": {"seed": "1", "max_tokens": 40}, "schema": schema.to_string()});
     let lines = ask(&mut lab, "write", &question);
     let (tokens, words) = text(&lines);

@@ -48,7 +48,7 @@ impl<'a, M: LanguageModel> Searching<'a, M> {
             beams = beams.constrained(&grammar.start());
         }
         // All beams that are left are found texts.
-        let params = onedraw::SamplingParams { n: settings.width as u32, ..text.params };
+        let params = onedraw::SamplingParams { n: settings.width.max(1) as u32, ..text.params };
         let width = settings.width;
         let search = beams.begin(&text.prompt, params, settings)?;
         let (nodes, children) = (Vec::new(), BTreeMap::new());
