@@ -198,7 +198,8 @@ export class Lab {
   /** Shows the state: its texts, and the selected draw. */
   #show() {
     this.#trial = null;
-    if (this.state.beside === null && this.selected.side === "beside") this.selected = { ...this.selected, side: "main" };
+    if (this.state.beside === null && this.selected.side === "beside")
+      this.selected = { ...this.selected, side: "main" };
     this.run = this.#runs.write(writeQuestion(this.state, "main"));
     this.besideRun = this.state.beside === null ? null : this.#runs.write(writeQuestion(this.state, "beside"));
     this.#runs.stopOthers(this.besideRun === null ? [this.run] : [this.run, this.besideRun]);

@@ -34,7 +34,10 @@ async function open() {
     loading.remove();
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    loading.replaceChildren(h("p", { role: "alert" }, message), button("Try again", () => window.location.reload()));
+    loading.replaceChildren(
+      h("p", { role: "alert" }, message),
+      button("Try again", () => window.location.reload()),
+    );
   }
 }
 
@@ -47,7 +50,12 @@ function show(lab) {
   new TextsView(lab, place("texts"));
   new DrawView(lab, place("draw"));
   new ControlsView(lab, place("controls"));
-  const branches = h("details", { open: true }, h("summary", {}, "Branches: where you have been"), new TreeView(lab).element);
+  const branches = h(
+    "details",
+    { open: true },
+    h("summary", {}, "Branches: where you have been"),
+    new TreeView(lab).element,
+  );
   place("more").append(branches, new SchemaView(lab).element, new PassesView(lab).element, new BeamsView(lab).element);
   place("bench").hidden = false;
   window.addEventListener("hashchange", async () => {
@@ -79,7 +87,11 @@ async function linkedState(engine) {
  * @param {number | null} total
  */
 function showProgress(loaded, total) {
-  const bar = h("progress", { "aria-label": "The model is loading", max: total, value: total === null ? null : loaded });
+  const bar = h("progress", {
+    "aria-label": "The model is loading",
+    max: total,
+    value: total === null ? null : loaded,
+  });
   const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(1);
   const sum = total === null ? `${megabytes(loaded)} MB` : `${megabytes(loaded)} of ${megabytes(total)} MB`;
   place("loading").replaceChildren(h("p", {}, `The model is loading: ${sum}`), bar);

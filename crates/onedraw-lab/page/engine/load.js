@@ -21,7 +21,8 @@ const SIMD = new Uint8Array([
 /** Throws where the browser cannot run the laboratory. */
 export function checkBrowser() {
   if (typeof WebAssembly === "object" && WebAssembly.validate(SIMD)) return;
-  const message = "This browser has no WebAssembly with SIMD, which the model needs. Any current browser has it; `onedraw lab` works in this one, too.";
+  const message =
+    "This browser has no WebAssembly with SIMD, which the model needs. Any current browser has it; `onedraw lab` works in this one, too.";
   throw new Failure("browser", message);
 }
 

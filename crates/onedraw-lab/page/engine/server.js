@@ -5,7 +5,8 @@ import { linesOf } from "./lines.js";
 
 /** @typedef {import("./contract.js").Engine} Engine */
 
-const LOST = "The server cannot be reached. Is it still running? What is written here stays; try again once it is back.";
+const LOST =
+  "The server cannot be reached. Is it still running? What is written here stays; try again once it is back.";
 
 /** @implements {Engine} */
 export class ServerEngine {
@@ -85,5 +86,8 @@ async function refusal(response) {
   } catch {
     // Not one of ours; the status has to do.
   }
-  return new Failure("refused", `The server answered with the status ${response.status}, which the page does not understand.`);
+  return new Failure(
+    "refused",
+    `The server answered with the status ${response.status}, which the page does not understand.`,
+  );
 }

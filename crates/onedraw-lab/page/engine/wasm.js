@@ -10,7 +10,9 @@ const BASE = new URL("../", import.meta.url);
 async function open() {
   checkBrowser();
   const site = await fetchSite(BASE);
-  const files = await fetchModel(BASE, site.model, (loaded, total) => self.postMessage({ progress: { loaded, total } }));
+  const files = await fetchModel(BASE, site.model, (loaded, total) =>
+    self.postMessage({ progress: { loaded, total } }),
+  );
   const module = await import(new URL(site.module, BASE).href);
   await module.default();
   const serving = new Serving(module.open(files), (message) => self.postMessage(message));
@@ -19,6 +21,7 @@ async function open() {
 }
 
 open().catch((error) => {
-  const { kind, message } = error instanceof Failure ? error : new Failure("worker", `The model could not be opened: ${error}`);
+  const { kind, message } =
+    error instanceof Failure ? error : new Failure("worker", `The model could not be opened: ${error}`);
   self.postMessage({ failed: { kind, message } });
 });

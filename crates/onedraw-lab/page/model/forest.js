@@ -44,7 +44,11 @@ export function place(nodes) {
 export function pathTo(nodes, node) {
   const known = new Map(nodes.map((each) => [each.node, each]));
   const path = new Set();
-  for (let at = known.get(node); at !== undefined && !path.has(at.node); at = at.parent === null ? undefined : known.get(at.parent)) {
+  for (
+    let at = known.get(node);
+    at !== undefined && !path.has(at.node);
+    at = at.parent === null ? undefined : known.get(at.parent)
+  ) {
     path.add(at.node);
   }
   return path;

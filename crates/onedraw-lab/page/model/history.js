@@ -92,7 +92,7 @@ export class History {
 
   /** Makes redo lead to the present state from all those above it. */
   #remember() {
-    for (let visit = this.#current; visit.parent !== null; ) {
+    for (let visit = this.#current; visit.parent !== null;) {
       this.#last.set(visit.parent, visit.id);
       const above = this.#visits.get(visit.parent);
       if (above === undefined) return;

@@ -45,7 +45,14 @@ export function rivals(look, first, last, most) {
   }
   const { id, text } = look.token;
   const isEnd = last === look.stages.length - 1;
-  const drawn = found.get(id) ?? { id, text, before: null, after: isEnd ? look.probability : null, gone: null, short: null };
+  const drawn = found.get(id) ?? {
+    id,
+    text,
+    before: null,
+    after: isEnd ? look.probability : null,
+    gone: null,
+    short: null,
+  };
   // A token that was not among the first before and went is nobody's rival.
   const others = [...found.values()].filter((rival) => rival !== drawn && weight(rival) > 0).sort(byWeight);
   return [...others.slice(0, most - 1), drawn].sort(byWeight);

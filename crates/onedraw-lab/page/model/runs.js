@@ -54,7 +54,16 @@ export class Runs {
       return known;
     }
     /** @type {Run} */
-    const run = { question, status: "writing", seed: "", prompt: [], tokens: [], passes: [], finish: null, failure: null };
+    const run = {
+      question,
+      status: "writing",
+      seed: "",
+      prompt: [],
+      tokens: [],
+      passes: [],
+      finish: null,
+      failure: null,
+    };
     const stop = new AbortController();
     this.#writing.set(run, stop);
     this.#follow(run, stop.signal);
@@ -76,7 +85,8 @@ export class Runs {
         take(run, /** @type {WriteLine} */ (line));
         this.#changed(run);
       }
-      if (run.status === "writing") throw new Failure("cut", "The text was cut off before its end. Write again to get the rest.");
+      if (run.status === "writing")
+        throw new Failure("cut", "The text was cut off before its end. Write again to get the rest.");
     } catch (error) {
       run.status = signal.aborted ? "stopped" : "failed";
       if (!signal.aborted) run.failure = error instanceof Failure ? error : new Failure("page", String(error));

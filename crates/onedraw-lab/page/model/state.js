@@ -97,5 +97,7 @@ export function writeQuestion(state, side) {
  * @returns {Forced[]}
  */
 export function heldBefore(tokens, position) {
-  return tokens.filter((token) => token.position < position).map((token) => ({ position: token.position, token: token.id }));
+  return tokens
+    .filter((token) => token.position < position)
+    .map((token) => ({ position: token.position, token: token.id }));
 }

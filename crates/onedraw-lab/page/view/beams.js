@@ -48,7 +48,9 @@ export class BeamsView {
       const beams = /** @type {Beams} */ (await askOnce(this.#lab.engine, "beams", body));
       this.#render(beams, beams.found[0]?.node ?? null);
     } catch (error) {
-      this.#result.replaceChildren(h("p", { class: "blame", role: "alert" }, error instanceof Error ? error.message : String(error)));
+      this.#result.replaceChildren(
+        h("p", { class: "blame", role: "alert" }, error instanceof Error ? error.message : String(error)),
+      );
     }
   }
 
@@ -60,14 +62,25 @@ export class BeamsView {
     const path = chosen === null ? new Set() : pathTo(beams.nodes, chosen);
     const { placed, columns, rows } = place(beams.nodes);
     const at = new Map(placed.map((node) => [node.node, node]));
-    const drawing = svg("svg", { class: "forest", width: columns * COLUMN + 10, height: rows * ROW + 10, role: "img", "aria-label": `A tree of ${placed.length} continuations; the texts found are listed below` });
+    const drawing = svg("svg", {
+      class: "forest",
+      width: columns * COLUMN + 10,
+      height: rows * ROW + 10,
+      role: "img",
+      "aria-label": `A tree of ${placed.length} continuations; the texts found are listed below`,
+    });
     for (const node of placed) {
       const [x, y] = [node.column * COLUMN + 6, node.row * ROW + 16];
       const parent = node.parent === null ? undefined : at.get(node.parent);
       const state = path.has(node.node) ? "path" : node.kept ? "kept" : "dropped";
       if (parent !== undefined) {
         const [px, py] = [parent.column * COLUMN + COLUMN - 8, parent.row * ROW + 12];
-        drawing.append(svg("path", { class: `link ${state}`, d: `M${px} ${py}C${px + 10} ${py} ${x - 14} ${y - 4} ${x - 4} ${y - 4}` }));
+        drawing.append(
+          svg("path", {
+            class: `link ${state}`,
+            d: `M${px} ${py}C${px + 10} ${py} ${x - 14} ${y - 4} ${x - 4} ${y - 4}`,
+          }),
+        );
       }
       const text = visible(node.text);
       const label = svg("text", { class: state, x, y }, text.length > 10 ? `${text.slice(0, 9)}…` : text);
@@ -75,7 +88,10 @@ export class BeamsView {
       drawing.append(label);
     }
     const found = beams.found.map((each) => {
-      const choose = button("", () => this.#render(beams, each.node), { class: "found", "aria-pressed": String(each.node === chosen) });
+      const choose = button("", () => this.#render(beams, each.node), {
+        class: "found",
+        "aria-pressed": String(each.node === chosen),
+      });
       choose.append(h("span", {}, each.text), h("span", { class: "figure" }, short(each.score)));
       return h("li", {}, choose);
     });

@@ -59,7 +59,12 @@ export class Card {
     );
     const last = look.stages.at(-1);
     const entropy = last === undefined ? "" : `, ${last.tokens} of ${look.stages[0]?.tokens} tokens left`;
-    const head = h("p", {}, h("b", { class: "piece" }, visible(look.token.text)), ` ${percent(look.probability)}${entropy}`);
+    const head = h(
+      "p",
+      {},
+      h("b", { class: "piece" }, visible(look.token.text)),
+      ` ${percent(look.probability)}${entropy}`,
+    );
     this.#element.replaceChildren(head, h("table", {}, h("tbody", {}, ...rows)));
   }
 

@@ -25,7 +25,14 @@ export function control(parameter, preview, apply) {
   const field = fieldOf(parameter, preview, apply, (message) => (wrong.textContent = message));
   for (const input of field.inputs) set(input, { "aria-describedby": `help-${name} wrong-${name}` });
   const label = h("label", { for: `param-${name}` }, name);
-  const element = h("div", { class: `control ${parameter.kind}`, "data-name": name }, label, ...field.inputs, help, wrong);
+  const element = h(
+    "div",
+    { class: `control ${parameter.kind}`, "data-name": name },
+    label,
+    ...field.inputs,
+    help,
+    wrong,
+  );
   return {
     element,
     show: (value) => {
@@ -94,7 +101,13 @@ function numberField(parameter, id, preview, apply) {
   /** @type {HTMLInputElement | null} */
   let slider = null;
   if (typeof least === "number" && typeof most === "number") {
-    const range = h("input", { type: "range", min: least, max: most, step: step ?? (most - least) / 100, "aria-label": `${name}, slider` });
+    const range = h("input", {
+      type: "range",
+      min: least,
+      max: most,
+      step: step ?? (most - least) / 100,
+      "aria-label": `${name}, slider`,
+    });
     range.addEventListener("input", () => {
       number.value = range.value;
       preview(range.valueAsNumber);

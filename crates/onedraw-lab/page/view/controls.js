@@ -35,11 +35,23 @@ export class ControlsView {
     this.#lab = lab;
     this.#makePresets();
     this.#makeSides();
-    const reset = button("Plain softmax", () => this.#apply("Plain softmax", PLAIN), { id: "plain", title: "No stage but temperature 1" });
-    root.append(h("h2", {}, "Parameters"), this.#sides, h("div", { class: "row" }, h("label", { for: "preset" }, "Preset"), this.#preset, reset));
+    const reset = button("Plain softmax", () => this.#apply("Plain softmax", PLAIN), {
+      id: "plain",
+      title: "No stage but temperature 1",
+    });
+    root.append(
+      h("h2", {}, "Parameters"),
+      this.#sides,
+      h("div", { class: "row" }, h("label", { for: "preset" }, "Preset"), this.#preset, reset),
+    );
     const parameters = lab.about.parameters.filter(({ name }) => !ELSEWHERE.includes(name));
     for (const title of new Set(parameters.map(({ group }) => group))) {
-      root.append(this.#group(title, parameters.filter(({ group }) => group === title)));
+      root.append(
+        this.#group(
+          title,
+          parameters.filter(({ group }) => group === title),
+        ),
+      );
     }
     root.append(new OrderView(lab).element);
     for (const event of /** @type {const} */ (["state", "selected"])) lab.on(event, () => this.#render());
@@ -58,7 +70,10 @@ export class ControlsView {
   }
 
   #makeSides() {
-    for (const [side, label] of /** @type {const} */ ([["main", "A"], ["beside", "B"]])) {
+    for (const [side, label] of /** @type {const} */ ([
+      ["main", "A"],
+      ["beside", "B"],
+    ])) {
       const radio = h("input", { type: "radio", name: "side", value: side, id: `side-${side}` });
       radio.addEventListener("change", () => this.#lab.select(side, this.#lab.selected.position));
       this.#sides.append(radio, h("label", { for: `side-${side}` }, `Setting ${label}`));

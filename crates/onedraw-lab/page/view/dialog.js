@@ -25,7 +25,12 @@ export function openDialog(title, ...content) {
  * @param {string} text
  */
 export function copyable(label, text) {
-  const field = h("textarea", { readonly: true, "aria-label": label, rows: Math.min(14, text.split("\n").length + 1), spellcheck: "false" });
+  const field = h("textarea", {
+    readonly: true,
+    "aria-label": label,
+    rows: Math.min(14, text.split("\n").length + 1),
+    spellcheck: "false",
+  });
   field.value = text;
   const copy = button("Copy", async () => {
     try {

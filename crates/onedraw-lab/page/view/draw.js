@@ -53,7 +53,10 @@ export class DrawView {
     const look = this.#lab.look;
     const title = h("h2", {}, `Draw ${position + 1}`);
     if (token === undefined) {
-      this.#head.replaceChildren(title, h("p", { class: "quiet" }, "Select a token of the text to see how it was drawn."));
+      this.#head.replaceChildren(
+        title,
+        h("p", { class: "quiet" }, "Select a token of the text to see how it was drawn."),
+      );
       return;
     }
     title.append(": ", h("span", { class: "piece" }, visible(token.text)));
@@ -67,7 +70,15 @@ export class DrawView {
     this.#head.replaceChildren(
       title,
       h("p", { class: "facts" }, facts.length === 0 ? "The schema left no other choice." : sentence(facts)),
-      now ? h("p", { class: "now" }, "These parameters draw ", h("span", { class: "piece" }, visible(look.token.text)), " here.") : h("p", { class: "now" }),
+      now
+        ? h(
+            "p",
+            { class: "now" },
+            "These parameters draw ",
+            h("span", { class: "piece" }, visible(look.token.text)),
+            " here.",
+          )
+        : h("p", { class: "now" }),
     );
   }
 
@@ -79,9 +90,13 @@ export class DrawView {
       const key = index === 0 ? null : /** @type {string} */ (keys[index]);
       const label = index === 0 ? "all stages" : stage.stage;
       const last = look.stages.at(-1);
-      const left = index === 0 && last !== undefined ? `${look.stages[0]?.tokens} → ${last.tokens}` : `${stage.tokens} left`;
+      const left =
+        index === 0 && last !== undefined ? `${look.stages[0]?.tokens} → ${last.tokens}` : `${stage.tokens} left`;
       const done = index === 0 ? null : whatItDid(stage, look.stages[index - 1]);
-      const choose = button("", () => this.#choose(key), { class: "stage", "aria-pressed": String(this.#stage === key) });
+      const choose = button("", () => this.#choose(key), {
+        class: "stage",
+        "aria-pressed": String(this.#stage === key),
+      });
       choose.append(h("b", {}, label), h("span", { class: "left" }, left), h("span", { class: "did" }, done));
       return h("li", { "data-stage": stage.stage }, choose);
     });
@@ -93,7 +108,9 @@ export class DrawView {
     this.#stage = stage;
     const { look } = this.#lab;
     if (look === null) return;
-    const focused = [...this.#stages.querySelectorAll("button")].indexOf(/** @type {HTMLButtonElement} */ (document.activeElement));
+    const focused = [...this.#stages.querySelectorAll("button")].indexOf(
+      /** @type {HTMLButtonElement} */ (document.activeElement),
+    );
     this.#renderStages(look);
     this.#renderRivals(look);
     this.#stages.querySelectorAll("button")[focused]?.focus();
@@ -117,7 +134,12 @@ export class DrawView {
     const more = [];
     if (look.masked > 0) more.push(h("p", { class: "quiet" }, `The schema forbids ${look.masked} tokens here.`));
     if (index !== null) more.push(...details(/** @type {Stage} */ (look.stages[index])));
-    this.#rivals.replaceChildren(caption, list, h("p", { class: "quiet" }, "Choose a rival to go on with it."), ...more);
+    this.#rivals.replaceChildren(
+      caption,
+      list,
+      h("p", { class: "quiet" }, "Choose a rival to go on with it."),
+      ...more,
+    );
   }
 
   /**
@@ -133,7 +155,11 @@ export class DrawView {
     const fate = fateOf(rival);
     const label = `Go on with “${rival.text}”: ${rival.before === null ? "" : `${percent(rival.before)} before, `}${fate.spoken}${isDrawn ? ", drawn" : ""}`;
     const act = () => this.#lab.branch(rival, `${visible(rival.text)} at ${look.position + 1}`);
-    const choose = button("", act, { class: classes.join(" "), title: rival.gone === null ? null : fate.spoken, "data-token": rival.id });
+    const choose = button("", act, {
+      class: classes.join(" "),
+      title: rival.gone === null ? null : fate.spoken,
+      "data-token": rival.id,
+    });
     choose.append(
       h("span", { class: "visually-hidden" }, label),
       h("span", { class: "piece", "aria-hidden": "true" }, visible(rival.text)),
@@ -151,7 +177,8 @@ export class DrawView {
  */
 function fateOf(rival) {
   if (rival.gone !== null) {
-    const spoken = rival.short === null ? `removed by ${rival.gone}` : `removed by ${rival.gone}, short by ${percent(rival.short)}`;
+    const spoken =
+      rival.short === null ? `removed by ${rival.gone}` : `removed by ${rival.gone}, short by ${percent(rival.short)}`;
     return { shown: rival.gone, spoken };
   }
   if (rival.after === null) return { shown: "–", spoken: "not among the first after it" };
@@ -166,8 +193,14 @@ function fateOf(rival) {
 function whatItDid(stage, before) {
   const parts = [];
   if (stage.gone > 0) parts.push(`removed ${stage.gone} with ${percent(1 - stage.mass)}`);
-  if (before !== undefined && stage.temperature !== before.temperature) parts.push(`temperature ${short(stage.temperature)}`);
-  if (parts.length === 0) parts.push(stage.gone === 0 && before !== undefined && stage.entropy !== before.entropy ? "moved probabilities" : "changed nothing here");
+  if (before !== undefined && stage.temperature !== before.temperature)
+    parts.push(`temperature ${short(stage.temperature)}`);
+  if (parts.length === 0)
+    parts.push(
+      stage.gone === 0 && before !== undefined && stage.entropy !== before.entropy
+        ? "moved probabilities"
+        : "changed nothing here",
+    );
   return parts.join(", ");
 }
 
@@ -179,12 +212,19 @@ function whatItDid(stage, before) {
 function details(stage) {
   const found = [];
   if (stage.decision) found.push(h("p", {}, stage.decision));
-  const nearest = stage.removed.filter((removed) => removed.short !== null).sort((a, b) => (a.short ?? 0) - (b.short ?? 0));
+  const nearest = stage.removed
+    .filter((removed) => removed.short !== null)
+    .sort((a, b) => (a.short ?? 0) - (b.short ?? 0));
   if (nearest.length > 0) {
     const rows = nearest
       .slice(0, 3)
       .map((removed) =>
-        h("li", {}, h("span", { class: "piece" }, visible(removed.text)), ` had ${percent(removed.probability)}, short by ${percent(removed.short ?? 0)}`),
+        h(
+          "li",
+          {},
+          h("span", { class: "piece" }, visible(removed.text)),
+          ` had ${percent(removed.probability)}, short by ${percent(removed.short ?? 0)}`,
+        ),
       );
     found.push(h("h3", {}, `Nearest to staying in ${stage.stage}`), h("ul", { class: "nearest" }, ...rows));
   }

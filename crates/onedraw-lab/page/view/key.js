@@ -9,7 +9,12 @@ import { openDialog } from "./dialog.js";
  */
 export function askForKey(message) {
   return new Promise((resolve) => {
-    const field = h("input", { type: "password", autocomplete: "off", "aria-label": "Key of the server", required: true });
+    const field = h("input", {
+      type: "password",
+      autocomplete: "off",
+      "aria-label": "Key of the server",
+      required: true,
+    });
     const form = h("form", { method: "dialog", class: "row" }, field, h("button", { class: "main" }, "Use this key"));
     const note = h("p", { class: "quiet" }, "It is kept in the memory of this page alone.");
     /** @type {string | null} */

@@ -29,7 +29,11 @@ export class OrderView {
       "details",
       { open: true, class: "order-box" },
       h("summary", {}, "The order of the stages"),
-      h("p", { class: "help", id: "order-help" }, "Drag a stage, or move it with the arrow keys. The first is applied first."),
+      h(
+        "p",
+        { class: "help", id: "order-help" },
+        "Drag a stage, or move it with the arrow keys. The first is applied first.",
+      ),
       h("div", { class: "row" }, h("label", { for: "order-choice" }, "Order of"), this.#choice),
       this.#list,
       h("div", { class: "row" }, this.#idle, h("label", { for: "idle" }, "Show stages that do nothing now")),
@@ -65,7 +69,12 @@ export class OrderView {
    */
   #item(stage, index, visible, isWorking) {
     const label = `${stage}, ${index + 1} of ${visible.length}; move with the arrow keys`;
-    const handle = button(stage, () => {}, { class: "handle", "aria-label": label, "aria-describedby": "order-help", "data-stage": stage });
+    const handle = button(stage, () => {}, {
+      class: "handle",
+      "aria-label": label,
+      "aria-describedby": "order-help",
+      "data-stage": stage,
+    });
     const item = h("li", { class: isWorking ? null : "idle" }, handle);
     handle.addEventListener("keydown", (event) => {
       const step = event.key === "ArrowUp" ? -1 : event.key === "ArrowDown" ? 1 : 0;

@@ -29,7 +29,11 @@ export class PassesView {
       "details",
       { id: "guesses" },
       h("summary", {}, "Guesses: speculation, pass by pass"),
-      h("p", { class: "help" }, "Somebody fast guesses some tokens ahead; the model checks them in one pass. The text is the same with and without."),
+      h(
+        "p",
+        { class: "help" },
+        "Somebody fast guesses some tokens ahead; the model checks them in one pass. The text is the same with and without.",
+      ),
       h("div", { class: "row" }, h("label", { for: "draft" }, "Guesses by"), this.#choice),
       this.#sentence,
       this.#sum,
@@ -52,7 +56,10 @@ export class PassesView {
     this.#shown.passes = run.passes.length;
     const guesses = run.passes.flatMap((pass) => pass.guesses);
     const accepted = guesses.filter((guess) => guess.accepted).length;
-    this.#sum.textContent = guesses.length === 0 ? "" : `${accepted} of ${guesses.length} guesses were accepted, in ${run.passes.length} passes.`;
+    this.#sum.textContent =
+      guesses.length === 0
+        ? ""
+        : `${accepted} of ${guesses.length} guesses were accepted, in ${run.passes.length} passes.`;
   }
 }
 

@@ -23,7 +23,9 @@ export class PromptView {
    */
   constructor(lab, root) {
     this.#lab = lab;
-    const roll = button("Re-roll", () => this.#setSeed(String(crypto.getRandomValues(new Uint32Array(1))[0])), { id: "roll" });
+    const roll = button("Re-roll", () => this.#setSeed(String(crypto.getRandomValues(new Uint32Array(1))[0])), {
+      id: "roll",
+    });
     const examples = EXAMPLES.map((prompt) => button(prompt, () => this.#setPrompt(prompt), { class: "example" }));
     root.append(
       h("label", { for: "prompt-field" }, "Prompt"),

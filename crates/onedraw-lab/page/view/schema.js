@@ -17,7 +17,12 @@ const EXAMPLE = `{
 export class SchemaView {
   element;
   #lab;
-  #field = h("textarea", { id: "schema", rows: 9, spellcheck: "false", "aria-describedby": "schema-help schema-wrong" });
+  #field = h("textarea", {
+    id: "schema",
+    rows: 9,
+    spellcheck: "false",
+    "aria-describedby": "schema-help schema-wrong",
+  });
   #wrong = h("p", { id: "schema-wrong", class: "blame", role: "alert" });
 
   /** @param {Lab} lab */
@@ -27,7 +32,11 @@ export class SchemaView {
       "details",
       { id: "schema-box" },
       h("summary", {}, "A JSON schema for the text"),
-      h("p", { class: "help", id: "schema-help" }, "Only tokens that the schema allows can be drawn. The others are greyed among the rivals."),
+      h(
+        "p",
+        { class: "help", id: "schema-help" },
+        "Only tokens that the schema allows can be drawn. The others are greyed among the rivals.",
+      ),
       h("label", { for: "schema" }, "JSON schema"),
       this.#field,
       h(

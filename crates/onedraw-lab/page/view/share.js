@@ -25,7 +25,8 @@ export function shareButtons(lab) {
 async function share(lab) {
   const { fragment } = await askOnce(lab.engine, "share", { state: toShared(lab.state) });
   window.history.replaceState(null, "", `#${fragment}`);
-  const about = "The link holds the prompt, the parameters, the seed and the branch. It shows the same text on any machine.";
+  const about =
+    "The link holds the prompt, the parameters, the seed and the branch. It shows the same text on any machine.";
   openDialog("Share", h("p", {}, about), copyable("The link", window.location.href));
 }
 
@@ -33,7 +34,12 @@ async function share(lab) {
 async function showCode(lab) {
   const code = /** @type {Code} */ (await askOnce(lab.engine, "code", writeQuestion(lab.state, lab.selected.side)));
   /** @type {[string, string][]} */
-  const kinds = [["Program", code.program], ["Rust", code.rust], ["Python", code.python], ["curl", code.curl]];
+  const kinds = [
+    ["Program", code.program],
+    ["Rust", code.rust],
+    ["Python", code.python],
+    ["curl", code.curl],
+  ];
   const shown = kinds.flatMap(([title, text]) => [h("h3", {}, title), copyable(title, text)]);
   openDialog("As code", ...(code.notes ?? []).map((note) => h("p", {}, note)), ...shown);
 }

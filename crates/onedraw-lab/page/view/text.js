@@ -37,7 +37,13 @@ export class TextView {
     this.#card = card;
     this.#measure = measure;
     const label = side === "main" ? "The text, token by token" : "The text of setting B, token by token";
-    this.#list = h("span", { role: "listbox", tabindex: "0", "aria-label": label, id: `text-${side}`, class: "tokens" });
+    this.#list = h("span", {
+      role: "listbox",
+      tabindex: "0",
+      "aria-label": label,
+      id: `text-${side}`,
+      class: "tokens",
+    });
     this.element = h("div", { class: "text" }, this.#prompt, this.#list);
     this.#listen();
   }
@@ -93,7 +99,13 @@ export class TextView {
     const parts = parting === index ? "; the texts part here" : "";
     const odds = token.probability === null ? "the only choice" : percent(token.probability);
     const label = `${spoken(token.text)}, ${odds}${token.forced ? ", held" : ""}${parts}`;
-    set(span, { class: className, "data-token": token.id, "aria-selected": String(isSelected), "aria-label": label, "aria-hidden": null });
+    set(span, {
+      class: className,
+      "data-token": token.id,
+      "aria-selected": String(isSelected),
+      "aria-label": label,
+      "aria-hidden": null,
+    });
   }
 
   /** @param {number} index */

@@ -33,7 +33,12 @@ export class TextsView {
     this.#main = new TextView(lab, "main", card, () => this.#legend.measure);
     this.#beside = new TextView(lab, "beside", card, () => this.#legend.measure);
     this.#besideBox = h("div", { class: "side" }, h("h3", {}, "Setting B"), this.#beside.element);
-    this.#grid = h("div", { class: "sides" }, h("div", { class: "side" }, h("h3", {}, "Setting A"), this.#main.element), this.#besideBox);
+    this.#grid = h(
+      "div",
+      { class: "sides" },
+      h("div", { class: "side" }, h("h3", {}, "Setting A"), this.#main.element),
+      this.#besideBox,
+    );
     root.append(this.#legend.element, this.#grid, this.#held, this.#note);
     for (const event of /** @type {const} */ (["state", "text", "selected"])) lab.on(event, () => this.#render());
     this.#render();
@@ -58,7 +63,10 @@ export class TextsView {
     this.#held.hidden = held === 0;
     if (held === 0) return;
     const free = button("Draw all anew", () => this.#lab.change("All drawn anew", { forced: [] }), { id: "free" });
-    this.#held.replaceChildren(held === 1 ? "One token is held (underlined), not drawn. " : `${held} tokens are held (underlined), not drawn. `, free);
+    this.#held.replaceChildren(
+      held === 1 ? "One token is held (underlined), not drawn. " : `${held} tokens are held (underlined), not drawn. `,
+      free,
+    );
   }
 
   /** @param {Failure | null} failure */

@@ -33,7 +33,12 @@ export class TreeView {
     const { history } = this.#lab;
     const known = new Set(history.visits.map(({ id }) => id));
     for (const id of this.#texts.keys()) if (!known.has(id)) this.#texts.delete(id);
-    this.element.replaceChildren(...this.#items(history.visits.filter(({ parent }) => parent === null || !known.has(parent)), 1));
+    this.element.replaceChildren(
+      ...this.#items(
+        history.visits.filter(({ parent }) => parent === null || !known.has(parent)),
+        1,
+      ),
+    );
     this.#renderText();
     if (hadFocus) /** @type {HTMLElement | null} */ (this.element.querySelector('[tabindex="0"]'))?.focus();
   }
@@ -58,7 +63,13 @@ export class TreeView {
    */
   #item(visit, level) {
     const isHere = visit === this.#lab.history.current;
-    const item = h("li", { role: "treeitem", "aria-level": level, "aria-selected": String(isHere), tabindex: isHere ? "0" : "-1", "data-visit": visit.id });
+    const item = h("li", {
+      role: "treeitem",
+      "aria-level": level,
+      "aria-selected": String(isHere),
+      tabindex: isHere ? "0" : "-1",
+      "data-visit": visit.id,
+    });
     item.style.setProperty("--level", String(level - 1));
     item.append(h("b", {}, visit.change), " ", h("span", { class: "quiet" }, this.#texts.get(visit.id) ?? ""));
     return item;

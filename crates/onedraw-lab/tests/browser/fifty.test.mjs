@@ -62,12 +62,23 @@ test("fifty random settings: the page's text is the program's", async (t) => {
     const prompt = PROMPTS[each % PROMPTS.length];
     const answered = page.evaluate(
       async (state) => {
-        const response = await fetch("lab/share", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ state }) });
+        const response = await fetch("lab/share", {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ state }),
+        });
         return JSON.parse(await response.text()).fragment;
       },
       { prompt, params, order: null, forced: [], draft: null, schema: null },
     );
-    const printing = program("generate", prompt, "--params", JSON.stringify({ ...params, seed: Number(params.seed) }), "--format", "json");
+    const printing = program(
+      "generate",
+      prompt,
+      "--params",
+      JSON.stringify({ ...params, seed: Number(params.seed) }),
+      "--format",
+      "json",
+    );
     const [fragment, printed] = await Promise.all([answered, printing]);
     await page.evaluate((hash) => (window.location.hash = hash), fragment);
     await page.waitForFunction((seed) => document.querySelector("#seed").value === seed, params.seed);

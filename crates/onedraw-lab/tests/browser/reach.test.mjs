@@ -18,7 +18,9 @@ async function findings(page) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
   const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-  return serious.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target.join(" ")}: ${node.failureSummary}`));
+  return serious.flatMap(({ id, nodes }) =>
+    nodes.map((node) => `${id}: ${node.target.join(" ")}: ${node.failureSummary}`),
+  );
 }
 
 for (const colorScheme of ["light", "dark"]) {
@@ -44,20 +46,35 @@ for (const colorScheme of ["light", "dark"]) {
 }
 
 test("dark colours are dark, and light ones light", async (t) => {
-  for (const [colorScheme, isDark] of [["light", false], ["dark", true]]) {
+  for (const [colorScheme, isDark] of [
+    ["light", false],
+    ["dark", true],
+  ]) {
     const page = await openPage(t, browser, server.url, { colorScheme });
-    const [red, green, blue] = (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).match(/\d+/g).map(Number);
+    const [red, green, blue] = (await page.evaluate(() => getComputedStyle(document.body).backgroundColor))
+      .match(/\d+/g)
+      .map(Number);
     assert.equal(red + green + blue < 3 * 128, isDark, colorScheme);
   }
 });
 
 test("at a phone's width nothing is wider than the screen, and a tap shows a draw", async (t) => {
-  const page = await openPage(t, browser, server.url, { viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
+  const page = await openPage(t, browser, server.url, {
+    viewport: { width: 360, height: 740 },
+    hasTouch: true,
+    isMobile: true,
+  });
   await written(page);
   await page.$$eval("details", (all) => all.forEach((each) => (each.open = true)));
   const [width, wide] = await page.evaluate(() => [
     document.documentElement.scrollWidth,
-    [...document.querySelectorAll("body *")].filter((element) => element.closest(".scroll, svg, .tree, .visually-hidden") === null && element.getBoundingClientRect().right > 361).map((element) => element.outerHTML.slice(0, 80)),
+    [...document.querySelectorAll("body *")]
+      .filter(
+        (element) =>
+          element.closest(".scroll, svg, .tree, .visually-hidden") === null &&
+          element.getBoundingClientRect().right > 361,
+      )
+      .map((element) => element.outerHTML.slice(0, 80)),
   ]);
   assert.deepEqual([width, wide], [360, []]);
   await page.tap("#main-3");
@@ -79,7 +96,22 @@ test("everything is reached by keyboard, and the arrow keys walk through the tex
     await page.keyboard.press("Tab");
     reached.add(await page.evaluate(() => document.activeElement.id || document.activeElement.className));
   }
-  for (const id of ["compare", "share", "code", "prompt-field", "write", "seed", "roll", "length", "measure", "text-main", "preset", "param-temperature", "order-choice", "handle"]) {
+  for (const id of [
+    "compare",
+    "share",
+    "code",
+    "prompt-field",
+    "write",
+    "seed",
+    "roll",
+    "length",
+    "measure",
+    "text-main",
+    "preset",
+    "param-temperature",
+    "order-choice",
+    "handle",
+  ]) {
     assert.ok(reached.has(id), `${id} is not among ${[...reached].join(", ")}`);
   }
   assert.ok([...reached].some((name) => name.startsWith("rival")));
@@ -89,7 +121,11 @@ test("everything is reached by keyboard, and the arrow keys walk through the tex
   await page.keyboard.press("ArrowRight");
   assert.equal(await page.getAttribute("#text-main", "aria-activedescendant"), "main-2");
   await page.keyboard.press("ArrowDown");
-  const [top, next] = await page.evaluate(() => ["main-2", document.querySelector("#text-main").getAttribute("aria-activedescendant")].map((id) => document.getElementById(id).getBoundingClientRect().top));
+  const [top, next] = await page.evaluate(() =>
+    ["main-2", document.querySelector("#text-main").getAttribute("aria-activedescendant")].map(
+      (id) => document.getElementById(id).getBoundingClientRect().top,
+    ),
+  );
   assert.ok(next > top, `${next} is below ${top}`);
   await page.keyboard.press("End");
   assert.equal(await page.getAttribute("#text-main", "aria-activedescendant"), "main-119");
@@ -101,7 +137,8 @@ test("the page is there within a second, and is small", async (t) => {
   const session = await page.context().newCDPSession(page);
   await session.send("Performance.enable");
   // The processor's time, as a machine with other work to do needs more of the clock's.
-  const spent = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "ProcessTime").value;
+  const spent = async () =>
+    (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "ProcessTime").value;
   let [clock, processor] = [Infinity, Infinity];
   for (let i = 0; i < 3; i++) {
     const [start, before] = [Date.now(), await spent()];
@@ -112,7 +149,12 @@ test("the page is there within a second, and is small", async (t) => {
   }
   t.diagnostic(`${clock} ms of the clock, ${Math.round(1000 * processor)} ms of the processor`);
   assert.ok(processor < 0.7, `${processor} s`);
-  const bytes = await page.evaluate(() => performance.getEntriesByType("resource").filter(({ name }) => !name.includes("/lab/")).reduce((sum, { transferSize }) => sum + transferSize, 0));
+  const bytes = await page.evaluate(() =>
+    performance
+      .getEntriesByType("resource")
+      .filter(({ name }) => !name.includes("/lab/"))
+      .reduce((sum, { transferSize }) => sum + transferSize, 0),
+  );
   assert.ok(bytes > 10_000 && bytes < 200_000, `${bytes} bytes`);
 });
 
@@ -168,19 +210,28 @@ test("a server that asks for a key gets it from the reader", async (t) => {
   t.after(() => context.close());
   const page = await context.newPage();
   await page.goto(locked.url);
-  for (const [key, message] of [["herring", "This server asks for a key."], ["swordfish", "The server does not know this key."]]) {
+  for (const [key, message] of [
+    ["herring", "This server asks for a key."],
+    ["swordfish", "The server does not know this key."],
+  ]) {
     await page.waitForSelector(`dialog >> text=${message}`);
     await page.fill("dialog input", key);
     await page.press("dialog input", "Enter");
   }
   await page.waitForSelector("#bench:not([hidden])");
   assert.ok((await written(page)).length > 100);
-  assert.deepEqual(await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie]), [0, 0, ""]);
+  assert.deepEqual(await page.evaluate(() => [localStorage.length, sessionStorage.length, document.cookie]), [
+    0,
+    0,
+    "",
+  ]);
 });
 
 test("a server that goes away is told in a sentence; what is written stays", async (t) => {
   const fleeting = await startServer();
-  const page = await openPage(t, browser, fleeting.url, { expected: /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY/ });
+  const page = await openPage(t, browser, fleeting.url, {
+    expected: /ERR_CONNECTION_REFUSED|ERR_INCOMPLETE|ERR_EMPTY/,
+  });
   const text = await written(page);
   await fleeting.stop();
   await page.click("#roll");

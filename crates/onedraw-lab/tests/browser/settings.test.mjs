@@ -18,7 +18,8 @@ async function shared(page) {
   return new URL(link).hash;
 }
 
-const schema = '{"type":"object","properties":{"age":{"type":"integer","minimum":0,"maximum":99}},"required":["age"],"additionalProperties":false}';
+const schema =
+  '{"type":"object","properties":{"age":{"type":"integer","minimum":0,"maximum":99}},"required":["age"],"additionalProperties":false}';
 
 test("two settings stand side by side, and the first token where they part is marked", async (t) => {
   const page = await openPage(t, browser, server.url);
@@ -37,7 +38,18 @@ test("two settings stand side by side, and the first token where they part is ma
   assert.deepEqual(marked, [part, part]);
   assert.equal(await page.textContent(".note"), `The texts part at token ${part + 1}.`);
   const printed = JSON.parse(
-    await program("generate", "Once upon a time", "--seed", "7", "--max-tokens", "40", "--temperature", "1.5", "--format", "json"),
+    await program(
+      "generate",
+      "Once upon a time",
+      "--seed",
+      "7",
+      "--max-tokens",
+      "40",
+      "--temperature",
+      "1.5",
+      "--format",
+      "json",
+    ),
   );
   assert.equal(other, printed.text);
 
@@ -69,7 +81,11 @@ test("a link that was edited is told in a sentence, and the page goes on", async
   const page = await openPage(t, browser, server.url);
   await ask(page, "Tom saw a big", 8);
   const fragment = await shared(page);
-  for (const edited of [`${fragment.slice(0, 12)}!${fragment.slice(13)}`, "#nonsense", fragment.slice(0, fragment.length / 2)]) {
+  for (const edited of [
+    `${fragment.slice(0, 12)}!${fragment.slice(13)}`,
+    "#nonsense",
+    fragment.slice(0, fragment.length / 2),
+  ]) {
     const other = await openPage(t, browser, server.url, { fragment: edited, expected: /status of 4\d\d/ });
     await other.waitForSelector("#notices .notice");
     assert.match(await other.textContent("#notices .notice p"), /link/i);
@@ -133,13 +149,17 @@ test("guesses are shown pass by pass, and leave the text as it is", async (t) =>
   const page = await openPage(t, browser, server.url);
   const text = await ask(page, "Once upon a time", 60);
   await page.click("#guesses summary");
-  const drafters = await page.$$eval("#draft option", (options) => options.map((option) => option.value).filter((value) => value !== ""));
+  const drafters = await page.$$eval("#draft option", (options) =>
+    options.map((option) => option.value).filter((value) => value !== ""),
+  );
   assert.ok(drafters.length > 0);
   for (const drafter of drafters) {
     await page.selectOption("#draft", drafter);
     assert.equal(await written(page), text, drafter);
   }
-  await page.waitForFunction(() => / of \d+ guesses were accepted/.test(document.querySelector("#guesses [role=status]").textContent));
+  await page.waitForFunction(() =>
+    / of \d+ guesses were accepted/.test(document.querySelector("#guesses [role=status]").textContent),
+  );
   const [accepted, all, passes] = (await page.textContent("#guesses [role=status]")).match(/\d+/g).map(Number);
   assert.ok(accepted <= all && accepted > 0 && passes < 60, `${accepted} of ${all} in ${passes}`);
   assert.equal(await page.locator(".guess").count(), all);

@@ -4,7 +4,18 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 
-import { ask, openGroupOf, openPage, program, rivals, setNumber, startBrowser, startServer, tokens, written } from "./support.mjs";
+import {
+  ask,
+  openGroupOf,
+  openPage,
+  program,
+  rivals,
+  setNumber,
+  startBrowser,
+  startServer,
+  tokens,
+  written,
+} from "./support.mjs";
 
 let server;
 let browser;
@@ -16,10 +27,15 @@ test("the story of seed 7 is that of the README, and the program's, letter for l
   const story = await written(page);
   assert.equal(await page.inputValue("#seed"), "7");
   const readme = await readFile(new URL("../../../../README.md", import.meta.url), "utf8");
-  const quoted = readme.match(/^> Once upon a time.*\n(> .*\n)*/m)[0].replaceAll(/^> /gm, "").trim();
+  const quoted = readme
+    .match(/^> Once upon a time.*\n(> .*\n)*/m)[0]
+    .replaceAll(/^> /gm, "")
+    .trim();
   assert.ok(quoted.endsWith(" …") && quoted.length > 300, quoted);
   assert.ok(`Once upon a time${story}`.startsWith(quoted.slice(0, -2)), story);
-  const printed = JSON.parse(await program("generate", "Once upon a time", "--seed", "7", "--max-tokens", "120", "--format", "json"));
+  const printed = JSON.parse(
+    await program("generate", "Once upon a time", "--seed", "7", "--max-tokens", "120", "--format", "json"),
+  );
   assert.equal(story, printed.text);
   assert.equal((await tokens(page)).length, 120);
   const shown = await page.$eval("#texts .text", (text) => text.textContent);
@@ -45,9 +61,14 @@ test("a token that is hovered shows its rivals in a card, one that is clicked sh
 test("colours tell probability, entropy or rank, with a legend of five steps", async (t) => {
   const page = await openPage(t, browser, server.url);
   await written(page);
-  const steps = () => page.$$eval("#text-main .token", (all) => all.map((token) => token.className.match(/step-(\d)/)[1]).join(""));
+  const steps = () =>
+    page.$$eval("#text-main .token", (all) => all.map((token) => token.className.match(/step-(\d)/)[1]).join(""));
   const seen = [];
-  for (const [measure, first] of [["probability", "over 80 %"], ["entropy", "under 0.25"], ["rank", "1"]]) {
+  for (const [measure, first] of [
+    ["probability", "over 80 %"],
+    ["entropy", "under 0.25"],
+    ["rank", "1"],
+  ]) {
     await page.selectOption("#measure", measure);
     assert.equal(await page.textContent(".steps li"), first);
     assert.equal(await page.locator(".steps li").count(), 5);
@@ -67,7 +88,10 @@ test("a stranger sees what min-p does: a slider redraws the draw at once and the
   const asked = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   const before = await rivals(page);
-  assert.deepEqual(before.filter(({ classes }) => classes.includes("gone")), []);
+  assert.deepEqual(
+    before.filter(({ classes }) => classes.includes("gone")),
+    [],
+  );
 
   const slider = page.locator('[data-name="min_p"] input[type=range]');
   await slider.evaluate((range) => {
@@ -77,7 +101,9 @@ test("a stranger sees what min-p does: a slider redraws the draw at once and the
     }
   });
   await page.waitForSelector(".rival.gone");
-  await page.waitForFunction(() => [...document.querySelectorAll(".stage b")].some((name) => name.textContent === "min_p"));
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll(".stage b")].some((name) => name.textContent === "min_p"),
+  );
   assert.deepEqual([...new Set(asked)], ["/lab/look"]);
   const moved = await rivals(page);
   const gone = moved.filter(({ classes }) => classes.includes("gone"));
@@ -88,7 +114,8 @@ test("a stranger sees what min-p does: a slider redraws the draw at once and the
   const listed = moved.filter((rival) => rival.before !== "");
   const best = Math.max(...listed.map((rival) => number(rival.before)));
   assert.ok(listed.length >= 12 && best > 1, `${listed.length} listed, the best with ${best} %`);
-  for (const rival of listed) assert.equal(rival.classes.includes("gone"), number(rival.before) < 0.3 * best, JSON.stringify(rival));
+  for (const rival of listed)
+    assert.equal(rival.classes.includes("gone"), number(rival.before) < 0.3 * best, JSON.stringify(rival));
 
   await slider.dispatchEvent("change");
   await written(page);
@@ -153,7 +180,9 @@ test("another seed writes another text, and the same seed the same", async (t) =
   const seed = await page.inputValue("#seed");
   assert.match(seed, /^\d{1,10}$/);
   assert.notEqual(seed, "7");
-  const printed = JSON.parse(await program("generate", "Once upon a time", "--seed", seed, "--max-tokens", "16", "--format", "json"));
+  const printed = JSON.parse(
+    await program("generate", "Once upon a time", "--seed", seed, "--max-tokens", "16", "--format", "json"),
+  );
   assert.equal(rolled, printed.text);
   await page.fill("#seed", "7");
   await page.press("#seed", "Enter");
@@ -172,7 +201,11 @@ test("the order of the stages changes by keys and by drag, and the draw with it"
   assert.equal(await page.evaluate(() => document.activeElement.dataset.stage), "top_p");
   assert.equal(await page.inputValue("#order-choice"), "own");
   await written(page);
-  await page.waitForFunction(() => [...document.querySelectorAll(".stage b")].map((b) => b.textContent).join() === "all stages,temperature,top_p,top_k");
+  await page.waitForFunction(
+    () =>
+      [...document.querySelectorAll(".stage b")].map((b) => b.textContent).join() ===
+      "all stages,temperature,top_p,top_k",
+  );
 
   await page.locator('.handle[data-stage="temperature"]').scrollIntoViewIfNeeded();
   const from = await page.locator('.handle[data-stage="temperature"]').boundingBox();
@@ -182,7 +215,11 @@ test("the order of the stages changes by keys and by drag, and the draw with it"
   await page.mouse.move(from.x + 30, to.y + to.height - 2, { steps: 6 });
   await page.mouse.up();
   assert.deepEqual(await order(), ["top_p", "top_k", "temperature"]);
-  await page.waitForFunction(() => [...document.querySelectorAll(".stage b")].map((b) => b.textContent).join() === "all stages,top_p,top_k,temperature");
+  await page.waitForFunction(
+    () =>
+      [...document.querySelectorAll(".stage b")].map((b) => b.textContent).join() ===
+      "all stages,top_p,top_k,temperature",
+  );
   await page.selectOption("#order-choice", "vllm");
   assert.deepEqual(await order(), ["temperature", "top_k", "top_p"]);
 });

@@ -64,7 +64,10 @@ export async function openPage(t, browser, url, { fragment = "", expected = /^$/
   page.on("request", (request) => new URL(request.url()).origin !== url && outside.push(request.url()));
   t.after(async () => {
     await context.close();
-    assert.deepEqual(wrong.filter((message) => !expected.test(message)), []);
+    assert.deepEqual(
+      wrong.filter((message) => !expected.test(message)),
+      [],
+    );
     assert.deepEqual(outside, []);
   });
   await page.goto(`${url}/${fragment}`);

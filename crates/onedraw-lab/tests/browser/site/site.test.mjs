@@ -10,7 +10,14 @@ import { openPage, program, rivals, setNumber, startBrowser, written } from "../
 
 const { LAB_SITE } = process.env;
 assert.ok(LAB_SITE, "LAB_SITE is the folder that lab/build made");
-const KINDS = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json", ".wasm": "application/wasm" };
+const KINDS = {
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+  ".json": "application/json",
+  ".wasm": "application/wasm",
+};
 
 /**
  * Serves the files of the site.
@@ -20,7 +27,9 @@ async function startSite(change = (_path, file) => file) {
   const server = createServer(async (request, response) => {
     const path = normalize(new URL(request.url, "http://site").pathname).replace(/\/$/, "/index.html");
     const file = change(path, await readFile(join(LAB_SITE, path)).catch(() => null));
-    response.writeHead(file === null ? 404 : 200, { "content-type": KINDS[extname(path)] ?? "application/octet-stream" });
+    response.writeHead(file === null ? 404 : 200, {
+      "content-type": KINDS[extname(path)] ?? "application/octet-stream",
+    });
     response.end(file);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -39,7 +48,9 @@ test("without a server, the story of seed 7 is the program's, and looks and slid
   const site = await startSite();
   t.after(site.stop);
   const page = await openPage(t, browser, site.url);
-  const printed = JSON.parse(await program("generate", "Once upon a time", "--seed", "7", "--max-tokens", "120", "--format", "json"));
+  const printed = JSON.parse(
+    await program("generate", "Once upon a time", "--seed", "7", "--max-tokens", "120", "--format", "json"),
+  );
   assert.equal(await written(page), printed.text);
   await setNumber(page, "min_p", 0.2);
   await page.waitForSelector('li[data-stage="min_p"]');
@@ -67,7 +78,10 @@ test("a model that is cut or missing is told in a sentence, and the next try wor
   const context = await browser.newContext({ serviceWorkers: "block" });
   t.after(() => context.close());
   const page = await context.newPage();
-  for (const [kind, message] of [["cut", /cut off after 1000 of \d+ bytes/], ["missing", /did not arrive: the site answers 404/]]) {
+  for (const [kind, message] of [
+    ["cut", /cut off after 1000 of \d+ bytes/],
+    ["missing", /did not arrive: the site answers 404/],
+  ]) {
     trouble = kind;
     await page.goto(site.url);
     await page.waitForSelector("#loading [role=alert]");

@@ -44,7 +44,11 @@ function serve(t, ...responses) {
 test("lines are put together, wherever the stream is cut", async () => {
   const bytes = new TextEncoder().encode('{"text":"é"}\n{"b":2}\n\n{"c":3}');
   for (let cut = 1; cut < bytes.length; cut++) {
-    assert.deepEqual(await all(linesOf(streamOf(bytes.slice(0, cut), bytes.slice(cut)))), [{ text: "é" }, { b: 2 }, { c: 3 }]);
+    assert.deepEqual(await all(linesOf(streamOf(bytes.slice(0, cut), bytes.slice(cut)))), [
+      { text: "é" },
+      { b: 2 },
+      { c: 3 },
+    ]);
   }
 });
 
@@ -81,7 +85,13 @@ test("a key is asked for until the server takes it, and then sent each time", as
 
 test("a key that is not given, a server that is gone and an unknown status are sentences", async (t) => {
   const body = JSON.stringify({ error: { message: "too many requests", code: "busy" } });
-  serve(t, new Response("", { status: 401 }), new TypeError("fetch failed"), new Response("<html>", { status: 502 }), new Response(body, { status: 429 }));
+  serve(
+    t,
+    new Response("", { status: 401 }),
+    new TypeError("fetch failed"),
+    new Response("<html>", { status: 502 }),
+    new Response(body, { status: 429 }),
+  );
   const engine = new ServerEngine(async () => null);
   const messages = [/does not answer without its key/, /cannot be reached/, /status 502/, /^too many requests$/];
   for (const message of messages) await assert.rejects(askOnce(engine, "about", {}), { message });
@@ -99,7 +109,10 @@ test("a worker's messages are the lines of an answer, and who stops listening sa
   worker.onmessage({ data: { ask: 0, line: { b: 2 } } });
   worker.onmessage({ data: { ask: 0, done: true } });
   assert.deepEqual(await answer, [{ a: 1 }, { b: 2 }]);
-  assert.deepEqual(sent, [{ ask: 0, question: "write", body: { prompt: "a" } }, { ask: 0, stop: true }]);
+  assert.deepEqual(sent, [
+    { ask: 0, question: "write", body: { prompt: "a" } },
+    { ask: 0, stop: true },
+  ]);
 
   const stop = new AbortController();
   const stopped = all(engine.ask("write", {}, stop.signal));
@@ -117,7 +130,13 @@ test("a worker's messages are the lines of an answer, and who stops listening sa
 test("tokens are taken back, and the text is that of the tokens left", () => {
   const run = { tokens: [], passes: [], prompt: [], status: "writing" };
   const token = (position, text) => ({ kind: "token", position, text });
-  const lines = [{ kind: "begin", seed: "9", prompt: [] }, token(0, " a"), token(1, " b"), { kind: "back", to: 1 }, token(1, " c")];
+  const lines = [
+    { kind: "begin", seed: "9", prompt: [] },
+    token(0, " a"),
+    token(1, " b"),
+    { kind: "back", to: 1 },
+    token(1, " c"),
+  ];
   for (const line of lines) take(run, line);
   assert.equal(textOf(run), " a c");
   take(run, { kind: "end", finish_reason: "length", text: " a c" });
@@ -184,7 +203,13 @@ test("at most one look is under way, and the latest of those that wait wins", as
   answer();
   await turn();
   looks.ask({ position: 4 }, (look) => seen.push(look.position));
-  assert.deepEqual([asked, seen], [[1, 4], [1, 4, 4]]);
+  assert.deepEqual(
+    [asked, seen],
+    [
+      [1, 4],
+      [1, 4, 4],
+    ],
+  );
 });
 
 test("a worker goes on with all answers in turn, and drops one that is stopped", async () => {
@@ -192,7 +217,10 @@ test("a worker goes on with all answers in turn, and drops one that is stopped",
   const dropped = [];
   const laboratory = {
     begin(question, body) {
-      left.set(left.size, Array.from({ length: JSON.parse(body).lines }, (_, i) => `{"of":"${question}","line":${i}}\n`));
+      left.set(
+        left.size,
+        Array.from({ length: JSON.parse(body).lines }, (_, i) => `{"of":"${question}","line":${i}}\n`),
+      );
       return left.size - 1;
     },
     step: (answer) => left.get(answer).shift(),

@@ -28,7 +28,10 @@ test("spaces and line ends of a token can be seen, and heard", () => {
 
 test("a token's colour has five steps, and one without a choice has none", () => {
   const token = { probability: 0.19, entropy: 0.25, rank: 21 };
-  assert.deepEqual(["probability", "entropy", "rank"].map((measure) => stepOf(measure, token)), [3, 0, 4]);
+  assert.deepEqual(
+    ["probability", "entropy", "rank"].map((measure) => stepOf(measure, token)),
+    [3, 0, 4],
+  );
   assert.equal(stepOf("probability", { probability: null }), 0);
 });
 
@@ -40,14 +43,23 @@ test("two texts part at the first token that differs, or where one of them ends"
 });
 
 test("a rival knows what it had before, what it has after, and which stage removed it", () => {
-  const token = (id, probability, short) => ({ id, text: `t${id}`, probability, ...(short === undefined ? {} : { short }) });
+  const token = (id, probability, short) => ({
+    id,
+    text: `t${id}`,
+    probability,
+    ...(short === undefined ? {} : { short }),
+  });
   const look = {
     token: { id: 2, text: "t2" },
     probability: 1 / 3,
     stages: [
       { stage: "row", removed: [], leading: [token(1, 0.5), token(2, 0.3), token(3, 0.2)] },
       { stage: "temperature", removed: [], leading: [token(1, 0.6), token(2, 0.3), token(3, 0.1)] },
-      { stage: "min_p", removed: [token(3, 0.1, 0.2), token(4, 0.01, 0.3)], leading: [token(1, 2 / 3), token(2, 1 / 3)] },
+      {
+        stage: "min_p",
+        removed: [token(3, 0.1, 0.2), token(4, 0.01, 0.3)],
+        leading: [token(1, 2 / 3), token(2, 1 / 3)],
+      },
     ],
   };
   assert.deepEqual(rivals(look, 0, 2, 9), [
@@ -61,12 +73,29 @@ test("a rival knows what it had before, what it has after, and which stage remov
 });
 
 test("the drawn token is among the rivals, however unlikely it was", () => {
-  const row = { stage: "row", removed: [], leading: [{ id: 1, text: "a", probability: 0.6 }, { id: 2, text: "b", probability: 0.3 }] };
+  const row = {
+    stage: "row",
+    removed: [],
+    leading: [
+      { id: 1, text: "a", probability: 0.6 },
+      { id: 2, text: "b", probability: 0.3 },
+    ],
+  };
   const look = { token: { id: 9, text: "z" }, probability: 0.01, stages: [row, { ...row, stage: "temperature" }] };
   const told = (...span) => rivals(look, ...span).map(({ id, before, after }) => [id, before, after]);
-  assert.deepEqual(told(0, 1, 3), [[1, 0.6, 0.6], [2, 0.3, 0.3], [9, null, 0.01]]);
-  assert.deepEqual(told(0, 1, 2), [[1, 0.6, 0.6], [9, null, 0.01]]);
-  assert.deepEqual(told(0, 0, 2), [[1, 0.6, 0.6], [9, null, null]]);
+  assert.deepEqual(told(0, 1, 3), [
+    [1, 0.6, 0.6],
+    [2, 0.3, 0.3],
+    [9, null, 0.01],
+  ]);
+  assert.deepEqual(told(0, 1, 2), [
+    [1, 0.6, 0.6],
+    [9, null, 0.01],
+  ]);
+  assert.deepEqual(told(0, 0, 2), [
+    [1, 0.6, 0.6],
+    [9, null, null],
+  ]);
 });
 
 test("undo goes back to where a branch left, redo to the branch that was left last", () => {
@@ -75,7 +104,10 @@ test("undo goes back to where a branch left, redo to the branch that was left la
   history.undo();
   assert.equal(history.canUndo, false);
   history.push("two", { prompt: "c" }, 3);
-  assert.deepEqual(history.children(0).map(({ change }) => change), ["one", "two"]);
+  assert.deepEqual(
+    history.children(0).map(({ change }) => change),
+    ["one", "two"],
+  );
   history.undo();
   history.redo();
   assert.equal(history.current.state.prompt, "c");
@@ -124,7 +156,10 @@ test("a parameter at its default is left out", () => {
 
 test("two settings share prompt, seed and length, and differ in the rest", () => {
   const state = { ...firstState(), beside: { params: { min_p: 0.2 }, order: ["min_p"] } };
-  assert.deepEqual(settingOf(state, "beside"), { params: { min_p: 0.2, seed: "7", max_tokens: 120 }, order: ["min_p"] });
+  assert.deepEqual(settingOf(state, "beside"), {
+    params: { min_p: 0.2, seed: "7", max_tokens: 120 },
+    order: ["min_p"],
+  });
   const next = withSetting(state, "beside", { params: { min_p: 0.3, seed: "8", max_tokens: 5 }, order: null });
   assert.deepEqual(next.params, { seed: "8", max_tokens: 5 });
   assert.deepEqual(next.beside, { params: { min_p: 0.3 }, order: null });
@@ -133,12 +168,24 @@ test("two settings share prompt, seed and length, and differ in the rest", () =>
 });
 
 test("the tokens before a position are held", () => {
-  const tokens = [{ position: 0, id: 5 }, { position: 1, id: 6 }, { position: 2, id: 7 }];
-  assert.deepEqual(heldBefore(tokens, 2), [{ position: 0, token: 5 }, { position: 1, token: 6 }]);
+  const tokens = [
+    { position: 0, id: 5 },
+    { position: 1, id: 6 },
+    { position: 2, id: 7 },
+  ];
+  assert.deepEqual(heldBefore(tokens, 2), [
+    { position: 0, token: 5 },
+    { position: 1, token: 6 },
+  ]);
 });
 
 test("a state survives the way through a link", () => {
-  const state = { ...firstState(), forced: [{ position: 3, token: 9 }], schema: "{}", beside: { params: { top_k: 4 }, order: null } };
+  const state = {
+    ...firstState(),
+    forced: [{ position: 3, token: 9 }],
+    schema: "{}",
+    beside: { params: { top_k: 4 }, order: null },
+  };
   const shared = toShared(state);
   assert.deepEqual(shared.beside.params, { top_k: 4 });
   assert.equal(shared.beside.prompt, "Once upon a time");
