@@ -120,7 +120,12 @@ export class DrawView {
   #renderRivals(look) {
     const index = this.#stage === null ? null : Number(this.#stage.split(":")[0]);
     const span = index === null ? { first: 0, last: look.stages.length - 1 } : { first: index - 1, last: index };
-    const found = rivals(look, span.first, span.last, LISTED);
+    const own = this.#lab.selectedRun.tokens[look.position];
+    const found = rivals(look, span.first, span.last, LISTED).map((rival) => {
+      // Of the text's own token, the model's probability is known though it is not among the first.
+      const isKnown = rival.before === null && span.first === 0 && rival.id === own?.id;
+      return isKnown ? { ...rival, before: own.raw_probability } : rival;
+    });
     const most = Math.max(...found.map((rival) => Math.max(rival.before ?? 0, rival.after ?? 0)), 1e-9);
     const name = index === null ? "all stages" : /** @type {Stage} */ (look.stages[index]).stage;
     const caption = h(

@@ -60,14 +60,14 @@ export class TextView {
     // The token that ends a text is none of its words.
     const ending = run.finish === "eos" ? run.tokens.length - 1 : null;
     run.tokens.forEach((token, index) => this.#renderToken(token, index, parting, index === ending));
-    const isWriting = run.status === "writing";
+    const isWhole = run.status === "done" || run.status === "stopped";
     for (let index = run.tokens.length; index < this.#spans.length; index++) {
-      // What was there before fades until new tokens take its place.
+      // What was there before fades until new tokens take its place. Where that fails, it stays.
       const span = this.#spans[index];
       if (span !== undefined) set(span, { class: "token stale", "aria-hidden": "true" });
       this.#shown[index] = "";
     }
-    if (!isWriting) {
+    if (isWhole) {
       for (const span of this.#spans.splice(run.tokens.length)) span.remove();
       this.#shown.length = run.tokens.length;
     }

@@ -188,6 +188,8 @@ test("a parameter out of range is told beside its control, and undo goes back", 
   await setNumber(page, "top_p", 1.5);
   await page.waitForFunction(() => document.querySelector("#wrong-top_p").textContent !== "");
   assert.equal(await page.getAttribute("#param-top_p", "aria-invalid"), "true");
+  // The text that was there stays in sight.
+  assert.equal(await page.locator(".token.stale").count(), 8);
   await page.click("#undo");
   assert.equal(await written(page), text);
   assert.equal(await page.textContent("#wrong-top_p"), "");
