@@ -11,7 +11,7 @@ use onedraw_lm::settings::MAX_TOKENS;
 
 use crate::exit::{BAD_INPUT, DONE, one_line};
 use crate::flags::parameters::described;
-use crate::{audit, bench, compare, generate, import, manual, mistake, plot, presets, sample, serve};
+use crate::{audit, bench, compare, generate, import, lab, manual, mistake, plot, presets, sample, serve};
 
 /// The arguments of the program.
 #[derive(Debug, Parser)]
@@ -34,6 +34,8 @@ enum Command {
     Generate(Box<generate::Arguments>),
     /// Answer requests over HTTP, as OpenAI's clients make them
     Serve(Box<serve::Arguments>),
+    /// See every draw in a browser: what each stage did, and what else could have been
+    Lab(Box<lab::Arguments>),
     /// Say whether a model and its sampler wrote the texts of a trace
     Audit(Box<audit::Arguments>),
     /// Put strategies side by side on one prompt
@@ -119,6 +121,7 @@ fn execute(command: &Command, out: &mut impl Write) -> Result<u8> {
     let code = match command {
         Command::Generate(arguments) => generate::run(arguments, out)?,
         Command::Serve(arguments) => serve::run(arguments, out)?,
+        Command::Lab(arguments) => lab::run(arguments, out)?,
         Command::Audit(arguments) => audit::run(arguments, out)?,
         Command::Compare(arguments) => compare::run(arguments, out)?,
         Command::Plot(arguments) => plot::run(arguments, out)?,

@@ -60,6 +60,7 @@ mod tests {
             mass: 1.0,
             gone: 0,
             removed: Vec::new(),
+            border: None,
             best: candidate(3, 0.25),
             leading: vec![candidate(3, 0.25)],
             entropy: 10.5,

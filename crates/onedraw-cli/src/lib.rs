@@ -36,6 +36,7 @@ pub mod generate;
 mod html;
 pub mod import;
 mod kernel;
+pub mod lab;
 pub mod logits;
 pub mod manual;
 pub mod matrix;

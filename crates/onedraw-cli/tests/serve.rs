@@ -16,8 +16,12 @@ struct Serving {
 
 /// Starts a server on a free port, with a key in the environment if there is one.
 fn serve(flags: &[&str], key: Option<&str>) -> Serving {
+    start("serve", flags, key)
+}
+
+fn start(name: &str, flags: &[&str], key: Option<&str>) -> Serving {
     let mut command = Command::new(env!("CARGO_BIN_EXE_onedraw"));
-    command.args(["serve", "--port", "0"]).args(flags).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args([name, "--port", "0"]).args(flags).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_remove("ONEDRAW_API_KEY");
     if let Some(key) = key {
         command.env("ONEDRAW_API_KEY", key);
@@ -60,6 +64,35 @@ impl Serving {
 
 const BODY: &str = r#"{"prompt": "Once upon a time", "seed": 7, "max_tokens": 20}"#;
 const STORY: &str = ", there was a little girl named Lily. She loved to play outside in the park. One day";
+
+/// The laboratory is a server on loopback, whose page asks what a shell can ask too. The code that it gives for a text
+/// writes that text.
+#[test]
+fn the_laboratory_is_served_and_its_command_writes_its_text() {
+    let server = start("lab", &[], None);
+    assert!(server.address.starts_with("127.0.0.1:"), "{}", server.address);
+    let question = r#"{"prompt": "Tom's \"big\" dog", "params": {"seed": "7", "max_tokens": 20, "min_p": 0.1, "stop": ["!"]}}"#;
+    let lines = |answer: String| -> Vec<Value> {
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        // Between them are the lengths of the chunks.
+        body.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
+    };
+    let written = lines(server.ask("/lab/write", "", question));
+    let text = written.last().expect("lines")["text"].as_str().expect("a text").to_owned();
+    let about = lines(server.ask("/lab/about", "", "{}")).remove(0);
+    let drafters = about["drafters"].as_array().expect("drafters");
+    let names: Vec<&str> = drafters.iter().map(|drafter| drafter["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["ngram", "early-exit", "draft", "eagle"]);
+    let code = lines(server.ask("/lab/code", "", question)).remove(0);
+    server.end();
+    let command = code["program"].as_str().expect("a command");
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_onedraw")).parent().expect("a folder");
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("sh").args(["-c", command]).env("PATH", path).output().expect("a shell");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    assert_eq!(said, format!("Tom's \"big\" dog{text}\n"), "{command}");
+}
 
 #[test]
 fn it_answers_until_it_is_told_to_end() {

@@ -157,15 +157,7 @@ impl Grammar {
             })?;
             Ok(start)
         };
-        // A stack overflow would end the process, so the compiler runs on a thread with a stack that is
-        // always large enough. Only the part of it that is used takes memory.
-        let stack = STACK + depth * STACK_PER_BYTE;
-        let start = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(stack).spawn_scoped(scope, begin);
-            let thread = thread
-                .map_err(|cause| GrammarError::malformed(format!("no thread to compile on: {cause}")))?;
-            thread.join().unwrap_or_else(|_| Err(GrammarError::malformed("the compiler failed")))
-        })?;
+        let start = on_stack(STACK + depth * STACK_PER_BYTE, begin)?;
         let grammar = Self(Arc::new(Compiled::new(vocabulary.clone(), source, start)));
         // A text that only special tokens can begin cannot be written.
         match grammar.start().compute() {
@@ -183,6 +175,33 @@ impl Grammar {
     pub fn start(&self) -> Matcher {
         Matcher::new(self.0.clone())
     }
+}
+
+/// Runs the compiler on a thread with a stack that is always large enough, because a stack overflow would end the
+/// process. Only the part of it that is used takes memory.
+#[cfg(not(target_arch = "wasm32"))]
+fn on_stack<T: Send>(
+    bytes: usize,
+    compile: impl FnOnce() -> Result<T, GrammarError> + Send,
+) -> Result<T, GrammarError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(bytes).spawn_scoped(scope, compile);
+        let thread =
+            thread.map_err(|cause| GrammarError::malformed(format!("no thread to compile on: {cause}")))?;
+        thread.join().unwrap_or_else(|_| Err(GrammarError::malformed("the compiler failed")))
+    })
+}
+
+/// WebAssembly has no threads, and one stack, whose size is chosen when it is linked: `lab/` asks for 24 MiB. A grammar
+/// that could need more is refused.
+#[cfg(target_arch = "wasm32")]
+fn on_stack<T>(bytes: usize, compile: impl FnOnce() -> Result<T, GrammarError>) -> Result<T, GrammarError> {
+    /// What a grammar of 16 KiB may need.
+    const MOST: usize = STACK + (16 << 10) * STACK_PER_BYTE;
+    if bytes > MOST {
+        return Err(GrammarError::malformed("it is too long for a browser; the program takes longer ones"));
+    }
+    compile()
 }
 
 fn text_of(vocabulary: &Vocabulary, kind: ConstraintKind, text: &str) -> ConstraintText {

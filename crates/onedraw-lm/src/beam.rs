@@ -12,6 +12,9 @@ use crate::generate::GenerateError;
 use crate::model::{LanguageModel, Run, Vocabulary};
 use crate::words::to_tokens;
 
+/// How many tokens of a prompt a pass takes.
+const CHUNK: usize = 128;
+
 /// Searches for the best texts, or draws texts without replacement.
 ///
 /// ```
@@ -30,7 +33,7 @@ pub struct Beams<'a, M> {
     model: &'a M,
     vocabulary: &'a dyn Vocabulary,
     kernel: Kernel,
-    constraint: Option<&'a dyn Constraint>,
+    constraint: Option<Box<dyn Constraint>>,
     observer: Option<&'a mut dyn FnMut(&Expansion)>,
     goes_on: Option<&'a mut dyn FnMut() -> bool>,
 }
@@ -44,10 +47,13 @@ pub struct Found<H = Hypothesis> {
     pub hypothesis: H,
 }
 
-/// What a search and a draw without replacement have in common.
-trait Steps {
+/// What a search and a draw without replacement have in common. [`Search`] goes through the steps of either.
+pub trait Steps {
+    /// Whether nothing is left to do.
     fn is_done(&self) -> bool;
+    /// How many beams there are.
     fn count(&self) -> usize;
+    /// Takes the logits and the masks after the beams, and says how they go on.
     fn step(
         &mut self,
         rows: &[Row<'_>],
@@ -94,6 +100,18 @@ impl Steps for StochasticBeams {
     }
 }
 
+/// A search under way: whoever has other work goes on with it pass by pass.
+pub struct Search<'a, M: LanguageModel, S = BeamSearch> {
+    beams: Beams<'a, M>,
+    steps: S,
+    conditions: Arc<StopConditions>,
+    lines: Vec<Line<M::Sequence>>,
+    /// The logits after each line.
+    rows: Vec<Vec<f32>>,
+    /// The tokens of the prompt that the model has not read.
+    unread: Vec<u32>,
+}
+
 /// One beam.
 struct Line<S> {
     memory: S,
@@ -124,8 +142,8 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
     }
 
     /// Finds only texts that this constraint allows.
-    pub fn constrained(mut self, constraint: &'a dyn Constraint) -> Self {
-        self.constraint = Some(constraint);
+    pub fn constrained(mut self, constraint: &dyn Constraint) -> Self {
+        self.constraint = Some(constraint.fork());
         self
     }
 
@@ -145,17 +163,27 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
     pub fn search(
         mut self,
         prompt: &[u32],
-        mut params: SamplingParams,
+        params: SamplingParams,
         beams: BeamParams,
     ) -> Result<Vec<Found>, GenerateError> {
+        let (observer, goes_on) = (self.observer.take(), self.goes_on.take());
+        let mut search = self.begin(prompt, params, beams)?;
+        search.run(observer, goes_on)?;
+        Ok(search.finish())
+    }
+
+    /// Begins to search for the `n` best texts after a prompt. Whoever takes the steps sees each of them, so
+    /// [`watched`](Self::watched) and [`while_told`](Self::while_told) have no effect here.
+    pub fn begin(
+        self,
+        prompt: &[u32],
+        mut params: SamplingParams,
+        beams: BeamParams,
+    ) -> Result<Search<'a, M>, GenerateError> {
         beams.check_vocabulary(self.model.vocabulary())?;
         let conditions = self.prepare(prompt, &mut params)?;
-        let mut search = BeamSearch::new(params, beams)?.on(self.kernel, 1);
-        self.run(prompt, &mut search, &conditions)?;
-        let texts = search.finish().into_iter();
-        Ok(texts
-            .map(|text| Found { text: self.text(&conditions, &text.tokens, text.finish), hypothesis: text })
-            .collect())
+        let steps = BeamSearch::new(params, beams)?.on(self.kernel, 1);
+        Ok(Search::new(self, steps, conditions, prompt))
     }
 
     /// Draws `width` texts after a prompt without replacement. Returns them, the highest perturbed logprob
@@ -166,13 +194,16 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
         mut params: SamplingParams,
         width: usize,
     ) -> Result<(Vec<Found<Drawn>>, u64), GenerateError> {
+        let (observer, goes_on) = (self.observer.take(), self.goes_on.take());
         let conditions = self.prepare(prompt, &mut params)?;
-        let mut beams = StochasticBeams::new(params, width)?.on(self.kernel, 1);
-        let seed = beams.seed();
-        self.run(prompt, &mut beams, &conditions)?;
-        let texts = beams.finish().into_iter();
+        let steps = StochasticBeams::new(params, width)?.on(self.kernel, 1);
+        let seed = steps.seed();
+        let mut search = Search::new(self, steps, conditions, prompt);
+        search.run(observer, goes_on)?;
+        let Search { beams, steps, conditions, .. } = search;
+        let texts = steps.finish().into_iter();
         let texts = texts
-            .map(|text| Found { text: self.text(&conditions, &text.tokens, text.finish), hypothesis: text });
+            .map(|text| Found { text: beams.text(&conditions, &text.tokens, text.finish), hypothesis: text });
         Ok((texts.collect(), seed))
     }
 
@@ -207,57 +238,6 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
         let room = u32::try_from(context - prompt.len() + 1).unwrap_or(u32::MAX);
         params.max_tokens = params.max_tokens.min(room);
         Ok(Arc::new(StopConditions::new(params)?))
-    }
-
-    fn run(
-        &mut self,
-        prompt: &[u32],
-        beams: &mut dyn Steps,
-        conditions: &Arc<StopConditions>,
-    ) -> Result<(), GenerateError> {
-        let first = Line {
-            memory: self.model.start(),
-            matcher: StopMatcher::new(conditions.clone()),
-            constraint: self.constraint.map(|constraint| constraint.fork()),
-        };
-        let mut lines: Vec<Line<M::Sequence>> = vec![first];
-        let mut rows = self.forward(&mut lines, &[prompt])?;
-        // Every group begins with one beam.
-        for _ in 1..beams.count() {
-            lines.push(lines[0].fork());
-            rows.push(rows[0].clone());
-        }
-        while !beams.is_done() && self.goes_on.as_mut().is_none_or(|goes_on| goes_on()) {
-            let masks = lines.iter_mut().map(|line| match &mut line.constraint {
-                Some(constraint) => constraint.mask().map(|mask| Some(mask.to_vec())),
-                None => Ok(None),
-            });
-            let masks =
-                masks.collect::<Result<Vec<_>, _>>().map_err(|error| GenerateError::Row(error.of_row()))?;
-            let masks: Vec<Option<&[u32]>> = masks.iter().map(Option::as_deref).collect();
-            let views: Vec<Row<'_>> = rows.iter().map(Row::from).collect();
-            let mut continuation = |beam: usize, token: u32| {
-                let mut matcher = lines[beam].matcher.clone();
-                let progress = matcher.push(token, self.vocabulary.bytes(token));
-                match (progress.rewind, progress.finish) {
-                    (Some(_), _) => Continuation::Forbidden,
-                    (None, Some(finish)) => Continuation::Ends(finish),
-                    (None, None) => Continuation::Goes,
-                }
-            };
-            let expansion = beams.step(&views, &masks, &mut continuation).map_err(GenerateError::Row)?;
-            if let Some(watch) = &mut self.observer {
-                watch(&expansion);
-            }
-            if beams.is_done() {
-                break;
-            }
-            lines = self.follow(&lines, &expansion.branches)?;
-            let tokens: Vec<[u32; 1]> = expansion.branches.iter().map(|branch| [branch.token]).collect();
-            let tokens: Vec<&[u32]> = tokens.iter().map(|token| &token[..]).collect();
-            rows = self.forward(&mut lines, &tokens)?;
-        }
-        Ok(())
     }
 
     /// The beams that go on, each with its token.
@@ -299,5 +279,106 @@ impl<'a, M: LanguageModel> Beams<'a, M> {
             bytes.extend(matcher.finish());
         }
         String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl<M: LanguageModel> Search<'_, M> {
+    /// The texts that were found so far, the best first: `n` of them once the search is over.
+    pub fn finish(self) -> Vec<Found> {
+        let Self { beams, steps, conditions, .. } = self;
+        let texts = steps.finish().into_iter();
+        texts
+            .map(|text| Found { text: beams.text(&conditions, &text.tokens, text.finish), hypothesis: text })
+            .collect()
+    }
+}
+
+impl<'a, M: LanguageModel, S: Steps> Search<'a, M, S> {
+    fn new(beams: Beams<'a, M>, steps: S, conditions: Arc<StopConditions>, prompt: &[u32]) -> Self {
+        let first = Line {
+            memory: beams.model.start(),
+            matcher: StopMatcher::new(conditions.clone()),
+            constraint: beams.constraint.as_ref().map(|constraint| constraint.fork()),
+        };
+        let (lines, rows, unread) = (vec![first], Vec::new(), prompt.to_vec());
+        Self { beams, steps, conditions, lines, rows, unread }
+    }
+
+    /// Whether the search is over.
+    pub fn is_done(&self) -> bool {
+        self.unread.is_empty() && self.steps.is_done()
+    }
+
+    /// Makes one pass: reads a part of the prompt, or goes on with every beam. Returns the continuations that
+    /// were compared, if there were any.
+    pub fn step(&mut self) -> Result<Option<Expansion>, GenerateError> {
+        if !self.unread.is_empty() {
+            self.read()?;
+            return Ok(None);
+        }
+        if self.steps.is_done() {
+            return Ok(None);
+        }
+        let expansion = self.expand()?;
+        if !self.steps.is_done() {
+            self.lines = self.beams.follow(&self.lines, &expansion.branches)?;
+            let tokens: Vec<[u32; 1]> = expansion.branches.iter().map(|branch| [branch.token]).collect();
+            let tokens: Vec<&[u32]> = tokens.iter().map(|token| &token[..]).collect();
+            self.rows = self.beams.forward(&mut self.lines, &tokens)?;
+        }
+        Ok(Some(expansion))
+    }
+
+    fn run(
+        &mut self,
+        mut observer: Option<&mut dyn FnMut(&Expansion)>,
+        mut goes_on: Option<&mut dyn FnMut() -> bool>,
+    ) -> Result<(), GenerateError> {
+        while !self.is_done() {
+            if self.unread.is_empty() && goes_on.as_mut().is_some_and(|goes_on| !goes_on()) {
+                return Ok(());
+            }
+            if let (Some(expansion), Some(watch)) = (self.step()?, &mut observer) {
+                watch(&expansion);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads on in the prompt. After its last token every group has a beam.
+    fn read(&mut self) -> Result<(), GenerateError> {
+        let part: Vec<u32> = self.unread.drain(..self.unread.len().min(CHUNK)).collect();
+        let rows = self.beams.forward(&mut self.lines, &[&part])?;
+        if self.unread.is_empty() {
+            self.rows = rows;
+            for _ in 1..self.steps.count() {
+                self.lines.push(self.lines[0].fork());
+                self.rows.push(self.rows[0].clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the continuations of all beams.
+    fn expand(&mut self) -> Result<Expansion, GenerateError> {
+        let masks = self.lines.iter_mut().map(|line| match &mut line.constraint {
+            Some(constraint) => constraint.mask().map(|mask| Some(mask.to_vec())),
+            None => Ok(None),
+        });
+        let masks =
+            masks.collect::<Result<Vec<_>, _>>().map_err(|error| GenerateError::Row(error.of_row()))?;
+        let masks: Vec<Option<&[u32]>> = masks.iter().map(Option::as_deref).collect();
+        let views: Vec<Row<'_>> = self.rows.iter().map(Row::from).collect();
+        let (lines, vocabulary) = (&self.lines, self.beams.vocabulary);
+        let mut continuation = |beam: usize, token: u32| {
+            let mut matcher = lines[beam].matcher.clone();
+            let progress = matcher.push(token, vocabulary.bytes(token));
+            match (progress.rewind, progress.finish) {
+                (Some(_), _) => Continuation::Forbidden,
+                (None, Some(finish)) => Continuation::Ends(finish),
+                (None, None) => Continuation::Goes,
+            }
+        };
+        self.steps.step(&views, &masks, &mut continuation).map_err(GenerateError::Row)
     }
 }

@@ -62,7 +62,7 @@ pub mod trace;
 mod weights;
 pub mod words;
 
-pub use beam::{Beams, Found};
+pub use beam::{Beams, Found, Search, Steps};
 pub use chat::{ChatTemplate, Message};
 pub use error::ModelError;
 pub use generate::{Event, GenerateError, Generated, Generator, RequestId, Tracer};

@@ -6,6 +6,7 @@ mod audits;
 mod bad_models;
 mod bad_requests;
 mod beam;
+mod branches;
 mod chat;
 mod constrained;
 mod constrained_audits;

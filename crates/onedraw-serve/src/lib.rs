@@ -29,6 +29,7 @@
 //! | `engine` | one thread that owns the decode loop: requests wait, join and leave between two passes |
 //! | `answer` | events of the decode loop become answers, whole or as a stream |
 //! | `failure` | errors in OpenAI's form |
+//! | `page` | the laboratory's page |
 //! | `metrics`, `log`, `trace_file` | what is counted, written down, and kept for audits |
 
 mod answer;
@@ -38,6 +39,7 @@ mod http;
 mod log;
 mod metrics;
 mod model;
+mod page;
 mod paths;
 mod request;
 mod routes;

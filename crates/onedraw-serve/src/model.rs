@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use onedraw::speculate::Verify;
 use onedraw::{ConstraintText, Kernel, STREAM_VERSION};
 use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
+use onedraw_lab::Subject;
 use onedraw_lm::speculate::{Guesser, Speculation};
 use onedraw_lm::{ChatTemplate, GenerationConfig, LanguageModel, Llama, Tokenizer};
 
@@ -16,6 +17,13 @@ pub struct Drafting {
     pub speculation: Speculation,
 }
 
+/// A drafter that the laboratory offers.
+pub(crate) struct Offer {
+    pub name: String,
+    pub sentence: String,
+    pub guesser: Guesser,
+}
+
 /// A model, and what belongs to it.
 pub struct Model {
     pub(crate) name: String,
@@ -24,6 +32,9 @@ pub struct Model {
     pub(crate) generation: GenerationConfig,
     pub(crate) template: Option<ChatTemplate>,
     pub(crate) drafting: Option<Drafting>,
+    /// What the laboratory's questions are about.
+    pub(crate) subject: Subject,
+    pub(crate) offers: Vec<Offer>,
     /// Draws with this instruction set.
     pub(crate) kernel: Kernel,
     /// Tokens in the form that grammars take, with the model's own ends.
@@ -39,8 +50,11 @@ impl Model {
         generation: GenerationConfig,
     ) -> Self {
         let (name, tokenizer) = (name.into(), tokenizer.into());
-        let (template, drafting, vocabulary) = (None, None, OnceLock::new());
-        Self { name, llama, tokenizer, generation, template, drafting, kernel: Kernel::Auto, vocabulary }
+        let subject =
+            Subject::new(name.clone(), &llama, llama.sha256(), Arc::clone(&tokenizer), generation.clone());
+        let (template, drafting, kernel) = (None, None, Kernel::Auto);
+        let (offers, vocabulary) = (Vec::new(), OnceLock::new());
+        Self { name, llama, tokenizer, generation, template, drafting, subject, offers, kernel, vocabulary }
     }
 
     /// Sets the form in which the model expects a chat. Without it, chats are refused.
@@ -56,6 +70,18 @@ impl Model {
     /// Lets a drafter guess ahead. In `exact` mode no text depends on it.
     pub fn with_drafting(self, drafting: Drafting) -> Self {
         Self { drafting: Some(drafting), ..self }
+    }
+
+    /// Lets the laboratory show texts with this drafter. `sentence` says what it does.
+    pub fn with_offer(
+        mut self,
+        name: impl Into<String>,
+        sentence: impl Into<String>,
+        guesser: Guesser,
+    ) -> Self {
+        let (name, sentence) = (name.into(), sentence.into());
+        self.offers.push(Offer { name, sentence, guesser });
+        self
     }
 
     /// What texts depend on beside the request: the version of the streams, the weights, and how guesses are verified

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tower_http::cors::CorsLayer;
 
-use crate::answer::{Teller, now, spelled, stream, whole};
-use crate::engine::{Deadline, Engine, Job, Question};
+use crate::answer::{Teller, lines, now, spelled, stream, whole};
+use crate::engine::{Deadline, Engine, Inquiry, Job, Question};
 use crate::failure::Failure;
 use crate::http::{Bodies, Json, Keys, Record, host_is_ours, knows_key, logged, shortened};
 use crate::metrics::Metrics;
+use crate::page;
 use crate::request::{Form, Interface, Reader, detokenized};
 
 /// How many schemas and grammars are compiled at the same time.
@@ -66,6 +67,7 @@ pub(crate) fn routes(app: Arc<App>, keys: Keys, cors: Option<CorsLayer>, is_loop
         .route("/v1/models", get(models))
         .route("/v1/models/{*name}", get(model))
         .route("/v1/explain", post(explain))
+        .route("/lab/{question}", post(ask))
         .route("/tokenize", post(tokenize))
         .route("/detokenize", post(detokenize))
         .route("/metrics", get(numbers))
@@ -73,6 +75,7 @@ pub(crate) fn routes(app: Arc<App>, keys: Keys, cors: Option<CorsLayer>, is_loop
     let mut routes = Router::new()
         .route("/health", get(health))
         .merge(keyed)
+        .merge(page::routes())
         .method_not_allowed_fallback(wrong_method)
         .fallback(nowhere)
         .with_state(app);
@@ -149,6 +152,38 @@ fn name_tokens(value: &mut Value, reader: &Reader) {
         }
         _ => {}
     }
+}
+
+/// Answers a question of the laboratory, line by line.
+async fn ask(
+    State(app): Shared,
+    Extension(record): Extension<Record>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Failure> {
+    let body = app.body(&headers, body).await?;
+    let deadline = app.deadline();
+    let read = app.blocking(deadline, move |reader| Ok(reader.model.subject.read(&name, &body))).await?;
+    let question = match read {
+        Ok(question) => question,
+        Err(failure) => return Ok(page::refused(&failure)),
+    };
+    let grammar = match question.form() {
+        None => None,
+        Some(text) => match app.compile(Form { field: "schema", text }).await {
+            Ok(grammar) => Some(grammar),
+            Err(failure) if failure.status == StatusCode::BAD_REQUEST => {
+                let Failure { message, param: field, .. } = failure;
+                return Ok(page::refused(&onedraw_lab::Failure { kind: "schema", message, field }));
+            }
+            Err(failure) => return Err(failure),
+        },
+    };
+    if app.is_ending.load(Ordering::Relaxed) {
+        return Err(Failure::ending());
+    }
+    lines(app.engine.ask(Inquiry { question, grammar, deadline })?, record).await
 }
 
 async fn tokenize(State(app): Shared, headers: HeaderMap, body: Body) -> Result<Json, Failure> {

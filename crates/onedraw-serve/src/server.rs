@@ -8,6 +8,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use axum::http::{HeaderValue, Method, header};
+use onedraw_lab::Bounds;
 use onedraw_lm::ModelError;
 use tokio::net::{TcpListener, TcpSocket};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -70,7 +71,7 @@ impl std::error::Error for StartError {}
 
 impl Server {
     /// Takes an address and starts the engine.
-    pub async fn bind(model: Model, settings: Settings) -> Result<Self, StartError> {
+    pub async fn bind(mut model: Model, settings: Settings) -> Result<Self, StartError> {
         check(&settings.limits)?;
         let cors = cors(&settings.cors)?;
         let wanted = SocketAddr::new(settings.host, settings.port);
@@ -79,8 +80,9 @@ impl Server {
         let metrics = Metrics::new().map_err(|error| StartError::Setting(error.to_string()))?;
         let trace = settings.trace.as_deref().map(|path| TraceFile::open(path, metrics.clone()));
         let trace = trace.transpose().map_err(StartError::Trace)?;
+        let Limits { running, waiting, prompt, tokens, items, grammar, .. } = settings.limits;
+        model.subject = model.subject.bounded(Bounds { prompt, tokens, items, schema: grammar });
         let model = Arc::new(model);
-        let Limits { running, waiting, .. } = settings.limits;
         let start = Start { model: model.clone(), metrics: metrics.clone(), trace, running, waiting };
         let (engine, thread) = Engine::start(start).map_err(StartError::Model)?;
         let reader = Reader::new(model, settings.limits.clone());

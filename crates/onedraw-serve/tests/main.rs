@@ -9,6 +9,7 @@ mod echoes;
 mod explained;
 mod faults;
 mod fuzz_corpus;
+mod lab;
 mod one_draw;
 mod refused;
 mod responses;

@@ -1,9 +1,8 @@
 //! What the chain does to a row, stage by stage.
 
-use std::time::Instant;
-
 use serde::Serialize;
 
+use crate::clock::Instant;
 use crate::engine::draw::{Draw, DrawMemory, Moment};
 use crate::engine::report;
 use crate::error::RowError;
@@ -43,6 +42,10 @@ pub struct StageEffect {
     pub gone: u32,
     /// The most likely of them.
     pub removed: Vec<Candidate>,
+    /// Where it cut the order at one place: the last token that stayed, with its probability before the stage. `None`
+    /// if no token went, or if some went that come before others that stayed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub border: Option<Candidate>,
     /// The best token after it.
     pub best: Candidate,
     /// The most likely tokens after it, the best first.
@@ -155,6 +158,7 @@ impl Explainer {
         let gone = self.before.iter().copied().filter(|key| !stays[key.token() as usize]);
         let mut gone: Vec<Key> = gone.collect();
         let count = gone.len() as u32;
+        let first_gone = gone.iter().min().copied();
         let lost: u64 = gone.iter().map(|key| self.softmax.weight(key.logit())).sum();
         let mut leading = left.to_vec();
         self.keep_listed(&mut gone);
@@ -165,6 +169,8 @@ impl Explainer {
             probability: share(softmax.weight(key.logit()), total),
         };
         let best = left.iter().min().map(|key| candidate(key, softmax, spread.total));
+        let cuts_after = |last: &Key| first_gone.is_some_and(|gone| gone > *last) && self.before.contains(last);
+        let border = left.iter().max().filter(|last| cuts_after(last));
         let removed = gone.iter().map(|key| candidate(key, self.softmax, self.total));
         StageEffect {
             stage,
@@ -172,6 +178,7 @@ impl Explainer {
             mass: if self.stages.is_empty() { 1.0 } else { share(self.total - lost, self.total) },
             gone: count,
             removed: removed.collect(),
+            border: border.map(|key| candidate(key, self.softmax, self.total)),
             best: best.unwrap_or(Candidate { token: 0, probability: 0.0 }),
             leading: leading.iter().map(|key| candidate(key, softmax, spread.total)).collect(),
             entropy: spread.entropy() / std::f64::consts::LN_2,

@@ -6,10 +6,12 @@ use std::env::VarError;
 use std::io::Write;
 
 use anyhow::{Result, anyhow};
-use onedraw_serve::{Drafting, Server, Settings, start_log};
+use onedraw_lm::speculate::Guesser;
+use onedraw_serve::{Drafting, LogFormat, Server, Settings, start_log};
 
 use crate::exit::{DONE, note};
-use crate::model::Model;
+use crate::flags::speculation::SpeculationFlags;
+use crate::model::{Model, ModelFlags};
 
 pub use arguments::Arguments;
 
@@ -24,10 +26,21 @@ const INTERRUPTED: i32 = 130;
 /// Serves until the process is told to end, and gives the exit code.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
     let settings = settings(arguments)?;
-    let model = served(arguments)?;
-    start_log(arguments.log_format());
+    let model = served(&arguments.model, &arguments.speculation)?;
+    serve(model, settings, arguments.log_format(), arguments.http_threads(), out)
+}
+
+/// Serves a model until the process is told to end, and gives the exit code.
+pub(crate) fn serve(
+    model: onedraw_serve::Model,
+    settings: Settings,
+    log: LogFormat,
+    threads: usize,
+    out: &mut impl Write,
+) -> Result<u8> {
+    start_log(log);
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(arguments.http_threads())
+        .worker_threads(threads)
         .enable_all()
         .build()
         .map_err(|error| anyhow!("no threads for connections: {error}"))?;
@@ -64,16 +77,25 @@ fn settings(arguments: &Arguments) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Opens the model that the flags name, with its drafter.
-fn served(arguments: &Arguments) -> Result<onedraw_serve::Model> {
-    let model = Model::open(&arguments.model)?;
+/// Opens the model that the flags name, with its drafter, and for the laboratory with those that are part of the program.
+pub(crate) fn served(flags: &ModelFlags, speculation: &SpeculationFlags) -> Result<onedraw_serve::Model> {
+    let model = Model::open(flags)?;
     let template = model.template()?;
-    let drafting = match arguments.speculation.is_asked() {
-        true => Some(Drafting {
-            guesser: arguments.speculation.guesser(&model)?,
-            speculation: arguments.speculation.settings(),
-        }),
+    let drafting = match speculation.is_asked() {
+        true => Some(Drafting { guesser: speculation.guesser(&model)?, speculation: speculation.settings() }),
         false => None,
+    };
+    let offers = match model.is_embedded() {
+        true => {
+            let (kernel, threads) = model.on();
+            let drafter = Guesser::draft(None, &model.llama, &model.tokenizer, kernel, threads)?;
+            let eagle = Guesser::eagle(None, &model.llama)?;
+            vec![
+                ("draft", "A smaller model with the same tokens", drafter),
+                ("eagle", "A head on the model's last states", eagle),
+            ]
+        }
+        false => Vec::new(),
     };
     let name = model.served_name();
     let Model { llama, tokenizer, generation, .. } = model;
@@ -82,7 +104,10 @@ fn served(arguments: &Arguments) -> Result<onedraw_serve::Model> {
     }
     let served = onedraw_serve::Model::new(name, llama, tokenizer, generation)
         .with_template(template)
-        .with_kernel(arguments.model.kernel);
+        .with_kernel(flags.kernel);
+    let served = offers
+        .into_iter()
+        .fold(served, |served, (name, sentence, guesser)| served.with_offer(name, sentence, guesser));
     Ok(match drafting {
         Some(drafting) => served.with_drafting(drafting),
         None => served,

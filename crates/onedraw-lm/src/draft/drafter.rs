@@ -27,3 +27,22 @@ pub trait Drafter<'a, M: LanguageModel>: Send {
     /// Guesses for as long as [`Ahead`] asks for more.
     fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError>;
 }
+
+/// One of several kinds.
+impl<'a, M: LanguageModel> Drafter<'a, M> for Box<dyn Drafter<'a, M> + 'a> {
+    fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a> {
+        (**self).fork()
+    }
+
+    fn states(&self) -> &[usize] {
+        (**self).states()
+    }
+
+    fn see(&mut self, first: usize, states: &[Vec<f32>]) {
+        (**self).see(first, states);
+    }
+
+    fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError> {
+        (**self).guess(ahead)
+    }
+}

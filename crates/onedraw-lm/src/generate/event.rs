@@ -17,7 +17,7 @@ pub struct Event {
     pub sample: usize,
     /// The token, with its logprobs if they were asked for; `None` if none could be drawn.
     pub sampled: Option<Sampled>,
-    /// Whether a constraint forced the token, so that it was not drawn.
+    /// Whether a constraint forced the token, or the request gave it, so that it was not drawn.
     pub is_forced: bool,
     /// How many of the last tokens, including this one, were taken back because of a banned phrase.
     pub taken_back: usize,

@@ -1,5 +1,6 @@
 //! The generator and its requests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::draft::{Drafter, Guessed, Speculation, Speculator};
 use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::{Event, RequestId};
+use crate::generate::seen::Seen;
 use crate::generate::tracer::Tracer;
 use crate::generate::writer::{Branch, Writer};
 use crate::model::{LanguageModel, Vocabulary};
@@ -43,6 +45,8 @@ pub struct Generator<'a, M: LanguageModel> {
     pub(super) writers: Vec<Writer<'a, M>>,
     pub(super) speculator: Option<Speculator<'a, M>>,
     pub(super) tracer: Option<Tracer<'a>>,
+    /// What was seen since it was last taken, if somebody watches.
+    pub(super) seen: Option<Vec<Seen>>,
     next_request: u64,
     /// How many tokens of prompts a pass takes at most.
     pub(super) chunk: usize,
@@ -59,6 +63,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             writers: Vec::new(),
             speculator: None,
             tracer: None,
+            seen: None,
             next_request: 0,
             chunk: CHUNK,
             timings: Timings::default(),
@@ -81,7 +86,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     /// Adds a request for `params.n` texts after a prompt of at least one token. The prompt becomes the
     /// `prompt_token_ids` of the parameters.
     pub fn add(&mut self, prompt: &[u32], params: SamplingParams) -> Result<RequestId, GenerateError> {
-        self.add_with(prompt, params, None)
+        self.add_chosen(prompt, params, &BTreeMap::new(), None)
     }
 
     /// As [`add`](Self::add), for texts that a constraint allows. Tokens that it forces are not drawn, so
@@ -92,13 +97,18 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         params: SamplingParams,
         constraint: &dyn Constraint,
     ) -> Result<RequestId, GenerateError> {
-        self.add_with(prompt, params, Some(constraint))
+        self.add_chosen(prompt, params, &BTreeMap::new(), Some(constraint))
     }
 
-    fn add_with(
+    /// As [`add_constrained`](Self::add_constrained), for texts with given tokens at these positions, which
+    /// count the output from 0. All others are drawn as ever, so a text branches off from another one at the
+    /// first token that differs. Mirostat learns nothing from a given token. Where text is taken back, the
+    /// tokens that were given from there on are drawn instead.
+    pub fn add_chosen(
         &mut self,
         prompt: &[u32],
         mut params: SamplingParams,
+        chosen: &BTreeMap<usize, u32>,
         constraint: Option<&dyn Constraint>,
     ) -> Result<RequestId, GenerateError> {
         let wrong = |message: String| Err(GenerateError::Model(ModelError::Request(message)));
@@ -115,6 +125,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         let vocabulary = self.model.vocabulary();
         if let Some(token) = prompt.iter().find(|&&token| token as usize >= vocabulary) {
             return wrong(format!("token {token} of the prompt is outside the vocabulary of {vocabulary}"));
+        }
+        if let Some((position, token)) = chosen.iter().find(|&(_, &token)| token as usize >= vocabulary) {
+            return wrong(format!(
+                "token {token}, given for position {position}, is outside the vocabulary of {vocabulary}"
+            ));
         }
         to_tokens(&mut params, self.vocabulary)?;
         params.prompt_token_ids = prompt.to_vec();
@@ -136,11 +151,12 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         if let (Some(tracer), Some(params)) = (&mut self.tracer, traced) {
             let seed = ids.first().and_then(|&id| self.batch.seed(id));
             let verify = self.speculator.as_ref().map(|speculator| speculator.settings.verify);
-            tracer.begin(request, SamplingParams { seed, ..params }, constraint, verify);
+            let is_given = !chosen.is_empty();
+            tracer.begin(request, SamplingParams { seed, ..params }, constraint, is_given, verify);
         }
         let branches = ids.into_iter().enumerate().map(|(sample, id)| {
             let constraint = constraint.map(|constraint| constraint.fork());
-            Branch::new(sample, id, conditions.clone(), constraint, longest)
+            Branch::new(sample, id, conditions.clone(), constraint, longest, chosen.clone())
         });
         self.writers.push(Writer::new(
             request,
@@ -189,6 +205,19 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     /// written.
     pub fn flush_trace(&mut self) -> Result<(), GenerateError> {
         self.tracer.as_mut().map_or(Ok(()), Tracer::flush).map_err(GenerateError::Trace)
+    }
+
+    /// Collects what passes do besides their events, for [`take_seen`](Self::take_seen). Each token then costs
+    /// a copy of its row.
+    pub fn watched(mut self) -> Self {
+        self.seen = Some(Vec::new());
+        self
+    }
+
+    /// What was seen since the last call, in the order of the tokens of each text. Empty if nobody
+    /// [watches](Self::watched).
+    pub fn take_seen(&mut self) -> Vec<Seen> {
+        self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Lets a drafter guess for the requests that are added from now on.

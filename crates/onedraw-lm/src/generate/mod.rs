@@ -5,11 +5,13 @@
 //!
 //! `generator` takes requests; each becomes a `writer`; `step` makes a pass for all of them and draws,
 //! with the help of `speculation` where a drafter guesses; a `tracer` writes down what it was drawn with;
-//! callers get an `event` for every token, or whole `text`s from `stream`.
+//! callers get an `event` for every token, or whole `text`s from `stream`. What a pass did besides is `seen` by those who
+//! watch it.
 
 mod error;
 mod event;
 mod generator;
+mod seen;
 mod speculation;
 mod step;
 mod stream;
@@ -20,6 +22,7 @@ mod writer;
 pub use error::GenerateError;
 pub use event::{Event, RequestId};
 pub use generator::{Generator, Timings};
+pub use seen::{Seen, SeenGuesses, SeenRow};
 pub use stream::Stream;
 pub use text::{Generated, Texts};
 pub use tracer::Tracer;

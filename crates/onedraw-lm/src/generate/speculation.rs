@@ -1,6 +1,8 @@
 //! Guesses in the decode loop: made before a pass, verified after it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use onedraw::clock::Instant;
 
 use onedraw::Row;
 use onedraw::speculate::DraftTree;
@@ -10,6 +12,7 @@ use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::Event;
 use crate::generate::generator::Generator;
+use crate::generate::seen::{Seen, SeenGuesses};
 use crate::generate::writer::{PassShare, Writer};
 use crate::model::{Answer, LanguageModel, Sequence};
 
@@ -108,6 +111,15 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             }
         };
         speculator.learn_verdict(plan, &verdict);
+        if let Some(seen) = &mut self.seen {
+            seen.push(Seen::Guesses(SeenGuesses {
+                request: writer.request,
+                sample: writer.branches.first().map_or(0, |branch| branch.sample),
+                position: self.batch.output(sampler).map_or(0, <[u32]>::len),
+                tree: plan.draft.tree.clone(),
+                path: verdict.path.clone(),
+            }));
+        }
         self.timings.sampling_time += begun.elapsed();
         let (read, certain) = (writer.tokens.len() - writer.pending.len(), writer.pending.len());
         keep_accepted(&mut writer.memory, read, certain, plan, &verdict.path)?;
@@ -119,6 +131,8 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         let mut events = Vec::new();
         let last = verdict.sampled.len().saturating_sub(1);
         for (place, sampled) in verdict.sampled.into_iter().enumerate() {
+            let row = place.checked_sub(1).map_or(0, |before| 1 + verdict.path[before]);
+            self.see_row(&mut writer, answer_row(&answer, row, self.model.vocabulary()));
             self.batch.accept_sampled(sampler, &sampled);
             let event = writer.take(Ok(sampled), vocabulary, &mut self.batch, context);
             if event.is_last() || event.taken_back > 0 || (place == last && verdict.error.is_none()) {
@@ -165,6 +179,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             positions: plain + planned.guesses,
         });
     }
+}
+
+/// One of the rows of an answer.
+fn answer_row(answer: &Answer, row: usize, vocabulary: usize) -> &[f32] {
+    answer.logits.get(row * vocabulary..(row + 1) * vocabulary).unwrap_or_default()
 }
 
 /// Keeps of the last pass the tokens that were certain and the accepted guesses.

@@ -1,6 +1,6 @@
 //! One step of the decode loop: a pass of the model, and the draws that follow it.
 
-use std::time::Instant;
+use onedraw::clock::Instant;
 
 use onedraw::{RowError, Sampled, Step};
 
@@ -9,6 +9,7 @@ use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::{Event, RequestId};
 use crate::generate::generator::Generator;
+use crate::generate::seen::{Seen, SeenRow};
 use crate::generate::speculation::Line;
 use crate::generate::writer::{PassShare, Writer};
 use crate::model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Wanted};
@@ -190,24 +191,37 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         Ok(Some(answers?))
     }
 
-    /// Draws a token for each text, and appends what a constraint forces before or after it. `ready` has the
-    /// writers, each with the number of its row.
+    /// Takes a token for each text, drawn or given, and appends what a constraint forces before or after it. `ready`
+    /// has the writers, each with the number of its row.
     fn draw(&mut self, ready: Vec<(usize, Writer<'a, M>)>, rows: &[Vec<f32>]) -> Drawn<'a, M> {
         let begun = Instant::now();
         let (vocabulary, context) = (self.vocabulary, self.model.context());
         let (mut events, mut going) = (Vec::new(), Vec::new());
-        let mut drawing = Vec::with_capacity(ready.len());
+        let (mut drawing, mut given) = (Vec::with_capacity(ready.len()), Vec::new());
         for (row, mut writer) in ready {
             let forced = match writer.begins() {
                 true => writer.take_forced(vocabulary, &mut self.batch, context),
                 false => Vec::new(),
             };
             match forced.last().map(Event::is_last) {
-                None => drawing.push((row, writer)),
+                None => match writer.chosen(&self.batch) {
+                    Some(token) => given.push((row, writer, token)),
+                    None => drawing.push((row, writer)),
+                },
                 Some(true) => _ = self.batch.remove(writer.sampler()),
                 Some(false) => going.push(writer),
             }
             events.extend(forced);
+        }
+        for (row, mut writer, token) in given {
+            self.see_row(&mut writer, &rows[row]);
+            let event = writer.take_undrawn(token, vocabulary, &mut self.batch, context);
+            let (taken, writer) = writer.go_on(event, vocabulary, &mut self.batch, context);
+            events.extend(taken);
+            going.extend(writer);
+        }
+        for (row, writer) in &mut drawing {
+            self.see_row(writer, &rows[*row]);
         }
         let steps = drawing.iter_mut().map(|(row, writer)| {
             let sequence = writer.sampler();
@@ -228,5 +242,19 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             going.extend(writer);
         }
         (events, going)
+    }
+
+    /// Notes the row that the next token of a text is taken from, if somebody watches.
+    pub(super) fn see_row(&mut self, writer: &mut Writer<'a, M>, logits: &[f32]) {
+        let (Some(seen), Some(before)) = (&mut self.seen, self.batch.save(writer.sampler())) else { return };
+        seen.push(Seen::Row(SeenRow {
+            request: writer.request,
+            sample: writer.branches.first().map_or(0, |branch| branch.sample),
+            position: self.batch.output(writer.sampler()).map_or(0, <[u32]>::len),
+            logits: logits.to_vec(),
+            // An error of the mask is one of the draw, which asks for it too.
+            mask: writer.mask().ok().flatten().map(<[u32]>::to_vec),
+            before,
+        }));
     }
 }

@@ -109,6 +109,7 @@ impl<'a> Tracer<'a> {
         request: RequestId,
         params: SamplingParams,
         constraint: Option<&dyn Constraint>,
+        has_given: bool,
         verify: Option<Verify>,
     ) {
         let mut trace = self.opened(params, 0);
@@ -117,6 +118,9 @@ impl<'a> Tracer<'a> {
             if trace.constraint.is_none() {
                 trace.not_replayable.get_or_insert(NotReplayable::Constraint);
             }
+        }
+        if has_given {
+            trace.not_replayable.get_or_insert(NotReplayable::Given);
         }
         trace.not_replayable = trace.not_replayable.or(verify.and_then(NotReplayable::verified));
         for sequence in 0..trace.params.n {

@@ -1,5 +1,6 @@
 //! One text that is being written: what the model has read of it, and what of it was shown.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use onedraw::{
@@ -32,6 +33,8 @@ pub(super) struct Branch {
     /// Whether tokens that the constraint forces are taken without a draw. Not after text was taken back,
     /// because the same text would be written again.
     forces: bool,
+    /// The tokens that the request gave, by their positions in the output.
+    chosen: BTreeMap<usize, u32>,
     /// The logprobs of the prompt, until the first event takes them.
     prompt_logprobs: Option<Arc<PromptLogprobs>>,
 }
@@ -43,6 +46,7 @@ impl Branch {
         conditions: Arc<StopConditions>,
         constraint: Option<Box<dyn Constraint>>,
         longest: usize,
+        chosen: BTreeMap<usize, u32>,
     ) -> Self {
         Self {
             sample,
@@ -52,6 +56,7 @@ impl Branch {
             constraint,
             longest,
             forces: true,
+            chosen,
             prompt_logprobs: None,
         }
     }
@@ -176,13 +181,16 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
     ) -> Option<(&mut (dyn Drafter<'a, M> + 'a), Text<'_, M>)> {
         let [branch] = &mut self.branches[..] else { return None };
         let written = self.tokens.len() - (self.start - self.given);
+        let room = branch.longest.saturating_sub(written);
+        // A guess is never verified where the token is given.
+        let drawn = branch.chosen.range(written..).next().map_or(room, |(position, _)| position - written);
         let text = Text {
             memory: &mut self.memory,
             tokens: &self.tokens,
             unread: self.pending.len(),
             sampler: branch.sampler,
             constraint: branch.constraint.as_deref_mut(),
-            room: branch.longest.saturating_sub(written),
+            room: room.min(drawn),
             plain,
             positions,
         };
@@ -236,7 +244,6 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         context: usize,
     ) -> Vec<Event> {
         let branch = &mut self.branches[0];
-        let sampler = branch.sampler;
         let forced = match branch
             .constraint
             .as_mut()
@@ -256,26 +263,47 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         let mut events: Vec<Event> = Vec::new();
         // A token that ends the text is drawn instead, because a minimum length may forbid it.
         for token in forced.into_iter().take_while(|&token| !vocabulary.bytes(token).is_empty()) {
-            let position = batch.output(sampler).map_or(0, |output| output.len() as u32);
-            let sampled = Sampled {
-                token,
-                seed: batch.seed(sampler).unwrap_or(0),
-                position,
-                sequence: self.branches[0].sample as u32,
-                probability: None,
-                logprob: None,
-                rank: None,
-                logprobs: Vec::new(),
-                mirostat_mu: None,
-                kept: None,
-            };
-            batch.accept(sampler, token);
-            events.push(Event { is_forced: true, ..self.take(Ok(sampled), vocabulary, batch, context) });
+            // The constraint is asked about a given token before it is taken.
+            if self.chosen(batch).is_some() {
+                break;
+            }
+            events.push(self.take_undrawn(token, vocabulary, batch, context));
             if events.last().is_some_and(|event| event.is_last() || event.taken_back > 0) {
                 break;
             }
         }
         events
+    }
+
+    /// The token that the request gave for the next position.
+    pub(super) fn chosen(&self, batch: &Batch) -> Option<u32> {
+        let branch = &self.branches[0];
+        branch.chosen.get(&batch.output(branch.sampler)?.len()).copied()
+    }
+
+    /// Appends a token that was not drawn.
+    pub(super) fn take_undrawn(
+        &mut self,
+        token: u32,
+        vocabulary: &dyn Vocabulary,
+        batch: &mut Batch,
+        context: usize,
+    ) -> Event {
+        let Branch { sample, sampler, .. } = self.branches[0];
+        let sampled = Sampled {
+            token,
+            seed: batch.seed(sampler).unwrap_or(0),
+            position: batch.output(sampler).map_or(0, |output| output.len() as u32),
+            sequence: sample as u32,
+            probability: None,
+            logprob: None,
+            rank: None,
+            logprobs: Vec::new(),
+            mirostat_mu: None,
+            kept: None,
+        };
+        batch.accept(sampler, token);
+        Event { is_forced: true, ..self.take(Ok(sampled), vocabulary, batch, context) }
     }
 
     /// Appends the token that was drawn, or ends the text if none could be.
@@ -308,6 +336,7 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
                 event.taken_back = self.tokens.len() - length;
                 self.tokens.truncate(length);
                 branch.forces = false;
+                branch.chosen.retain(|&position, _| position < rewind.length);
                 // The constraint has not seen the token that was drawn last.
                 let known = event.taken_back - 1;
                 if let Err(error) =

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onedraw::Kernel;
 
-use crate::draft::{Companion, Eagle, EarlyExit, Ngram, Speculation};
+use crate::draft::{Companion, Drafter, Eagle, EarlyExit, Ngram, Speculation};
 use crate::error::ModelError;
 use crate::generate::Generator;
 use crate::llama::{EagleHead, Llama};
@@ -69,6 +69,20 @@ impl Guesser {
         Ok(Self::Head(Box::new(head)))
     }
 
+    /// The drafter for texts of the model.
+    pub fn drafter<'a>(
+        &'a self,
+        model: &'a Llama,
+    ) -> Result<Option<Box<dyn Drafter<'a, Llama> + 'a>>, ModelError> {
+        Ok(Some(match self {
+            Self::Nobody => return Ok(None),
+            Self::Model(drafter) => Box::new(Companion::new(&**drafter, model)?),
+            Self::Exit(exit) => Box::new(*exit),
+            Self::Head(head) => Box::new(Eagle::new(head, model)),
+            Self::Text(ngram) => Box::new(*ngram),
+        }))
+    }
+
     /// Gives the drafter to a generator of the model.
     pub fn beside<'a>(
         &'a self,
@@ -76,12 +90,9 @@ impl Guesser {
         model: &'a Llama,
         speculation: Speculation,
     ) -> Result<Generator<'a, Llama>, ModelError> {
-        match self {
-            Self::Nobody => Ok(generator),
-            Self::Model(drafter) => generator.speculate(Companion::new(&**drafter, model)?, speculation),
-            Self::Exit(exit) => generator.speculate(*exit, speculation),
-            Self::Head(head) => generator.speculate(Eagle::new(head, model), speculation),
-            Self::Text(ngram) => generator.speculate(*ngram, speculation),
+        match self.drafter(model)? {
+            None => Ok(generator),
+            Some(drafter) => generator.speculate(drafter, speculation),
         }
     }
 }

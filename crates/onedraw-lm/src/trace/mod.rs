@@ -85,6 +85,8 @@ pub enum NotReplayable {
     Stages,
     /// The constraint has no text.
     Constraint,
+    /// The request gave some of the tokens.
+    Given,
 }
 
 impl NotReplayable {
@@ -109,6 +111,7 @@ impl fmt::Display for NotReplayable {
             Self::Typical => "typical",
             Self::Stages => "stages",
             Self::Constraint => "constraint",
+            Self::Given => "given",
         })
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! `piece` puts events in the order of the answer's choices, and keeps back what may still be taken back. A `Teller`
 //! writes pieces in the form of an interface (`completion`, `chat`, `response`, with `logprobs`), one by one in a
-//! `stream`, or all at once as a `whole`.
+//! `stream`, or all at once as a `whole`. Answers of the laboratory are `lines`.
 
 mod chat;
 mod completion;
+mod lines;
 mod logprobs;
 mod piece;
 mod response;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 use crate::model::Model;
 use crate::request::{Asked, Interface};
 
+pub(crate) use lines::lines;
 pub(crate) use logprobs::spelled;
 pub(crate) use piece::{Piece, Pieces};
 pub(crate) use stream::stream;

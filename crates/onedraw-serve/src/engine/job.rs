@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use onedraw::{Explanation, SamplingParams};
 use onedraw_grammar::Grammar;
+use onedraw_lab::Line;
 use onedraw_lm::Event;
 use tokio::sync::{mpsc as channel, oneshot};
 
@@ -61,9 +62,20 @@ pub(crate) struct Question {
     pub deadline: Deadline,
 }
 
+/// A question of the laboratory, and what its text must match.
+pub(crate) struct Inquiry {
+    pub question: onedraw_lab::Question,
+    pub grammar: Option<Grammar>,
+    pub deadline: Deadline,
+}
+
+/// A part of an answer of the laboratory. The answer has ended when nobody sends any more.
+pub(crate) type Reply = Result<Vec<Line>, Failure>;
+
 pub(super) enum Command {
     Write(Job, channel::UnboundedSender<Message>),
     Explain(Question, oneshot::Sender<Result<Explanation, Failure>>),
+    Ask(Inquiry, channel::UnboundedSender<Reply>),
     /// Writes to their end what is being written, at most until then, and nothing else.
     End(Instant),
 }

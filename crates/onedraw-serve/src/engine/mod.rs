@@ -4,10 +4,11 @@
 //! arrived (`worker`), lets go of jobs whose client is gone or whose time is over, begins waiting prompts in the order
 //! in which they came, and makes the next pass for all texts together. No text depends on the others, so neither the
 //! order nor the load changes a token. `job` has what is handed over and told; `explain` reads prompts of draws to
-//! explain.
+//! explain, and `lab` answers the laboratory's questions, a pass of each at a time.
 
 mod explain;
 mod job;
+mod lab;
 mod worker;
 
 use std::sync::{Arc, mpsc};
@@ -25,7 +26,7 @@ use crate::trace_file::TraceFile;
 use job::{Command, LONGEST, Places};
 use worker::Worker;
 
-pub(crate) use job::{Deadline, Job, Message, Question};
+pub(crate) use job::{Deadline, Inquiry, Job, Message, Question, Reply};
 
 /// The handlers' side of the engine.
 pub(crate) struct Engine {
@@ -84,6 +85,14 @@ impl Engine {
         self.places.take(1)?;
         self.inbox.send(Command::Explain(question, sender)).map_err(|_| Failure::gone())?;
         answer.await.map_err(|_| Failure::gone())?
+    }
+
+    /// Hands over a question of the laboratory.
+    pub(crate) fn ask(&self, inquiry: Inquiry) -> Result<channel::UnboundedReceiver<Reply>, Failure> {
+        let (sender, replies) = channel::unbounded_channel();
+        self.places.take(1)?;
+        self.inbox.send(Command::Ask(inquiry, sender)).map_err(|_| Failure::gone())?;
+        Ok(replies)
     }
 
     /// Whether the thread is there.

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::explain::Reading;
 use super::job::{Command, Deadline, Job, Message, Places};
+use super::lab::Labs;
 use crate::failure::Failure;
 use crate::metrics::{Metrics, Speculated};
 use crate::model::Model;
@@ -57,6 +58,7 @@ pub(super) struct Worker<'a> {
     waiting: VecDeque<Waiting>,
     running: Vec<Running>,
     reading: VecDeque<Reading>,
+    labs: Labs<'a>,
     /// Until when texts may go on, once the engine is told to end.
     end: Option<Instant>,
 }
@@ -77,7 +79,8 @@ impl<'a> Worker<'a> {
             generator = generator.trace(trace.tracer(model));
         }
         let (waiting, running, reading) = (VecDeque::new(), Vec::new(), VecDeque::new());
-        Ok(Self { model, generator, metrics, most, places, waiting, running, reading, end: None })
+        let labs = Labs::new(model, most)?;
+        Ok(Self { model, generator, metrics, most, places, waiting, running, reading, labs, end: None })
     }
 
     /// Works until it is told to end, or nobody can send commands any more.
@@ -105,13 +108,14 @@ impl<'a> Worker<'a> {
                     None => self.places.give_back(1),
                 }
             }
+            self.places.give_back(self.labs.step());
             self.publish();
             self.pass();
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.running.is_empty() && self.reading.is_empty()
+        self.waiting.is_empty() && self.running.is_empty() && self.reading.is_empty() && self.labs.is_idle()
     }
 
     fn take(&mut self, command: Command) {
@@ -130,6 +134,7 @@ impl<'a> Worker<'a> {
             Command::Explain(question, answer) => {
                 self.reading.push_back(Reading::new(question, answer, &self.model.llama));
             }
+            Command::Ask(inquiry, replies) => self.labs.take(inquiry, replies),
             Command::End(until) => self.end = Some(until),
         }
     }
@@ -164,6 +169,7 @@ impl<'a> Worker<'a> {
             false
         });
         self.places.give_back(before - self.waiting.len());
+        self.places.give_back(self.labs.let_go(is_ending, is_over));
         let before = self.reading.len();
         self.reading.retain(|reading| !reading.is_abandoned());
         self.places.give_back(before - self.reading.len());
@@ -256,7 +262,7 @@ impl<'a> Worker<'a> {
 
     fn publish(&self) {
         let writing = self.running.iter().map(|running| running.left).sum();
-        self.metrics.load(self.waiting.len() + self.reading.len(), writing);
+        self.metrics.load(self.waiting.len() + self.reading.len() + self.labs.waiting(), writing);
     }
 }
 

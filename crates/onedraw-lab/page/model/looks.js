@@ -1,0 +1,73 @@
+// Looks at draws. At most one is under way; of those that wait, the latest wins.
+
+/** @typedef {import("../engine/contract.js").Engine} Engine */
+/** @typedef {import("../engine/contract.js").Look} Look */
+/** @typedef {import("../engine/contract.js").LookQuestion} LookQuestion */
+
+import { Failure, askOnce } from "../engine/contract.js";
+
+/** @typedef {(look: Look | null, failure: Failure | null) => void} Deliver */
+
+/** How many answers are kept: the same question has the same answer. */
+const KEPT = 256;
+
+export class Looks {
+  #engine;
+  /** @type {Map<string, Look>} */
+  #kept = new Map();
+  /** @type {{ question: LookQuestion, deliver: Deliver } | null} */
+  #waiting = null;
+  #isAsking = false;
+
+  /** @param {Engine} engine */
+  constructor(engine) {
+    this.#engine = engine;
+  }
+
+  /**
+   * Asks, once the one under way is answered. A later call takes the place of one that waits.
+   * @param {LookQuestion} question
+   * @param {Deliver} deliver
+   */
+  ask(question, deliver) {
+    const known = this.#kept.get(JSON.stringify(question));
+    if (known !== undefined) {
+      this.#waiting = null;
+      deliver(known, null);
+      return;
+    }
+    this.#waiting = { question, deliver };
+    if (!this.#isAsking) this.#work();
+  }
+
+  async #work() {
+    this.#isAsking = true;
+    for (let next = this.#waiting; next !== null; next = this.#waiting) {
+      this.#waiting = null;
+      const { question, deliver } = next;
+      /** @type {Look | null} */
+      let look = null;
+      /** @type {Failure | null} */
+      let failure = null;
+      try {
+        look = /** @type {Look} */ (await askOnce(this.#engine, "look", question));
+        this.#keep(question, look);
+      } catch (error) {
+        failure = error instanceof Failure ? error : new Failure("page", String(error));
+      }
+      // Where a later question waits, this answer is still shown: a slider under way shows where it was.
+      deliver(look, failure);
+    }
+    this.#isAsking = false;
+  }
+
+  /**
+   * @param {LookQuestion} question
+   * @param {Look} look
+   */
+  #keep(question, look) {
+    this.#kept.set(JSON.stringify(question), look);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > KEPT && oldest !== undefined) this.#kept.delete(oldest);
+  }
+}

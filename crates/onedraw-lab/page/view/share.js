@@ -1,0 +1,54 @@
+// A link that holds what is on the page, and the code that does the same.
+
+import { askOnce } from "../engine/contract.js";
+import { toShared } from "../model/link.js";
+import { writeQuestion } from "../model/state.js";
+import { copyable, openDialog } from "./dialog.js";
+import { button, h } from "./dom.js";
+import { notify } from "./notices.js";
+
+/** @typedef {import("../lab.js").Lab} Lab */
+/** @typedef {import("../engine/contract.js").Code} Code */
+
+/**
+ * The two buttons at the top of the page.
+ * @param {Lab} lab
+ */
+export function shareButtons(lab) {
+  return [
+    button("Share", () => telling(() => share(lab)), { id: "share" }),
+    button("As code", () => telling(() => showCode(lab)), { id: "code" }),
+  ];
+}
+
+/** @param {Lab} lab */
+async function share(lab) {
+  const { fragment } = await askOnce(lab.engine, "share", { state: toShared(lab.state) });
+  window.history.replaceState(null, "", `#${fragment}`);
+  const about =
+    "The link holds the prompt, the parameters, the seed and the branch. It shows the same text on any machine.";
+  openDialog("Share", h("p", {}, about), copyable("The link", window.location.href));
+}
+
+/** @param {Lab} lab */
+async function showCode(lab) {
+  const code = /** @type {Code} */ (await askOnce(lab.engine, "code", writeQuestion(lab.state, lab.selected.side)));
+  /** @type {[string, string][]} */
+  const kinds = [
+    ["Program", code.program],
+    ["Rust", code.rust],
+    ["Python", code.python],
+    ["curl", code.curl],
+  ];
+  const shown = kinds.flatMap(([title, text]) => [h("h3", {}, title), copyable(title, text)]);
+  openDialog("As code", ...(code.notes ?? []).map((note) => h("p", {}, note)), ...shown);
+}
+
+/** @param {() => Promise<void>} act */
+async function telling(act) {
+  try {
+    await act();
+  } catch (error) {
+    notify(error instanceof Error ? error.message : String(error));
+  }
+}

@@ -1,0 +1,167 @@
+//! `look`: one draw, stage by stage.
+//!
+//! ```text
+//! if the row after these tokens is kept, and what the draw depended on besides is known: explain it
+//! if the draw depends on how the text was written (text taken back, mirostat): write the text again, then look
+//! otherwise read the tokens, keep the row, and explain it
+//! ```
+
+use std::rc::Rc;
+
+use onedraw::explain::{Candidate, StageEffect};
+use onedraw::{Constraint, Explanation, Sampler, SamplingParams};
+use onedraw_grammar::Grammar;
+use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
+use serde_json::{Value, json};
+
+use super::Told;
+use super::write::Writing;
+use crate::failure::Failure;
+use crate::lab::{Lab, Line};
+use crate::question::{Look, Text};
+use crate::rows::Recipe;
+use crate::subject::Subject;
+
+/// How many tokens a pass reads: as many as the decode loop reads of prompts.
+const CHUNK: usize = 128;
+
+/// A draw that is being looked at.
+pub(crate) struct Looking<'a, M: LanguageModel> {
+    text: Text,
+    grammar: Option<Grammar>,
+    recipe: Rc<Recipe>,
+    /// The tokens before the draw: those of the prompt, and those of the text.
+    tokens: Vec<u32>,
+    listed: usize,
+    work: Work<'a, M>,
+}
+
+/// What is being done for it.
+enum Work<'a, M: LanguageModel> {
+    /// Nothing yet.
+    None,
+    /// The text is being written again.
+    Writing(Box<Writing<'a, M>>),
+    /// The tokens are being read.
+    Reading(M::Sequence),
+}
+
+impl<'a, M: LanguageModel> Looking<'a, M> {
+    pub(crate) fn begin(look: Look, grammar: Option<Grammar>) -> Self {
+        let Look { text, before, listed } = look;
+        let tokens = [&text.prompt[..], &before].concat();
+        Self { recipe: Rc::new(Recipe::of(&text)), text, grammar, tokens, listed, work: Work::None }
+    }
+
+    pub(crate) fn step(&mut self, lab: &mut Lab<'a, M>) -> Result<Told, Failure> {
+        match &mut self.work {
+            Work::None => {
+                if let Some(line) = self.known(lab, !self.has_history())? {
+                    return Ok(Told { lines: vec![line], has_ended: true });
+                }
+                self.work = match self.has_history() {
+                    true => {
+                        let text = self.text.clone();
+                        Work::Writing(Box::new(Writing::begin(lab, text, self.grammar.as_ref())?))
+                    }
+                    false => Work::Reading(lab.model.start()),
+                };
+            }
+            Work::Writing(writing) => {
+                // A text that cannot be written to its end has a beginning, too.
+                if writing.step(lab).is_ok_and(|told| !told.has_ended) {
+                    return Ok(Told { lines: Vec::new(), has_ended: false });
+                }
+                if let Some(line) = self.known(lab, true)? {
+                    return Ok(Told { lines: vec![line], has_ended: true });
+                }
+                self.work = Work::Reading(lab.model.start());
+            }
+            Work::Reading(memory) => {
+                let read = onedraw_lm::Sequence::len(memory);
+                let end = self.tokens.len().min(read + CHUNK);
+                let is_last = end == self.tokens.len();
+                let logits = if is_last { Wanted::Last } else { Wanted::Nothing };
+                let asks = Asks { logits, ..Asks::default() };
+                let run = Run { asks, ..Run::line(memory, &self.tokens[read..end]) };
+                let answers = lab.model.forward(&mut [run])?;
+                if let Some(answer) = answers.into_iter().next().filter(|_| is_last) {
+                    lab.rows.keep(&self.tokens, &answer.logits, None);
+                    let line = self.known(lab, true)?;
+                    return Ok(Told { lines: line.into_iter().collect(), has_ended: true });
+                }
+            }
+        }
+        Ok(Told { lines: Vec::new(), has_ended: false })
+    }
+
+    /// Whether a draw depends on more of the text before it than its tokens.
+    fn has_history(&self) -> bool {
+        !self.text.params.banned_strings.is_empty() || self.text.params.mirostat > 0
+    }
+
+    /// The answer, if the row is kept. `is_enough`: the tokens alone are enough of a history where no other is known.
+    fn known(&self, lab: &mut Lab<'a, M>, is_enough: bool) -> Result<Option<Line>, Failure> {
+        let (subject, kernel) = (lab.subject, lab.kernel);
+        let Some(row) = lab.rows.find(&self.tokens) else { return Ok(None) };
+        let output = &self.tokens[self.text.prompt.len()..];
+        let sampler = match row.history(&self.recipe) {
+            Some(saved) => Sampler::load(saved)?,
+            None if is_enough => {
+                let (prompt_token_ids, output_token_ids) = (self.text.prompt.clone(), output.to_vec());
+                let params = self.text.params.clone();
+                Sampler::new(SamplingParams { prompt_token_ids, output_token_ids, ..params })?
+            }
+            None => return Ok(None),
+        };
+        let (mut sampler, logits) = (sampler.kernel(kernel), row.logits.clone());
+        let Some(mut matcher) = self.grammar.as_ref().map(Grammar::start) else {
+            return Ok(Some(told(subject, &sampler.explain(&logits[..], self.listed)?, 0)));
+        };
+        let refused = |error| Failure::field("schema", "schema", error);
+        output.iter().try_for_each(|&token| matcher.accept(token)).map_err(refused)?;
+        let mask = matcher.mask().map_err(refused)?;
+        let allowed = |token: usize| mask[token / 32] >> (token % 32) & 1 == 1;
+        let masked = (0..logits.len()).filter(|&token| !allowed(token)).count();
+        Ok(Some(told(subject, &sampler.explain_masked(&logits[..], mask, self.listed)?, masked)))
+    }
+}
+
+/// An explanation, with the texts of its tokens.
+fn told(subject: &Subject, explanation: &Explanation, masked: usize) -> Line {
+    let Explanation { stages, token, probability, position, seed } = explanation;
+    let stages: Vec<Value> = stages.iter().map(|effect| stage(subject, effect)).collect();
+    json!({
+        "position": position,
+        "seed": seed.to_string(),
+        "token": subject.piece(*token),
+        "probability": probability,
+        "masked": masked,
+        "stages": stages,
+    })
+}
+
+fn stage(subject: &Subject, effect: &StageEffect) -> Value {
+    let named = |candidate: &Candidate| {
+        let mut named = subject.piece(candidate.token);
+        named.insert("probability".to_owned(), candidate.probability.into());
+        named
+    };
+    let removed = |candidate: &Candidate| {
+        let mut named = named(candidate);
+        let short = effect.border.map(|border| border.probability - candidate.probability);
+        named.insert("short".to_owned(), short.into());
+        named
+    };
+    json!({
+        "stage": effect.stage,
+        "tokens": effect.tokens,
+        "mass": effect.mass,
+        "gone": effect.gone,
+        "removed": effect.removed.iter().map(removed).collect::<Vec<_>>(),
+        "leading": effect.leading.iter().map(named).collect::<Vec<_>>(),
+        "entropy": effect.entropy,
+        "temperature": effect.temperature,
+        "decision": effect.decision,
+    })
+}

@@ -1,0 +1,169 @@
+//! `write`: a text, token by token, with what the model thought of each.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use onedraw::{RowError, Rows, Sampler, SamplingParams};
+use onedraw_grammar::Grammar;
+use onedraw_lm::generate::{Seen, SeenGuesses, SeenRow};
+use onedraw_lm::speculate::Speculation;
+use onedraw_lm::{Event, Generator, LanguageModel};
+use serde_json::{Map, Value, json};
+
+use super::Told;
+use crate::failure::Failure;
+use crate::lab::{Lab, Line};
+use crate::question::Text;
+use crate::rows::Recipe;
+use crate::subject::Subject;
+
+/// Four guesses, one after the other: as many whatever the machine's speed, so that a text is shown in the same way
+/// everywhere.
+const GUESSES: Speculation =
+    Speculation { verify: onedraw::speculate::Verify::Exact, width: 1, depth: 4, adapts: false };
+
+/// A text that is being written.
+pub(crate) struct Writing<'a, M: LanguageModel> {
+    generator: Generator<'a, M>,
+    recipe: Rc<Recipe>,
+    /// The first line, until it was told.
+    begin: Option<Line>,
+    prompt: Vec<u32>,
+    /// The tokens that were written.
+    output: Vec<u32>,
+    text: String,
+}
+
+impl<'a, M: LanguageModel> Writing<'a, M> {
+    pub(crate) fn begin(lab: &Lab<'a, M>, text: Text, grammar: Option<&Grammar>) -> Result<Self, Failure> {
+        let mut generator = Generator::new(lab.model, &*lab.subject.tokenizer).kernel(lab.kernel).watched();
+        if let Some(name) = &text.draft {
+            generator = generator.speculate(lab.offer(name)?.drafter.fork(), GUESSES)?;
+        }
+        let recipe = Rc::new(Recipe::of(&text));
+        let Text { prompt, params, chosen, .. } = text;
+        let matcher = grammar.map(Grammar::start);
+        let constraint = matcher.as_ref().map(|matcher| matcher as &dyn onedraw::Constraint);
+        let request = generator.add_chosen(&prompt, params, &chosen, constraint)?;
+        let seed = generator.seed(request).unwrap_or_default();
+        let pieces: Vec<_> = prompt.iter().map(|&token| lab.subject.piece(token)).collect();
+        let begin = Some(json!({"kind": "begin", "seed": seed.to_string(), "prompt": pieces}));
+        Ok(Self { generator, recipe, begin, prompt, output: Vec::new(), text: String::new() })
+    }
+
+    pub(crate) fn step(&mut self, lab: &mut Lab<'a, M>) -> Result<Told, Failure> {
+        if let Some(line) = self.begin.take() {
+            return Ok(Told { lines: vec![line], has_ended: false });
+        }
+        let events = self.generator.step()?;
+        let mut lines = Vec::new();
+        let mut rows = VecDeque::new();
+        for seen in self.generator.take_seen() {
+            match seen {
+                Seen::Guesses(guesses) => lines.push(pass(lab.subject, &guesses)),
+                Seen::Row(row) => rows.push_back(row),
+            }
+        }
+        for event in events {
+            self.take(lab, event, &mut rows, &mut lines)?;
+        }
+        Ok(Told { lines, has_ended: self.generator.is_done() })
+    }
+
+    /// Takes an event. `rows` are those of the pass from this token on.
+    fn take(
+        &mut self,
+        lab: &mut Lab<'a, M>,
+        event: Event,
+        rows: &mut VecDeque<SeenRow>,
+        lines: &mut Vec<Line>,
+    ) -> Result<(), Failure> {
+        self.text += &event.text;
+        if let Some(sampled) = &event.sampled {
+            let position = sampled.position as usize;
+            let row = rows.pop_front_if(|row| row.position == position);
+            let mut line = lab.subject.piece(sampled.token);
+            line.extend([("kind".to_owned(), "token".into()), ("position".to_owned(), position.into())]);
+            line.insert("forced".to_owned(), event.is_forced.into());
+            line.extend(numbers(sampled.token, sampled.probability, row.as_ref())?);
+            lines.push(line.into());
+            if let Some(row) = row {
+                let before = [&self.prompt[..], &self.output].concat();
+                lab.rows.keep(&before, &row.logits, Some((self.recipe.clone(), row.before)));
+            }
+            self.output.push(sampled.token);
+        }
+        if event.taken_back > 0 {
+            self.output.truncate(self.output.len().saturating_sub(event.taken_back));
+            lines.push(json!({"kind": "back", "to": self.output.len()}));
+        }
+        if let Some(error) = event.error {
+            return Err(error.into());
+        }
+        if let Some(finish) = event.finish {
+            lines.push(json!({"kind": "end", "finish_reason": finish.reason(), "text": self.text}));
+        }
+        Ok(())
+    }
+}
+
+/// The guesses of a pass.
+fn pass(subject: &Subject, guesses: &SeenGuesses) -> Line {
+    let guess = |(node, &token): (usize, &u32)| {
+        let mut guess = subject.piece(token);
+        guess.insert("accepted".to_owned(), guesses.path.contains(&node).into());
+        Value::from(guess)
+    };
+    let named: Vec<Value> = guesses.tree.tokens().iter().enumerate().map(guess).collect();
+    json!({"kind": "pass", "position": guesses.position, "guesses": named})
+}
+
+/// What the model thought of a token, and with which probability it was drawn; null where there was no row.
+fn numbers(
+    token: u32,
+    probability: Option<f64>,
+    row: Option<&SeenRow>,
+) -> Result<Map<String, Value>, RowError> {
+    let Some(SeenRow { logits, mask, before, .. }) = row else {
+        let names = ["probability", "logprob", "raw_probability", "rank", "entropy"];
+        return Ok(names.into_iter().map(|name| (name.to_owned(), Value::Null)).collect());
+    };
+    let probability = match probability {
+        Some(probability) => probability,
+        // A token that was given.
+        None => {
+            let mut sampler = Sampler::load(before).map_err(unexpected)?;
+            let distribution = match mask {
+                Some(mask) => sampler.distribution_masked(&logits[..], mask),
+                None => sampler.distribution(&logits[..]),
+            }?;
+            let place = distribution.tokens.iter().position(|&other| other == token);
+            place.map_or(0.0, |place| distribution.probabilities[place])
+        }
+    };
+    // The logprob of the second token of a prompt is that of the token in the row after the first.
+    let params = SamplingParams {
+        prompt_token_ids: vec![token, token],
+        prompt_logprobs: Some(0),
+        seed: Some(0),
+        ..SamplingParams::default()
+    };
+    let mut plain = Sampler::new(params).map_err(unexpected)?;
+    let rows = Rows::new(&logits[..], 1, logits.len(), logits.len()).ok_or(RowError::EmptyRow)?;
+    let report =
+        plain.prompt_logprobs(rows).pop().unwrap_or(Err(RowError::EmptyRow))?.ok_or(RowError::EmptyRow)?;
+    let entropy = plain.explain(&logits[..], 0)?.stages.first().map(|row| row.entropy);
+    let numbers = json!({
+        "probability": probability,
+        "logprob": report.logprob,
+        "raw_probability": report.probability,
+        "rank": report.rank,
+        "entropy": entropy,
+    });
+    Ok(if let Value::Object(numbers) = numbers { numbers } else { Map::new() })
+}
+
+/// Parameters that were checked before.
+fn unexpected(error: onedraw::ParamError) -> RowError {
+    RowError::Constraint { message: error.to_string() }
+}

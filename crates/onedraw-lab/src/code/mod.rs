@@ -1,0 +1,79 @@
+//! `code`: a text as a command, as Rust, as Python and as a request, each of which writes it again.
+//!
+//! Every language has a file; each gets the same [`Recipe`].
+
+mod curl;
+mod program;
+mod python;
+mod rust;
+
+use onedraw::SamplingParams;
+use serde_json::{Map, Value, json};
+
+use crate::lab::Line;
+use crate::question::Text;
+use crate::subject::Subject;
+
+/// What the languages write down.
+struct Recipe<'a> {
+    text: &'a Text,
+    /// The model's name; `None`: the one that is part of onedraw.
+    model: Option<&'a str>,
+    /// The parameters that differ from the library's defaults, those of the model's own settings among them.
+    params: Map<String, Value>,
+}
+
+/// The name of the model that is part of onedraw.
+const EMBEDDED: &str = "stories";
+
+/// The answer to `code`.
+pub(crate) fn of(subject: &Subject, text: &Text) -> Line {
+    let model = (subject.id != EMBEDDED).then_some(subject.id.as_str());
+    let recipe = Recipe { text, model, params: changed(&text.params) };
+    json!({
+        "program": program::of(&recipe),
+        "rust": rust::of(&recipe),
+        "python": python::of(&recipe),
+        "curl": curl::of(&recipe),
+        "notes": notes(&recipe),
+    })
+}
+
+/// What is left out of the code, and what has to be put in.
+fn notes(recipe: &Recipe<'_>) -> Vec<String> {
+    let Recipe { text, model, .. } = recipe;
+    let mut notes = Vec::new();
+    if text.params.seed.is_none() {
+        notes.push("Without a seed, each run writes another text.".to_owned());
+    }
+    if let Some(name) = model {
+        notes.push(format!("Put the folder of the model {name} in the place of its name."));
+    }
+    if !text.chosen.is_empty() {
+        notes.push(
+            "The text has branches. The program and Python cannot give tokens in the middle of a text, so theirs is the \
+             text without branches."
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+/// The parameters that differ from the library's defaults.
+fn changed(params: &SamplingParams) -> Map<String, Value> {
+    let plain = SamplingParams::default();
+    // What the laboratory reports is its own.
+    let (logprobs, probability) = (plain.logprobs, plain.probability);
+    let params = SamplingParams { logprobs, probability, ..params.clone() };
+    let fields = |params: &SamplingParams| match serde_json::to_value(params) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let plain = fields(&plain);
+    fields(&params).into_iter().filter(|(name, value)| plain.get(name) != Some(value)).collect()
+}
+
+/// A text for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,67 @@
+//! A program in Rust.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::Recipe;
+
+pub(super) fn of(recipe: &Recipe<'_>) -> String {
+    let Recipe { text, model, params } = recipe;
+    let params = format!("{:?}", Value::from(params.clone()).to_string());
+    let (imports, open) = match model {
+        None => (
+            "use onedraw_lm::{Generator, stories};",
+            "    let (model, tokenizer) = (stories::model()?, stories::tokenizer()?);\n".to_owned(),
+        ),
+        Some(name) => (
+            "use onedraw_lm::{Generator, Llama, Tokenizer};",
+            format!(
+                "    let folder = std::path::Path::new({name:?});\n    \
+                 let (model, tokenizer) = (Llama::open(folder)?, std::sync::Arc::new(Tokenizer::open(folder)?));\n"
+            ),
+        ),
+    };
+    let mut code = String::from("use onedraw::SamplingParams;\n");
+    if text.schema.is_some() {
+        code += "use onedraw_grammar::{Grammar, Vocabulary};\nuse onedraw_lm::LanguageModel;\n";
+    }
+    let body = parts(recipe);
+    // Writing into a string cannot fail.
+    _ = write!(
+        code,
+        "{imports}\n\nfn main() -> Result<(), Box<dyn std::error::Error>> {{\n{open}    \
+         let params = SamplingParams::from_json({params})?;\n    \
+         let prompt = tokenizer.encode({words:?})?;\n{body}    Ok(())\n}}\n",
+        words = text.words,
+    );
+    code
+}
+
+/// The lines that write the text.
+fn parts(recipe: &Recipe<'_>) -> String {
+    let text = recipe.text;
+    let mut code = String::new();
+    let constraint = match &text.schema {
+        None => "None",
+        Some(schema) => {
+            _ = write!(
+                code,
+                "    let tokens = (0..model.vocabulary() as u32).map(|token| tokenizer.bytes(token));\n    \
+                 let vocabulary = Vocabulary::builder(tokens).eos(params.eos_token_id.clone()).build()?;\n    \
+                 let grammar = Grammar::compact_json_schema(&vocabulary, {schema:?})?.start();\n"
+            );
+            "Some(&grammar)"
+        }
+    };
+    code += "    let mut generator = Generator::new(&model, &tokenizer);\n";
+    let chosen: Vec<String> =
+        text.chosen.iter().map(|(position, token)| format!("({position}, {token})")).collect();
+    _ = write!(
+        code,
+        "    generator.add_chosen(&prompt, params, &[{}].into(), {constraint})?;\n    \
+         print!(\"{{}}\", generator.finish()?[0].text);\n",
+        chosen.join(", "),
+    );
+    code
+}

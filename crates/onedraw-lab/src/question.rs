@@ -1,0 +1,259 @@
+//! Bodies become questions that can be answered: JSON is read, prompts are cut, parameters are merged and checked.
+
+use std::collections::BTreeMap;
+
+use onedraw::beam::{BeamParams, BeamStyle};
+use onedraw::{ConstraintKind, ConstraintText, SamplingParams};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+use crate::subject::Subject;
+use crate::{code, link};
+
+/// The names of the questions.
+pub(crate) const NAMES: [&str; 7] = ["about", "write", "look", "beams", "code", "share", "open"];
+
+/// The most tokens that a look names at each stage, for those that left and for those that stayed.
+const MOST_LISTED: usize = 1000;
+
+/// The tokens that a look names if the question does not say how many.
+const LISTED: usize = 12;
+
+/// A question that can be answered.
+pub struct Question(pub(crate) Kind);
+
+pub(crate) enum Kind {
+    About,
+    Write(Text),
+    Look(Look),
+    Beams(Search),
+    /// What needs no model.
+    Told(Value),
+}
+
+/// A text, and everything it depends on.
+#[derive(Clone)]
+pub(crate) struct Text {
+    /// The prompt as it was given.
+    pub words: String,
+    pub prompt: Vec<u32>,
+    pub params: SamplingParams,
+    /// The parameters that were given, by name.
+    pub given: Map<String, Value>,
+    /// The tokens of branches, by position.
+    pub chosen: BTreeMap<usize, u32>,
+    /// Who guesses ahead.
+    pub draft: Option<String>,
+    pub schema: Option<String>,
+}
+
+/// A draw to look at.
+pub(crate) struct Look {
+    pub text: Text,
+    /// The tokens of the text before it.
+    pub before: Vec<u32>,
+    /// How many tokens to name at each stage.
+    pub listed: usize,
+}
+
+/// A beam search.
+pub(crate) struct Search {
+    pub text: Text,
+    pub beams: BeamParams,
+}
+
+/// The body of `write`, and the state that a link has.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct State {
+    prompt: String,
+    #[serde(default)]
+    params: Map<String, Value>,
+    order: Option<Vec<String>>,
+    #[serde(default)]
+    forced: Vec<Forced>,
+    draft: Option<String>,
+    schema: Option<String>,
+    /// Another state, to stand beside this one in a link.
+    beside: Option<Box<State>>,
+}
+
+/// A token that is given instead of drawn.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Forced {
+    position: usize,
+    token: u32,
+}
+
+#[derive(Deserialize)]
+struct LookBody {
+    tokens: Vec<u32>,
+    position: usize,
+    listed: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BeamsBody {
+    width: usize,
+    length_penalty: Option<f64>,
+    style: Option<BeamStyle>,
+}
+
+impl Subject {
+    /// Reads the body of a question of this name. It cuts the prompt into tokens, so it takes time in proportion to the
+    /// body; it makes no pass of a model.
+    pub fn read(&self, name: &str, body: &[u8]) -> Result<Question, Failure> {
+        if !NAMES.contains(&name) {
+            let message = format!("`{name}` is not a question; there are {}", NAMES.join(", "));
+            return Err(Failure::new("question", message));
+        }
+        let body = str::from_utf8(body).map_err(|_| Failure::new("question", "the question is not UTF-8"))?;
+        let value = onedraw::json::parse(body).map_err(|error| Failure::new("question", error.message()))?;
+        let Value::Object(mut fields) = value else {
+            return Err(Failure::new("question", "the question must be a JSON object"));
+        };
+        Ok(Question(match name {
+            "about" => Kind::About,
+            "write" => Kind::Write(self.text(fields)?),
+            "look" => {
+                let own = split(&mut fields, &["tokens", "position", "listed"]);
+                Kind::Look(self.look(fields, typed(own)?)?)
+            }
+            "beams" => {
+                let own = fields.remove("beams");
+                Kind::Beams(self.search(fields, own)?)
+            }
+            "code" => Kind::Told(code::of(self, &self.text(fields)?)),
+            "share" => Kind::Told(link::share(self, fields)?),
+            _ => Kind::Told(link::open(self, fields)?),
+        }))
+    }
+
+    /// A text, and nothing beside it.
+    fn text(&self, fields: Map<String, Value>) -> Result<Text, Failure> {
+        let state: State = typed(fields)?;
+        match state.beside {
+            None => self.of_state(state),
+            Some(_) => Err(Failure::field("question", "beside", "belongs into a link only")),
+        }
+    }
+
+    /// Checks the state of a link, and the one beside it.
+    pub(crate) fn check_state(&self, fields: Map<String, Value>) -> Result<(), Failure> {
+        let mut state: State = typed(fields)?;
+        if let Some(mut beside) = state.beside.take() {
+            if beside.beside.take().is_some() {
+                return Err(Failure::field("link", "beside", "two texts stand side by side, not three"));
+            }
+            self.of_state(*beside)?;
+        }
+        self.of_state(state).map(drop)
+    }
+
+    fn of_state(&self, state: State) -> Result<Text, Failure> {
+        let State { prompt: words, params: mut given, order, forced, draft, schema, .. } = state;
+        let prompt = self.cut(&words)?;
+        if let Some(order) = order {
+            given.insert("order".to_owned(), order.into());
+        }
+        read_seed(&mut given)?;
+        let params = self.params(&given, prompt.len())?;
+        let mut chosen = BTreeMap::new();
+        for Forced { position, token } in forced {
+            if token as usize >= self.vocabulary {
+                let message = format!("token {token} is outside the vocabulary of {}", self.vocabulary);
+                return Err(Failure::field("question", "forced", message));
+            }
+            if chosen.insert(position, token).is_some() {
+                let message = format!("position {position} has two tokens");
+                return Err(Failure::field("question", "forced", message));
+            }
+        }
+        if let Some(bytes) = schema.as_ref().map(String::len).filter(|&bytes| bytes > self.bounds.schema) {
+            let message = format!("{bytes} bytes are more than the {} allowed here", self.bounds.schema);
+            return Err(Failure::field("schema", "schema", message));
+        }
+        Ok(Text { words, prompt, params, given, chosen, draft, schema })
+    }
+
+    fn look(&self, fields: Map<String, Value>, body: LookBody) -> Result<Look, Failure> {
+        let text = self.text(fields)?;
+        let LookBody { tokens: mut before, position, listed } = body;
+        if before.len() < position {
+            let message = format!("there are {}, and position {position} comes after more", before.len());
+            return Err(Failure::field("question", "tokens", message));
+        }
+        before.truncate(position);
+        if let Some(token) = before.iter().find(|&&token| token as usize >= self.vocabulary) {
+            let message = format!("token {token} is outside the vocabulary of {}", self.vocabulary);
+            return Err(Failure::field("question", "tokens", message));
+        }
+        let length = text.prompt.len() + before.len();
+        if length > self.context {
+            let message = format!("position {position} is outside the model's context of {}", self.context);
+            return Err(Failure::field("question", "position", message));
+        }
+        Ok(Look { text, before, listed: listed.unwrap_or(LISTED).min(MOST_LISTED) })
+    }
+
+    fn search(&self, fields: Map<String, Value>, own: Option<Value>) -> Result<Search, Failure> {
+        let own = own.ok_or_else(|| Failure::field("question", "beams", "is required"))?;
+        let own: BeamsBody =
+            serde_json::from_value(own).map_err(|error| Failure::field("question", "beams", error))?;
+        let text = self.text(fields)?;
+        if !text.chosen.is_empty() {
+            return Err(Failure::field("question", "forced", "a beam search chooses its own tokens"));
+        }
+        let plain = BeamParams::default();
+        let BeamsBody { width, length_penalty, style } = own;
+        let length_penalty = length_penalty.unwrap_or(plain.length_penalty);
+        let style = style.unwrap_or(plain.style);
+        Ok(Search { text, beams: BeamParams { width, length_penalty, style, ..plain } })
+    }
+}
+
+impl Question {
+    /// What the text must match, to be [compiled](Subject::compile) before the question is answered.
+    pub fn form(&self) -> Option<ConstraintText> {
+        let text = match &self.0 {
+            Kind::Write(text) => text,
+            Kind::Look(look) => &look.text,
+            Kind::Beams(search) => &search.text,
+            Kind::About | Kind::Told(_) => return None,
+        };
+        // As in `onedraw generate`: were white space allowed, a model that has not learned JSON could write it for ever.
+        let kind = ConstraintKind::CompactJsonSchema;
+        let eos_token_ids = text.params.eos_token_id.clone();
+        text.schema.clone().map(|text| ConstraintText { kind, text, eos_token_ids })
+    }
+}
+
+/// Reads fields of a question. The error is a sentence about the first one that is wrong.
+fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Failure> {
+    serde_json::from_value(fields.into()).map_err(|error| Failure::new("question", error.to_string()))
+}
+
+/// Takes fields of these names.
+fn split(fields: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), fields.remove(*name)?))).collect()
+}
+
+/// A seed may be a string of digits: JavaScript's numbers are not all of them.
+fn read_seed(given: &mut Map<String, Value>) -> Result<(), Failure> {
+    if let Some(Value::String(digits)) = given.get("seed") {
+        let wrong = |_| {
+            Failure::field(
+                "parameter",
+                "seed",
+                format!("must be a whole number from 0 to 2^64 - 1, not `{digits}`"),
+            )
+        };
+        let seed: u64 = digits.parse().map_err(wrong)?;
+        given.insert("seed".to_owned(), seed.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! The model that questions are about, as far as reading a question needs it: its tokens, its settings and its size.
+
+use std::sync::{Arc, OnceLock};
+
+use onedraw::{ConstraintText, PARAMETERS, SamplingParams};
+use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
+use onedraw_lm::settings::{Layer, Origin, Settings};
+use onedraw_lm::words::to_tokens;
+use onedraw_lm::{GenerationConfig, LanguageModel, Tokenizer};
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+/// Parameters that the laboratory sets by the prompt and the tokens of a question.
+const FROM_THE_PROMPT: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
+
+/// What is refused because it is too much. The model's context is a limit for prompts and texts too.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Tokens of a prompt.
+    pub prompt: usize,
+    /// Tokens of a text.
+    pub tokens: usize,
+    /// Stop strings, banned strings and words, biases: of each so many.
+    pub items: usize,
+    /// Bytes of a schema.
+    pub schema: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { prompt: usize::MAX, tokens: usize::MAX, items: 1024, schema: 64 << 10 }
+    }
+}
+
+/// A model's name, tokens and settings.
+pub struct Subject {
+    pub(crate) id: String,
+    pub(crate) hash: String,
+    pub(crate) context: usize,
+    pub(crate) vocabulary: usize,
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    pub(crate) generation: GenerationConfig,
+    pub(crate) bounds: Bounds,
+    /// Tokens in the form that grammars take, with the model's own ends.
+    own: OnceLock<Result<Vocabulary, GrammarError>>,
+}
+
+impl Subject {
+    /// Of a model whose weights have this hash.
+    pub fn new(
+        id: impl Into<String>,
+        model: &impl LanguageModel,
+        hash: &str,
+        tokenizer: impl Into<Arc<Tokenizer>>,
+        generation: GenerationConfig,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            hash: hash.to_owned(),
+            context: model.context(),
+            vocabulary: model.vocabulary(),
+            tokenizer: tokenizer.into(),
+            generation,
+            bounds: Bounds::default(),
+            own: OnceLock::new(),
+        }
+    }
+
+    /// Sets what is refused because it is too much.
+    pub fn bounded(self, bounds: Bounds) -> Self {
+        Self { bounds, ..self }
+    }
+
+    /// Compiles what a text must match. The compiler limits its own work, but it may take seconds.
+    pub fn compile(&self, text: &ConstraintText) -> Result<Grammar, Failure> {
+        let ends = &text.eos_token_ids;
+        let own = || self.own.get_or_init(|| self.grammar_tokens(&self.generation.eos_token_ids)).clone();
+        let tokens = if *ends == self.generation.eos_token_ids { own()? } else { self.grammar_tokens(ends)? };
+        Ok(Grammar::from_text(&tokens, text)?)
+    }
+
+    fn grammar_tokens(&self, ends: &[u32]) -> Result<Vocabulary, GrammarError> {
+        let (tokenizer, cutter) = (&self.tokenizer, self.tokenizer.clone());
+        Vocabulary::builder((0..self.vocabulary as u32).map(|token| tokenizer.bytes(token)))
+            .eos(ends.iter().copied())
+            .cut_by(move |text| cutter.encode_plain(text).ok())
+            .build()
+    }
+
+    /// The tokens of a prompt.
+    pub(crate) fn cut(&self, prompt: &str) -> Result<Vec<u32>, Failure> {
+        let wrong =
+            |message: String| Failure { field: Some("prompt".to_owned()), ..Failure::new("prompt", message) };
+        let tokens = self.tokenizer.encode(prompt).map_err(|error| wrong(error.to_string()))?;
+        let most = self.bounds.prompt.min(self.context);
+        match tokens.len() {
+            0 => Err(wrong("the prompt is empty; write the beginning of a text".to_owned())),
+            count if count > most => Err(wrong(format!(
+                "the prompt has {count} tokens, and there is room for {most}; make it shorter"
+            ))),
+            _ => Ok(tokens),
+        }
+    }
+
+    /// The parameters of one text after a prompt of so many tokens. As in `onedraw generate`, what is given goes before
+    /// the model's own settings, and these before the defaults.
+    pub(crate) fn params(
+        &self,
+        given: &Map<String, Value>,
+        prompt: usize,
+    ) -> Result<SamplingParams, Failure> {
+        if let Some(name) = FROM_THE_PROMPT.into_iter().find(|name| given.contains_key(*name)) {
+            return Err(Failure::field(
+                "parameter",
+                name,
+                "the tokens of the text come from its prompt here",
+            ));
+        }
+        let own = Layer::read(Origin::Argument, given)?;
+        let resolved = Settings::default().layer(own).layer(self.generation.layer()).resolve()?;
+        let mut params = resolved.params;
+        self.generation.end_texts(&mut params);
+        if !given.contains_key("max_tokens") {
+            self.generation.limit(&mut params, prompt);
+            params.max_tokens = params.max_tokens.min(u32::try_from(self.bounds.tokens).unwrap_or(u32::MAX));
+        }
+        to_tokens(&mut params, &*self.tokenizer)?;
+        self.check(&params)?;
+        // What is reported is the laboratory's; no token depends on it.
+        let plain = SamplingParams::default();
+        (params.logprobs, params.logprobs_mode) = (Some(0), plain.logprobs_mode);
+        (params.prompt_logprobs, params.probability, params.kept) = (None, true, plain.kept);
+        Ok(params)
+    }
+
+    fn check(&self, params: &SamplingParams) -> Result<(), Failure> {
+        if params.n != 1 {
+            return Err(Failure::field("parameter", "n", "the laboratory writes one text at a time"));
+        }
+        let Bounds { tokens, items, .. } = self.bounds;
+        let counts = [
+            ("max_tokens", params.max_tokens as usize, tokens),
+            ("stop", params.stop.len(), items),
+            ("banned_strings", params.banned_strings.len(), items),
+            ("bad_words_ids", params.bad_words_ids.len(), items),
+            ("logit_bias", params.logit_bias.len(), items),
+            ("dry_sequence_breakers", params.dry_sequence_breakers.len(), items),
+        ];
+        if let Some((name, asked, most)) = counts.into_iter().find(|(_, asked, most)| asked > most) {
+            return Err(Failure::field(
+                "parameter",
+                name,
+                format!("{asked} are more than the {most} allowed here"),
+            ));
+        }
+        let plan = onedraw::Plan::new(params)?;
+        plan.check_vocabulary(self.vocabulary).map_err(|error| {
+            let message = error.to_string();
+            let name = message.split(':').next().unwrap_or_default();
+            let field = PARAMETERS.iter().find(|known| known.name == name).map(|known| known.name.to_owned());
+            Failure { field, ..Failure::new("parameter", message.clone()) }
+        })
+    }
+
+    /// A token as the page shows it, with its id.
+    pub(crate) fn piece(&self, token: u32) -> Map<String, Value> {
+        let text = self.tokenizer.piece(token);
+        Map::from_iter([("id".to_owned(), token.into()), ("text".to_owned(), text.into())])
+    }
+}
