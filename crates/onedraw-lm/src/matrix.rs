@@ -1,5 +1,6 @@
 //! A matrix of weights, and its products with the inputs of positions.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::team::Team;
 pub(crate) enum Storage {
     /// A file, mapped into memory.
     Mapped(Mmap),
-    /// Part of the program.
-    Static(&'static [u8]),
+    /// Part of the program, or what the program was given.
+    Held(Cow<'static, [u8]>),
     /// A copy, because the bytes were not aligned as their type needs, or because only some rows are wanted.
     Copied(Vec<u64>),
 }
@@ -24,7 +25,7 @@ impl Storage {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped(map) => map,
-            Self::Static(bytes) => bytes,
+            Self::Held(bytes) => bytes,
             Self::Copied(words) => bytemuck::cast_slice(words),
         }
     }

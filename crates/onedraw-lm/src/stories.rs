@@ -18,6 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use onedraw::Kernel;
@@ -35,7 +36,12 @@ const NAME: &str = "stories";
 /// The model: 5.8 million parameters, 4,096 tokens, a context of 512. It is trained for early exits after
 /// layers 2 and 3.
 pub fn model() -> Result<Llama, ModelError> {
-    let model = Llama::embedded(NAME, onedraw_stories::CONFIG, onedraw_stories::MODEL)?;
+    model_of(onedraw_stories::MODEL)
+}
+
+/// The model, for a program that does not carry the weights: from the bytes of its model.safetensors.
+pub fn model_of(weights: impl Into<Cow<'static, [u8]>>) -> Result<Llama, ModelError> {
+    let model = Llama::embedded(NAME, onedraw_stories::CONFIG, weights)?;
     Ok(model.among(Some(shortlist()?)))
 }
 

@@ -1,5 +1,6 @@
 //! The weights of a model: one or several safetensors files, mapped into memory.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
@@ -69,10 +70,10 @@ impl Weights {
         Ok(weights)
     }
 
-    /// The weights of a file that is part of the program. Errors name `path`.
-    pub(crate) fn embedded(path: &Path, bytes: &'static [u8]) -> Result<Self, ModelError> {
+    /// The weights of a file whose bytes the program has. Errors name `path`.
+    pub(crate) fn held(path: &Path, bytes: Cow<'static, [u8]>) -> Result<Self, ModelError> {
         let mut weights = Self { tensors: BTreeMap::new() };
-        weights.read(path, Storage::Static(bytes))?;
+        weights.read(path, Storage::Held(bytes))?;
         Ok(weights)
     }
 

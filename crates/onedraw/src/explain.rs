@@ -1,9 +1,8 @@
 //! What the chain does to a row, stage by stage.
 
-use std::time::Instant;
-
 use serde::Serialize;
 
+use crate::clock::Instant;
 use crate::engine::draw::{Draw, DrawMemory, Moment};
 use crate::engine::report;
 use crate::error::RowError;

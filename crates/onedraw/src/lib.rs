@@ -62,7 +62,8 @@
 //! - `state`: what a sequence keeps from draw to draw: its tokens ([`history`]), and its state beside them.
 //! - `kernels`: passes over rows of any number type ([`row`]), for each instruction set.
 //! - [`noise`], [`mass`], [`math`], [`key`], [`temperature`]: the arithmetic that tokens depend on.
-//!   [`float_mode`]: the processor's floating-point mode while we compute.
+//!   [`float_mode`]: the processor's floating-point mode while we compute. [`clock`]: the time, on which no
+//!   token depends.
 //! - [`reference`](mod@reference): the definition of all this, scalar and slow; the engine equals it to the
 //!   bit.
 //!
@@ -75,6 +76,7 @@ pub const STREAM_VERSION: u32 = 1;
 
 pub mod audit;
 pub mod batch;
+pub mod clock;
 mod decode;
 mod engine;
 pub mod error;

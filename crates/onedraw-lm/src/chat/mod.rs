@@ -24,11 +24,11 @@ use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, context};
+use onedraw::clock;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
@@ -238,9 +238,7 @@ fn environment() -> Environment<'static> {
         Err(Error::new(ErrorKind::InvalidOperation, message.to_owned()))
     });
     environment.add_function("strftime_now", |format: &str| {
-        // A clock that stands before 1970 was never set.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        strftime(format, i64::try_from(now.as_secs()).unwrap_or_default())
+        strftime(format, i64::try_from(clock::since_1970().as_secs()).unwrap_or_default())
     });
     environment
 }

@@ -1,6 +1,8 @@
 //! The draft of one text as it grows: the guesses so far, and which of them to expand next.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use onedraw::clock::Instant;
 
 use onedraw::speculate::{Draft, DraftTree, Law, Verify};
 use onedraw::{Batch, Constraint, RowError, Runner, SequenceId, Step};

@@ -1,6 +1,8 @@
 //! The drafters of a generator, with the policy that decides how much they guess.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use onedraw::clock::Instant;
 
 use onedraw::Batch;
 use onedraw::speculate::Verdict;

@@ -1,6 +1,8 @@
 //! Guesses in the decode loop: made before a pass, verified after it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use onedraw::clock::Instant;
 
 use onedraw::Row;
 use onedraw::speculate::DraftTree;

@@ -1,6 +1,6 @@
 //! One step of the decode loop: a pass of the model, and the draws that follow it.
 
-use std::time::Instant;
+use onedraw::clock::Instant;
 
 use onedraw::{RowError, Sampled, Step};
 

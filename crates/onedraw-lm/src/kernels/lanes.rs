@@ -15,7 +15,13 @@ use onedraw::Kernel;
 pub(crate) type Baseline = fearless_simd::Sse2;
 #[cfg(target_arch = "aarch64")]
 pub(crate) type Baseline = fearless_simd::Neon;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) type Baseline = fearless_simd::WasmSimd128;
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    all(target_arch = "wasm32", target_feature = "simd128")
+)))]
 pub(crate) type Baseline = fearless_simd::Fallback;
 
 /// An instruction set that this machine has.
@@ -42,7 +48,13 @@ impl Instructions {
             Kernel::Avx512 => level.as_avx512().map(Self::Avx512),
             #[cfg(target_arch = "aarch64")]
             Kernel::Scalar | Kernel::Neon => level.as_neon().map(Self::Baseline),
-            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+            #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+            Kernel::Scalar => level.as_wasm_simd128().map(Self::Baseline),
+            #[cfg(not(any(
+                target_arch = "x86_64",
+                target_arch = "aarch64",
+                all(target_arch = "wasm32", target_feature = "simd128")
+            )))]
             Kernel::Scalar => Some(Self::Baseline(fearless_simd::Fallback::new())),
             _ => None,
         }

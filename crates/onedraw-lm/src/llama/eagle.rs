@@ -5,6 +5,7 @@
 //! state at that next token: the model's own output head turns it into logits. Beyond the text that the model
 //! has read, the head takes its own output for the model's state.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -59,15 +60,15 @@ impl EagleHead {
         Self::new(&path, &text, Weights::open(folder)?, model)
     }
 
-    /// A head that is part of the program. Errors name it `name`.
+    /// A head without a folder, whose files the program has. Errors name it `name`.
     pub fn embedded(
         name: &str,
         config: &str,
-        weights: &'static [u8],
+        weights: impl Into<Cow<'static, [u8]>>,
         model: &Llama,
     ) -> Result<Self, ModelError> {
         let folder = Path::new(name);
-        let weights = Weights::embedded(&folder.join("model.safetensors"), weights)?;
+        let weights = Weights::held(&folder.join("model.safetensors"), weights.into())?;
         Self::new(&folder.join("config.json"), config, weights, model)
     }
 

@@ -1,5 +1,6 @@
 //! A model of the Llama family: its weights, and the two ends of a pass, embeddings and logits.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -49,11 +50,16 @@ impl Llama {
         }
     }
 
-    /// A model that is part of the program: its config.json and its model.safetensors. Errors name it `name`.
-    pub fn embedded(name: &str, config: &str, weights: &'static [u8]) -> Result<Self, ModelError> {
+    /// A model without a folder: its config.json and the bytes of its model.safetensors, which are part of the program
+    /// or were fetched by it. Errors name it `name`.
+    pub fn embedded(
+        name: &str,
+        config: &str,
+        weights: impl Into<Cow<'static, [u8]>>,
+    ) -> Result<Self, ModelError> {
         let folder = Path::new(name);
         let config = Config::parse(&folder.join("config.json"), config)?;
-        Self::new(config, Weights::embedded(&folder.join("model.safetensors"), weights)?)
+        Self::new(config, Weights::held(&folder.join("model.safetensors"), weights.into())?)
     }
 
     fn new(config: Config, weights: Weights) -> Result<Self, ModelError> {

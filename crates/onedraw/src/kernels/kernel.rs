@@ -12,8 +12,8 @@ pub enum Kernel {
     /// The best one that this machine has.
     #[default]
     Auto,
-    /// The one that every machine of the architecture has: SSE2 on x86-64, NEON on AArch64, plain code
-    /// elsewhere.
+    /// The one that every machine of the architecture has: SSE2 on x86-64, NEON on AArch64, SIMD128 in
+    /// WebAssembly that is built with it, plain code elsewhere.
     Scalar,
     /// The 128-bit vectors of x86-64. The same as [`Kernel::Scalar`] there.
     Sse,

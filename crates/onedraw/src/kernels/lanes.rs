@@ -22,7 +22,13 @@ use crate::numeric::noise::{Noise, Purpose};
 pub(crate) type Baseline = fearless_simd::Sse2;
 #[cfg(target_arch = "aarch64")]
 pub(crate) type Baseline = fearless_simd::Neon;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) type Baseline = fearless_simd::WasmSimd128;
+#[cfg(not(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    all(target_arch = "wasm32", target_feature = "simd128")
+)))]
 pub(crate) type Baseline = fearless_simd::Fallback;
 
 /// The four words of eight Philox calls, one call per lane. Only the lower 32 bits of each lane count.
@@ -34,7 +40,13 @@ pub(crate) fn baseline() -> Baseline {
     let baseline = Level::new().as_sse2();
     #[cfg(target_arch = "aarch64")]
     let baseline = Level::new().as_neon();
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    let baseline = Level::new().as_wasm_simd128();
+    #[cfg(not(any(
+        target_arch = "x86_64",
+        target_arch = "aarch64",
+        all(target_arch = "wasm32", target_feature = "simd128")
+    )))]
     let baseline = Some(fearless_simd::Fallback::new());
     baseline.expect("every machine of this architecture has it")
 }
