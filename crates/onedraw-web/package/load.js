@@ -18,22 +18,37 @@ export async function compiled(url) {
 }
 
 /**
- * The bytes of a file. Node does not fetch from the disk.
+ * The bytes of a file.
  *
  * @param {URL} url
  * @param {(loaded: number, total: number | null) => void} [progress] is told how many bytes have come
- * @param {AbortSignal} [signal]
  * @returns {Promise<Uint8Array<ArrayBuffer>>}
  */
-export async function bytes(url, progress = () => {}, signal) {
+export async function bytes(url, progress = () => {}) {
+  try {
+    return await received(url, progress);
+  } catch (error) {
+    const { message, cause } = /** @type {Error} */ (error);
+    const why = cause instanceof Error ? `${message}: ${cause.message}` : message;
+    throw new OnedrawError({ kind: "fetch", message: `${url.href} cannot be loaded: ${why}` });
+  }
+}
+
+/**
+ * @param {URL} url
+ * @param {(loaded: number, total: number | null) => void} progress
+ * @returns {Promise<Uint8Array<ArrayBuffer>>}
+ */
+async function received(url, progress) {
+  // Node does not fetch from the disk.
   const fs = url.protocol === "file:" ? globalThis.process?.getBuiltinModule?.("node:fs/promises") : undefined;
   if (fs) {
-    const file = new Uint8Array(await fs.readFile(url, { signal }));
+    const file = new Uint8Array(await fs.readFile(url));
     progress(file.length, file.length);
     return file;
   }
-  const response = await fetch(url, { signal });
-  if (!response.ok) throw failed(url, `${response.status} ${response.statusText}`);
+  const response = await fetch(url);
+  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
   // The length of what is sent, which is not that of the file if it is compressed.
   const length = response.headers.has("content-encoding") ? null : response.headers.get("content-length");
   const total = length === null ? null : Number(length);
@@ -48,7 +63,7 @@ export async function bytes(url, progress = () => {}, signal) {
       progress(loaded, total);
     }
   }
-  if (total !== null && loaded !== total) throw failed(url, `${loaded} of ${total} bytes came`);
+  if (total !== null && loaded !== total) throw new Error(`${loaded} of ${total} bytes came`);
   const all = new Uint8Array(loaded);
   let place = 0;
   for (const part of parts) {
@@ -56,14 +71,6 @@ export async function bytes(url, progress = () => {}, signal) {
     place += part.length;
   }
   return all;
-}
-
-/**
- * @param {URL} url
- * @param {string} cause
- */
-function failed(url, cause) {
-  return new OnedrawError({ kind: "fetch", message: `${url.href} cannot be loaded: ${cause}` });
 }
 
 /** @param {string} what */
