@@ -22,6 +22,7 @@ use fearless_simd::prelude::*;
 use crate::kernels::dot::padded;
 use crate::kernels::element::{Element, STEP};
 use crate::kernels::lanes::Lanes;
+use crate::kernels::sums::Sums;
 
 /// `sums[position][row]`, their lanes not yet added up. All rows have one length, and the inputs are as long
 /// in whole steps. `next_row` is how many weights further on the row begins that is read after this one.
@@ -32,7 +33,7 @@ pub(super) fn block<S: Lanes, W: Element, const ROWS: usize, const POSITIONS: us
     inputs: [&[[f32; STEP]]; POSITIONS],
     next_row: usize,
 ) -> [[f32x16<S>; ROWS]; POSITIONS] {
-    let mut sums = [[f32x16::splat(simd, 0.0); ROWS]; POSITIONS];
+    let mut sums = [[S::Sums::zero(simd); ROWS]; POSITIONS];
     let whole = rows[0].len() / STEP;
     let steps: [&[[W; STEP]]; ROWS] = std::array::from_fn(
         #[inline(always)]
@@ -54,14 +55,22 @@ pub(super) fn block<S: Lanes, W: Element, const ROWS: usize, const POSITIONS: us
         );
         advance(simd, &mut sums, rest.each_ref(), &inputs, whole, 0);
     }
-    sums
+    std::array::from_fn(
+        #[inline(always)]
+        |position| {
+            std::array::from_fn(
+                #[inline(always)]
+                |row| sums[position][row].lanes(),
+            )
+        },
+    )
 }
 
 /// One step of all sums. The inputs of a position are loaded once for all rows.
 #[inline(always)]
 fn advance<S: Lanes, W: Element, const ROWS: usize, const POSITIONS: usize>(
     simd: S,
-    sums: &mut [[f32x16<S>; ROWS]; POSITIONS],
+    sums: &mut [[S::Sums; ROWS]; POSITIONS],
     weights: [&[W; STEP]; ROWS],
     inputs: &[&[[f32; STEP]]; POSITIONS],
     step: usize,
@@ -79,7 +88,7 @@ fn advance<S: Lanes, W: Element, const ROWS: usize, const POSITIONS: usize>(
         let (even, odd) = W::load(simd, weights[row]);
         for position in 0..POSITIONS {
             let sum = &mut sums[position][row];
-            *sum = simd.fma(odd, inputs[position].1, simd.fma(even, inputs[position].0, *sum));
+            *sum = sum.plus(simd, even, inputs[position].0).plus(simd, odd, inputs[position].1);
         }
     }
 }

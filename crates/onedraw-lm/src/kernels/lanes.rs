@@ -10,6 +10,10 @@ use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16};
 use onedraw::Kernel;
 
+use crate::kernels::sums::Sums;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use crate::kernels::sums::Wide;
+
 /// What every machine of this architecture has.
 #[cfg(target_arch = "x86_64")]
 pub(crate) type Baseline = fearless_simd::Sse2;
@@ -88,6 +92,9 @@ pub(crate) use vectorized;
 
 /// Sixteen lanes with a fused multiply-add.
 pub(crate) trait Lanes: Simd {
+    /// Sixteen sums that products are added to.
+    type Sums: Sums<Self>;
+
     /// Whether the machine has the instruction. Where it does not, an emulation takes so long that nothing
     /// else matters for the speed, and so much code that there may be only one copy of it.
     const HAS_FMA: bool = true;
@@ -105,6 +112,8 @@ pub(crate) trait Lanes: Simd {
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx512 {
+    type Sums = f32x16<Self>;
+
     /// Rows are short, and the machine does not find out by itself that another row follows.
     #[inline(always)]
     #[allow(unsafe_code)]
@@ -117,13 +126,31 @@ impl Lanes for Avx512 {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl Lanes for Avx2 {}
+impl Lanes for Avx2 {
+    type Sums = f32x16<Self>;
+}
 
 #[cfg(target_arch = "aarch64")]
-impl Lanes for Baseline {}
-
-#[cfg(not(target_arch = "aarch64"))]
 impl Lanes for Baseline {
+    type Sums = f32x16<Self>;
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+impl Lanes for Baseline {
+    type Sums = Wide<Self>;
+
+    const HAS_FMA: bool = false;
+
+    #[inline(always)]
+    fn fma(self, a: f32x16<Self>, b: f32x16<Self>, c: f32x16<Self>) -> f32x16<Self> {
+        Wide::from(c).plus(self, a, b).lanes()
+    }
+}
+
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
+impl Lanes for Baseline {
+    type Sums = f32x16<Self>;
+
     const HAS_FMA: bool = false;
 
     #[inline(always)]

@@ -10,6 +10,11 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16, i32x16, u32x16, u64x8};
 
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use core::arch::wasm32::{f32x4_extract_lane, f32x4_pmax, i32x4_shuffle};
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use fearless_simd::{f32x4, f64x8, i64x8};
+
 use crate::kernels::block::Four;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::sound::Ordered;
@@ -59,6 +64,18 @@ pub(crate) trait Lanes: Simd {
 
     /// How NaN is found while a row is read.
     type Check: Check<Self>;
+
+    /// The larger number of each lane. Of two zeros either may come out, and where a number is NaN anything.
+    #[inline(always)]
+    fn larger(self, a: f32x16<Self>, b: f32x16<Self>) -> f32x16<Self> {
+        a.max(b)
+    }
+
+    /// The largest number, as [`Lanes::larger`] compares.
+    #[inline(always)]
+    fn largest(self, lanes: f32x16<Self>) -> f32 {
+        lanes.reduce_max()
+    }
 
     /// One step of a tree that turns sixteen vectors into one vector of their sixteen maxima.
     ///
@@ -161,7 +178,78 @@ impl Lanes for Baseline {
     type Check = Products<Self>;
 }
 
-#[cfg(not(target_arch = "aarch64"))]
+/// WebAssembly's vectors have neither a fused multiply-add nor a maximum in one instruction of the processor: theirs
+/// says which zero is larger, and passes NaN on.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+impl Lanes for Baseline {
+    const IS_WIDE: bool = false;
+
+    type Check = Products<Self>;
+
+    /// The "pseudo-maximum", which is the processor's.
+    #[inline(always)]
+    fn larger(self, a: f32x16<Self>, b: f32x16<Self>) -> f32x16<Self> {
+        let (((a, b), (c, d)), ((e, f), (g, h))) = (quarters(a), quarters(b));
+        let pair = |a: f32x4<Self>, b: f32x4<Self>, c: f32x4<Self>, d: f32x4<Self>| {
+            let low: f32x4<Self> = f32x4_pmax(a.into(), b.into()).simd_into(self);
+            let high: f32x4<Self> = f32x4_pmax(c.into(), d.into()).simd_into(self);
+            low.combine(high)
+        };
+        pair(a, e, b, f).combine(pair(c, g, d, h))
+    }
+
+    #[inline(always)]
+    fn largest(self, lanes: f32x16<Self>) -> f32 {
+        let ((a, b), (c, d)) = quarters(lanes);
+        let four = f32x4_pmax(f32x4_pmax(a.into(), b.into()), f32x4_pmax(c.into(), d.into()));
+        let two = f32x4_pmax(four, i32x4_shuffle::<2, 3, 0, 1>(four, four));
+        f32x4_extract_lane::<0>(f32x4_pmax(two, i32x4_shuffle::<1, 0, 3, 2>(two, two)))
+    }
+
+    /// The polynomial of the default, with each multiply-add in f64, rounded to f32.
+    ///
+    /// The product of two f32 is exact in f64, so the result is rounded twice, which differs from rounding once only where the
+    /// first result lies in the middle between two neighbouring f32. None here is subnormal in f32, so such a middle has
+    /// 25 significant bits: the last 28 of 53 are 0. Where that happens, all sixteen are computed again one by one.
+    #[inline(always)]
+    fn powers(self, t: f32x16<Self>) -> f32x16<Self> {
+        #[inline(never)]
+        fn one_by_one(t: [f32; 16]) -> [f32; 16] {
+            t.map(crate::numeric::mass::exp2_scaled)
+        }
+        const SCALE: f64 = UNIT as f64;
+        let is_short = |sum: f64x8<Self>| (sum.bitcast::<i64x8<Self>>() & 0x0fff_ffff).simd_eq(0);
+        let limited = self.larger(f32x16::splat(self, -64.0), t);
+        let shifted = limited + ROUND;
+        let (f, g) = (limited - (shifted - ROUND)).widen();
+        let [c1, c2, c3, c4, c5, c6] = POWERS.map(|coefficient| f64::from(coefficient) * SCALE);
+        let (mut p, mut q) = (f64x8::splat(self, c6), f64x8::splat(self, c6));
+        let mut may_be_middle = is_short(f64x8::splat(self, f64::from_bits(1)));
+        for coefficient in [c5, c4, c3, c2, c1, SCALE] {
+            (p, q) = (p * f + coefficient, q * g + coefficient);
+            may_be_middle = may_be_middle | is_short(p) | is_short(q);
+            (p, q) = p.narrow(q).widen();
+        }
+        if may_be_middle.any_true() {
+            return f32x16::load_array(self, one_by_one(t.into()));
+        }
+        let (power, n): (u32x16<Self>, u32x16<Self>) = (p.narrow(q).bitcast(), shifted.bitcast());
+        (power + (n << 23)).bitcast()
+    }
+}
+
+/// A vector as WebAssembly's four.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[inline(always)]
+#[allow(clippy::type_complexity)]
+fn quarters(
+    lanes: f32x16<Baseline>,
+) -> ((f32x4<Baseline>, f32x4<Baseline>), (f32x4<Baseline>, f32x4<Baseline>)) {
+    let (low, high) = lanes.split();
+    (low.split(), high.split())
+}
+
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 impl Lanes for Baseline {
     const IS_WIDE: bool = false;
 

@@ -67,7 +67,7 @@ fn one_by_one<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]], maxima: &mut [
     let mut check = Sums::new(simd);
     let mut highest = f32::NEG_INFINITY;
     for (lanes, maximum) in blocks.iter().zip(maxima) {
-        *maximum = block(simd, lanes, &mut check).reduce_max();
+        *maximum = simd.largest(block(simd, lanes, &mut check));
         highest = if *maximum > highest { *maximum } else { highest };
     }
     check.is_sound() && highest < f32::INFINITY
@@ -98,11 +98,11 @@ fn scan<S: Lanes, T: Logit, C: Check<S>>(simd: S, blocks: &[[T; BLOCK]], maxima:
         let high = simd.merge::<2>(first, simd.merge::<1>(one, two));
         let group_maxima = simd.merge::<3>(low, high);
         group_maxima.store_slice(maxima);
-        highest = highest.max(group_maxima);
+        highest = simd.larger(highest, group_maxima);
     }
-    let mut highest = highest.reduce_max();
+    let mut highest = simd.largest(highest);
     for (lanes, maximum) in rest.iter().zip(tail) {
-        *maximum = block(simd, lanes, &mut p).reduce_max();
+        *maximum = simd.largest(block(simd, lanes, &mut p));
         highest = if *maximum > highest { *maximum } else { highest };
     }
     let is_number = p.is_sound() && q.is_sound() && r.is_sound() && s.is_sound();
@@ -123,18 +123,18 @@ pub(super) fn first<S: Lanes, T: Logit>(simd: S, blocks: &[[T; BLOCK]]) -> Optio
         let (fours, rest) = group.as_chunks::<4>();
         let mut maxima = f32x16::splat(simd, f32::NEG_INFINITY);
         for [a, b, c, d] in fours {
-            let one = block(simd, a, &mut p).max(block(simd, b, &mut q));
-            let two = block(simd, c, &mut r).max(block(simd, d, &mut s));
-            maxima = maxima.max(one.max(two));
+            let one = simd.larger(block(simd, a, &mut p), block(simd, b, &mut q));
+            let two = simd.larger(block(simd, c, &mut r), block(simd, d, &mut s));
+            maxima = simd.larger(maxima, simd.larger(one, two));
         }
         for lanes in rest {
-            maxima = maxima.max(block(simd, lanes, &mut p));
+            maxima = simd.larger(maxima, block(simd, lanes, &mut p));
         }
         let is_better = maxima.simd_gt(best);
         groups = is_better.select(u32x16::splat(simd, i as u32), groups);
-        best = best.max(maxima);
+        best = simd.larger(best, maxima);
     }
-    let x_max = best.reduce_max();
+    let x_max = simd.largest(best);
     let is_number = p.is_sound() && q.is_sound() && r.is_sound() && s.is_sound();
     if !(is_number && x_max.is_finite()) {
         return None;
@@ -159,14 +159,14 @@ fn block<S: Lanes, T: Logit, C: Check<S>>(simd: S, lanes: &[T; BLOCK], check: &m
     let four = T::load(simd, lanes);
     *check = check.after(simd, four);
     let (a, b, c, d) = four;
-    a.max(b).max(c.max(d))
+    simd.larger(simd.larger(a, b), simd.larger(c, d))
 }
 
 /// The largest of 64 logits, none of them NaN.
 #[inline(always)]
 pub(crate) fn maximum<S: Lanes>(simd: S, lanes: &[f32; BLOCK]) -> f32 {
     let (a, b, c, d) = f32::load(simd, lanes);
-    a.max(b).max(c.max(d)).reduce_max()
+    simd.largest(simd.larger(simd.larger(a, b), simd.larger(c, d)))
 }
 
 /// The largest of any number of logits, none of them NaN; −inf if there are none.
@@ -175,9 +175,9 @@ pub(super) fn highest<S: Lanes>(simd: S, logits: &[f32]) -> f32 {
     let (chunks, rest) = logits.as_chunks::<16>();
     let mut best = f32x16::splat(simd, f32::NEG_INFINITY);
     for lanes in chunks {
-        best = best.max(f32x16::from_slice(simd, lanes));
+        best = simd.larger(best, f32x16::from_slice(simd, lanes));
     }
-    rest.iter().fold(best.reduce_max(), |best, &x| if x > best { x } else { best })
+    rest.iter().fold(simd.largest(best), |best, &x| if x > best { x } else { best })
 }
 
 /// The index of the first logit equal to `wanted`.

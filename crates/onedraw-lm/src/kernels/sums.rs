@@ -1,0 +1,213 @@
+//! Sums of products: `a · b` is added to a sum and rounded once, in sixteen lanes.
+//!
+//! ```text
+//! for lane in 0..16: sums[lane] = fma(a[lane], b[lane], sums[lane])
+//! ```
+//!
+//! Where there is an instruction for that, the sums are a vector. WebAssembly has none. What [`Wide`] does there
+//! instead:
+//!
+//! 1. It multiplies and adds in f64 and rounds the result to f32. The sums stay in f64, where their values are
+//!    those of f32.
+//! 2. If one of the f64 sums ends in 28 bits that are 0, it adds again, rounding to odd ([`to_odd`]).
+//!
+//! Why it is exact: the product of two f32 has at most 48 significant bits and an exponent far inside of f64's range, so it
+//! is exact. The sum is rounded to 53 bits, and then to 24 or, where the result is subnormal in f32, to fewer. Rounding
+//! twice differs from rounding once only if the first result lies in the middle between two neighbouring f32
+//! (the largest and the power of two beyond it included) and the exact sum does not. Such a middle has at most 25 significant
+//! bits, so the last 28 of its 53 are 0. Rounding to odd keeps two or more extra bits and never gives such a middle unless it is
+//! the exact sum, so that rounding its result to f32 is rounding the exact sum (Boldo, Melquiond: Emulation of FMA and
+//! correctly rounded sums, 2008). Infinities and NaN are what f32 makes of them.
+
+use fearless_simd::prelude::*;
+use fearless_simd::{Simd, f32x16, f64x8, i64x8, mask64x8};
+
+use crate::kernels::lanes::Lanes;
+
+/// Sixteen sums.
+pub(crate) trait Sums<S: Lanes>: Copy {
+    /// Sums of nothing.
+    fn zero(simd: S) -> Self;
+
+    /// The sums after `a · b` was added, rounded once.
+    fn plus(self, simd: S, a: f32x16<S>, b: f32x16<S>) -> Self;
+
+    /// The sums as f32, which they are.
+    fn lanes(self) -> f32x16<S>;
+}
+
+impl<S: Lanes> Sums<S> for f32x16<S> {
+    #[inline(always)]
+    fn zero(simd: S) -> Self {
+        f32x16::splat(simd, 0.0)
+    }
+
+    #[inline(always)]
+    fn plus(self, simd: S, a: f32x16<S>, b: f32x16<S>) -> Self {
+        simd.fma(a, b, self)
+    }
+
+    #[inline(always)]
+    fn lanes(self) -> f32x16<S> {
+        self
+    }
+}
+
+/// Sums that are kept in f64, where there is no fused multiply-add.
+#[cfg_attr(not(any(test, target_arch = "wasm32")), allow(dead_code, reason = "only WebAssembly needs it"))]
+#[derive(Clone, Copy)]
+pub(crate) struct Wide<S: Simd>(f64x8<S>, f64x8<S>);
+
+impl<S: Simd> From<f32x16<S>> for Wide<S> {
+    #[inline(always)]
+    fn from(lanes: f32x16<S>) -> Self {
+        let (low, high) = lanes.widen();
+        Self(low, high)
+    }
+}
+
+impl<S: Lanes> Sums<S> for Wide<S> {
+    #[inline(always)]
+    fn zero(simd: S) -> Self {
+        Self(f64x8::splat(simd, 0.0), f64x8::splat(simd, 0.0))
+    }
+
+    #[inline(always)]
+    fn plus(self, _: S, a: f32x16<S>, b: f32x16<S>) -> Self {
+        let ((a, c), (b, d)) = (a.widen(), b.widen());
+        let (low, high) = (a * b, c * d);
+        let (sum, other) = (low + self.0, high + self.1);
+        if (is_short(sum) | is_short(other)).any_true() {
+            return Self::from(to_odd(low, self.0).narrow(to_odd(high, self.1)));
+        }
+        Self::from(sum.narrow(other))
+    }
+
+    #[inline(always)]
+    fn lanes(self) -> f32x16<S> {
+        self.0.narrow(self.1)
+    }
+}
+
+/// Where the last 28 bits are 0.
+#[inline(always)]
+fn is_short<S: Simd>(sum: f64x8<S>) -> mask64x8<S> {
+    let bits: i64x8<S> = sum.bitcast();
+    (bits & 0x0fff_ffff).simd_eq(0)
+}
+
+/// `a + b` rounded to odd: a sum that is not exact is one of the two neighbours, that whose last bit is 1.
+///
+/// The error of a rounded sum is exact in f64 (Knuth). Where there is one and the last bit is 0, the exact sum lies between
+/// the rounded one and its neighbour on the error's side. Of bits without a sign, the neighbour is one more if the error
+/// has the sum's sign, else one less. Infinite sums have an error that is NaN, and stay.
+#[inline(never)]
+fn to_odd<S: Simd>(a: f64x8<S>, b: f64x8<S>) -> f64x8<S> {
+    let sum = a + b;
+    let back = sum - a;
+    let error = (a - (sum - back)) + (b - back);
+    let (bits, errors): (i64x8<S>, i64x8<S>) = (sum.bitcast(), error.bitcast());
+    // -1 where the signs differ, else 0.
+    let sign = (bits ^ errors) >> 63;
+    let is_rounded = error.simd_gt(0.0) | error.simd_lt(0.0);
+    let is_even = (bits & 1).simd_eq(0);
+    (is_rounded & is_even).select(bits + (sign | 1), bits).bitcast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::lanes::{Instructions, vectorized};
+    use onedraw::Kernel;
+    use onedraw::math::fma;
+
+    /// Random bits, the same on every run.
+    struct Bits(u64);
+
+    impl Bits {
+        fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ z >> 31
+        }
+
+        /// Any f32.
+        fn any(&mut self) -> f32 {
+            f32::from_bits(self.next() as u32)
+        }
+
+        /// An f32 whose exponent lies in a range.
+        fn between(&mut self, low: i32, high: i32) -> f32 {
+            let word = self.next();
+            let exponent = low + (word >> 40) as i32 % (high - low);
+            f32::from_bits((word as u32 & 0x807f_ffff) | ((exponent + 127) as u32) << 23)
+        }
+
+        /// A bfloat16.
+        fn short(&mut self) -> f32 {
+            f32::from_bits(self.between(-6, 6).to_bits() & 0xffff_0000)
+        }
+    }
+
+    fn check(what: &str, mut case: impl FnMut() -> [f32; 3], rounds: usize) {
+        for _ in 0..rounds {
+            let cases: [[f32; 3]; 16] = std::array::from_fn(|_| case());
+            let [a, b, c]: [[f32; 16]; 3] = std::array::from_fn(|i| cases.map(|case| case[i]));
+            let instructions = Instructions::of(Kernel::Scalar).expect("a kernel");
+            let found: [f32; 16] = vectorized!(instructions, simd => {
+                let [a, b, c] = [a, b, c].map(|lanes| f32x16::load_array(simd, lanes));
+                Wide::from(c).plus(simd, a, b).lanes().into()
+            });
+            for (lane, case) in cases.into_iter().enumerate() {
+                let [a, b, c] = case.map(f64::from);
+                let is_finite = (a * b + c).is_finite();
+                let expected = if is_finite { fma(case[0], case[1], case[2]) } else { (a * b + c) as f32 };
+                let found = found[lane];
+                let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
+                assert!(same, "{what}: fma of {case:?} is {expected:e}, not {found:e}");
+            }
+        }
+    }
+
+    /// How many times sixteen cases there are of each kind.
+    const ROUNDS: usize = 200_000;
+
+    #[test]
+    fn sums_of_any_numbers_are_rounded_once() {
+        let mut bits = Bits(1);
+        check("any", || [bits.any(), bits.any(), bits.any()], ROUNDS);
+        check("a model's", || [bits.short(), bits.between(-8, 8), bits.between(-12, 12)], ROUNDS);
+        check("near", || [bits.between(-3, 3), bits.between(-3, 3), bits.between(-6, 6)], ROUNDS);
+        check("small", || [bits.between(-80, -60), bits.between(-75, -55), bits.between(-127, -110)], ROUNDS);
+        check("large", || [bits.between(60, 65), bits.between(58, 64), bits.between(120, 127)], ROUNDS);
+    }
+
+    /// Sums that are a middle between two f32 but for a bit far below, from the subnormal to the largest: what
+    /// rounding twice gets wrong.
+    #[test]
+    fn sums_beside_a_middle_are_rounded_once() {
+        /// Their products are 2^30 + 1 and 2^30 - 1.
+        const FACTORS: [(f32, f32); 2] = [(205.0, 5_237_765.0), (32_767.0, 32_769.0)];
+        let power = |exponent: i32| f32::from_bits(((exponent + 127) as u32) << 23);
+        let (mut bits, mut missed) = (Bits(2), 0);
+        let case = || {
+            let word = bits.next();
+            let (a, b) = FACTORS[word as usize & 1];
+            // The product is about 2^(30 + exponent): half of the last bit of `c`.
+            let exponent = ((word >> 32) % 254) as i32 - 180;
+            let sign = if word & 2 == 0 { 1.0 } else { -1.0 };
+            let (a, b) = (a * power(exponent / 2) * sign, b * power(exponent - exponent / 2));
+            let mantissa = if word & 4 == 0 { word as u32 >> 3 } else { u32::MAX } & 0x7f_ffff;
+            let top = (exponent + 54 + 127) as u32;
+            let subnormal = if top == 1 { 0x40_0000 } else { top << 23 };
+            let c = f32::from_bits(subnormal | mantissa | (word as u32 & 8) << 28);
+            let twice = (f64::from(a) * f64::from(b) + f64::from(c)) as f32;
+            missed += usize::from(twice != fma(a, b, c));
+            [a, b, c]
+        };
+        check("beside a middle", case, ROUNDS);
+        // So these cases do tell one rounding from two.
+        assert!(missed > ROUNDS * 4, "{missed}");
+    }
+}
