@@ -10,9 +10,10 @@ self.addEventListener("fetch", (event) => {
 });
 
 async function keepAll() {
-  const site = await (await fetch("site.json")).json();
+  const list = await fetch("site.json");
   const cache = await caches.open(KEPT);
-  await cache.addAll(site.files);
+  await cache.put("site.json", list.clone());
+  await cache.addAll((await list.json()).files);
   await self.skipWaiting();
 }
 

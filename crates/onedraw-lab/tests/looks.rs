@@ -51,7 +51,10 @@ fn min_p_says_what_it_removes_and_by_how_little() {
     let best = row["leading"][0]["probability"].as_f64().expect("a number");
     assert_eq!(row["leading"][0]["text"], " truck");
     let removed = min_p["removed"].as_array().expect("tokens");
-    assert_eq!(min_p["gone"], removed.len());
+    // A thousand are named at most.
+    assert_eq!(removed.len(), 1000);
+    let tokens = min_p["tokens"].as_u64().expect("a number");
+    assert_eq!(min_p["gone"].as_u64(), Some(4096 - tokens));
     let last_kept = min_p["leading"].as_array().and_then(|left| left.last()).expect("a token");
     let mass = min_p["mass"].as_f64().expect("a number");
     let border = last_kept["probability"].as_f64().expect("a number") * mass;

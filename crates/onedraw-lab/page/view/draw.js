@@ -65,7 +65,7 @@ export class DrawView {
     if (token.probability !== null) facts.push(`it was drawn with ${percent(token.probability)}`);
     if (token.rank !== null) facts.push(`rank ${token.rank}`);
     if (token.entropy !== null) facts.push(`${short(token.entropy)} bits of choice`);
-    if (token.forced) facts.push("held, not drawn");
+    if (token.forced && facts.length > 0) facts.push("held, not drawn");
     const now = look !== null && look.position === position && look.token.id !== token.id;
     this.#head.replaceChildren(
       title,

@@ -87,7 +87,9 @@ export class TextView {
     const isSelected = side === this.#side && position === index;
     const classes = ["token", `step-${stepOf(this.#measure(), token)}`];
     if (isSelected) classes.push("selected");
-    if (token.forced) classes.push("forced");
+    // Where a schema leaves no choice, no row was read; the others are the reader's.
+    const isHeld = token.forced && token.probability !== null;
+    if (isHeld) classes.push("forced");
     if (parting === index) classes.push("parts");
     if (isEnding) classes.push("ending");
     const className = classes.join(" ");
@@ -98,7 +100,7 @@ export class TextView {
     span.textContent = token.text;
     const parts = parting === index ? "; the texts part here" : "";
     const odds = token.probability === null ? "the only choice" : percent(token.probability);
-    const label = `${spoken(token.text)}, ${odds}${token.forced ? ", held" : ""}${parts}`;
+    const label = `${spoken(token.text)}, ${odds}${isHeld ? ", held" : ""}${parts}`;
     set(span, {
       class: className,
       "data-token": token.id,

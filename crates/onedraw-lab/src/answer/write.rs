@@ -61,7 +61,7 @@ impl<'a, M: LanguageModel> Writing<'a, M> {
         for seen in self.generator.take_seen() {
             match seen {
                 Seen::Guesses(guesses) => lines.push(pass(lab.subject, &guesses)),
-                Seen::Row(row) => rows.push_back(row),
+                Seen::Row(row) => rows.push_back(*row),
             }
         }
         for event in events {

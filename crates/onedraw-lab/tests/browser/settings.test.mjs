@@ -123,6 +123,8 @@ test("a schema holds the text to JSON, and forbidden tokens are greyed", async (
   const { age } = JSON.parse(await written(page));
   assert.ok(Number.isInteger(age) && age >= 0 && age <= 99, String(age));
   await page.waitForSelector(".rival.masked");
+  assert.equal(await page.textContent(".facts"), "The schema left no other choice.");
+  assert.equal(await page.locator(".token.forced").count(), 0);
   assert.match(await page.textContent(".bars"), /The schema forbids \d+ tokens here/);
   await page.click("#no-schema");
   assert.doesNotMatch(await written(page), /^\{/);

@@ -10,7 +10,7 @@ use crate::generate::event::RequestId;
 #[derive(Clone, Debug)]
 pub enum Seen {
     /// A row that a token was taken from.
-    Row(SeenRow),
+    Row(Box<SeenRow>),
     /// Guesses that were verified. The rows of the pass come after them.
     Guesses(SeenGuesses),
 }

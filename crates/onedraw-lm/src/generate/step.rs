@@ -246,8 +246,9 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
 
     /// Notes the row that the next token of a text is taken from, if somebody watches.
     pub(super) fn see_row(&mut self, writer: &mut Writer<'a, M>, logits: &[f32]) {
-        let (Some(seen), Some(before)) = (&mut self.seen, self.batch.save(writer.sampler())) else { return };
-        seen.push(Seen::Row(SeenRow {
+        let Some(seen) = &mut self.seen else { return };
+        let Some(before) = self.batch.save(writer.sampler()) else { return };
+        let row = SeenRow {
             request: writer.request,
             sample: writer.branches.first().map_or(0, |branch| branch.sample),
             position: self.batch.output(writer.sampler()).map_or(0, <[u32]>::len),
@@ -255,6 +256,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             // An error of the mask is one of the draw, which asks for it too.
             mask: writer.mask().ok().flatten().map(<[u32]>::to_vec),
             before,
-        }));
+        };
+        seen.push(Seen::Row(Box::new(row)));
     }
 }
