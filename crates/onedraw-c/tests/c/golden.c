@@ -148,6 +148,9 @@ static void verdict_of(const struct golden_verdict *golden) {
 
 void test_golden(void) {
     enum { LARGEST = 262144 };
+    /* Where draws take a hundred times as long, longer rows can be left out. */
+    const char *limit = getenv("LARGEST_ROW");
+    size_t largest = limit ? strtoull(limit, NULL, 10) : LARGEST;
     CHECK(COUNT(draws) == 216 && COUNT(verdicts) == 18);
     float *logits = malloc(LARGEST * sizeof *logits);
     uint16_t *halves = malloc(LARGEST * sizeof *halves);
@@ -157,6 +160,7 @@ void test_golden(void) {
     static const uint16_t steps[] = {0, 0x3800, 0x3c00, 0x3e00, 0x4000, 0x4100, 0x4200, 0x4300};
     for (size_t i = 0; i < COUNT(draws); i++) {
         const struct golden_draws *golden = &draws[i];
+        if (golden->vocabulary > largest) continue;
         golden_row(golden->shape, golden->list, golden->seed, logits, golden->vocabulary);
         draws_of(golden, (onedraw_row){.logits = logits, .vocabulary = golden->vocabulary}, distribution);
         if (strcmp(golden->shape, "ties") != 0) continue;

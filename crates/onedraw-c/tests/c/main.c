@@ -29,6 +29,7 @@ int main(void) {
     };
     CHECK(strcmp(onedraw_version(), ONEDRAW_VERSION) == 0);
     CHECK(onedraw_stream_version() == 1);
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     for (size_t i = 0; i < COUNT(tests); i++) {
         tests[i].run();
         printf("ok  %s\n", tests[i].name);
