@@ -169,7 +169,8 @@ impl Explainer {
             probability: share(softmax.weight(key.logit()), total),
         };
         let best = left.iter().min().map(|key| candidate(key, softmax, spread.total));
-        let cuts_after = |last: &Key| first_gone.is_some_and(|gone| gone > *last) && self.before.contains(last);
+        let cuts_after =
+            |last: &Key| first_gone.is_some_and(|gone| gone > *last) && self.before.contains(last);
         let border = left.iter().max().filter(|last| cuts_after(last));
         let removed = gone.iter().map(|key| candidate(key, self.softmax, self.total));
         StageEffect {
