@@ -26,7 +26,7 @@ fn a_model_can_be_part_of_the_program() {
     for folder in all().into_iter().filter(|folder| folder.path.join("model.safetensors").exists()) {
         let config = std::fs::read_to_string(folder.path.join("config.json")).unwrap();
         let weights = std::fs::read(folder.path.join("model.safetensors")).unwrap();
-        let model = Llama::embedded(&folder.name, &config, weights.leak()).unwrap();
+        let model = Llama::embedded(&folder.name, &config, &*weights.leak()).unwrap();
         assert_same(&folder.name, &line(&model, &folder.prompt), &line(&folder.model(), &folder.prompt));
         assert!(model.weights().eq(folder.model().weights()), "{}", folder.name);
     }
