@@ -6,7 +6,8 @@ use onedraw_lm::settings::{PRESET_FIELDS, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::controls::Kind;
-use crate::lab::{Lab, Line};
+use crate::lab::Lab;
+use crate::line::Line;
 use crate::subject::Subject;
 
 pub(crate) fn about<M: LanguageModel>(lab: &Lab<'_, M>) -> Line {

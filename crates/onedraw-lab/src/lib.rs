@@ -31,7 +31,9 @@
 //! |---|---|
 //! | `subject` | the model that questions are about, as far as reading a question needs it |
 //! | `question` | bodies become questions that can be answered |
-//! | `lab` | answers questions: [`Lab`] |
+//! | `text` | a text, and everything it depends on |
+//! | `lab` | a model, its drafters and its rows: [`Lab`] |
+//! | `ask` | questions get their answers, made of `line`s |
 //! | `answer` | the answers that take passes: `write`, `look`, `beams` |
 //! | `rows` | the rows that were drawn from, kept for looks |
 //! | `about`, `controls` | what can be set, and between which bounds |
@@ -42,19 +44,23 @@
 
 mod about;
 mod answer;
+mod ask;
 mod code;
 mod controls;
 mod failure;
 mod lab;
+mod line;
 mod link;
 mod page;
 mod question;
 mod rows;
 mod subject;
+mod text;
 
 pub use answer::Answer;
 pub use failure::Failure;
-pub use lab::{Lab, Line};
+pub use lab::Lab;
+pub use line::Line;
 pub use page::{File, page};
 pub use question::Question;
 pub use subject::{Bounds, Subject};

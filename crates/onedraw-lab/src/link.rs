@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
-use crate::lab::Line;
+use crate::line::Line;
 use crate::subject::Subject;
 
 /// The characters of base64url, by their value.

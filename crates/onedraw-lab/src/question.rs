@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use onedraw::beam::{BeamParams, BeamStyle};
-use onedraw::{ConstraintKind, ConstraintText, SamplingParams};
+use onedraw::{ConstraintKind, ConstraintText};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::line::Line;
 use crate::subject::Subject;
+use crate::text::Text;
 use crate::{code, link};
 
 /// The names of the questions.
@@ -30,23 +32,7 @@ pub(crate) enum Kind {
     Look(Look),
     Beams(Search),
     /// What needs no model.
-    Told(Value),
-}
-
-/// A text, and everything it depends on.
-#[derive(Clone)]
-pub(crate) struct Text {
-    /// The prompt as it was given.
-    pub words: String,
-    pub prompt: Vec<u32>,
-    pub params: SamplingParams,
-    /// The parameters that were given, by name.
-    pub given: Map<String, Value>,
-    /// The tokens of branches, by position.
-    pub chosen: BTreeMap<usize, u32>,
-    /// Who guesses ahead.
-    pub draft: Option<String>,
-    pub schema: Option<String>,
+    Told(Line),
 }
 
 /// A draw to look at.

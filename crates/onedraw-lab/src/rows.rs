@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use onedraw::{SamplingParams, Saved};
 
-use crate::question::Text;
+use crate::text::Text;
 
 /// The memory for rows: those of a text of 500 tokens of a vocabulary of 32,768, or of 128 tokens of one of 131,072.
 const BYTES: usize = 64 << 20;

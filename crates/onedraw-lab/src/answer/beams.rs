@@ -7,9 +7,9 @@ use onedraw_grammar::Grammar;
 use onedraw_lm::{Beams, Found, LanguageModel};
 use serde_json::{Map, Value, json};
 
-use super::Told;
 use crate::failure::Failure;
-use crate::lab::{Lab, Line};
+use crate::lab::Lab;
+use crate::line::{Line, Told};
 use crate::question::Search;
 use crate::subject::Subject;
 

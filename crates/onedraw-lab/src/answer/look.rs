@@ -14,13 +14,14 @@ use onedraw_grammar::Grammar;
 use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
 use serde_json::{Value, json};
 
-use super::Told;
 use super::write::Writing;
 use crate::failure::Failure;
-use crate::lab::{Lab, Line};
-use crate::question::{Look, Text};
+use crate::lab::Lab;
+use crate::line::{Line, Told};
+use crate::question::Look;
 use crate::rows::Recipe;
 use crate::subject::Subject;
+use crate::text::Text;
 
 /// How many tokens a pass reads: as many as the decode loop reads of prompts.
 const CHUNK: usize = 128;

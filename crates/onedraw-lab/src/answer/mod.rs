@@ -8,8 +8,10 @@ use onedraw_grammar::Grammar;
 use onedraw_lm::LanguageModel;
 
 use crate::failure::Failure;
-use crate::lab::{Lab, Line};
-use crate::question::{Look, Search, Text};
+use crate::lab::Lab;
+use crate::line::{Line, Told};
+use crate::question::{Look, Search};
+use crate::text::Text;
 use beams::Searching;
 use look::Looking;
 use write::Writing;
@@ -24,12 +26,6 @@ enum State<'a, M: LanguageModel> {
     Look(Box<Looking<'a, M>>),
     Beams(Box<Searching<'a, M>>),
     Ended,
-}
-
-/// What a step gives.
-pub(crate) struct Told {
-    pub lines: Vec<Line>,
-    pub has_ended: bool,
 }
 
 impl<'a, M: LanguageModel> Answer<'a, M> {

@@ -10,12 +10,12 @@ use onedraw_lm::speculate::Speculation;
 use onedraw_lm::{Event, Generator, LanguageModel};
 use serde_json::{Map, Value, json};
 
-use super::Told;
 use crate::failure::Failure;
-use crate::lab::{Lab, Line};
-use crate::question::Text;
+use crate::lab::Lab;
+use crate::line::{Line, Told};
 use crate::rows::Recipe;
 use crate::subject::Subject;
+use crate::text::Text;
 
 /// Four guesses, one after the other: as many whatever the machine's speed, so that a text is shown in the same way
 /// everywhere.

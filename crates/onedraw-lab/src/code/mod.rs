@@ -5,23 +5,16 @@
 mod curl;
 mod program;
 mod python;
+mod recipe;
 mod rust;
 
 use onedraw::SamplingParams;
 use serde_json::{Map, Value, json};
 
-use crate::lab::Line;
-use crate::question::Text;
+use crate::line::Line;
 use crate::subject::Subject;
-
-/// What the languages write down.
-struct Recipe<'a> {
-    text: &'a Text,
-    /// The model's name; `None`: the one that is part of onedraw.
-    model: Option<&'a str>,
-    /// The parameters that differ from the library's defaults, those of the model's own settings among them.
-    params: Map<String, Value>,
-}
+use crate::text::Text;
+use recipe::Recipe;
 
 /// The name of the model that is part of onedraw.
 const EMBEDDED: &str = "stories";
@@ -71,9 +64,4 @@ fn changed(params: &SamplingParams) -> Map<String, Value> {
     };
     let plain = fields(&plain);
     fields(&params).into_iter().filter(|(name, value)| plain.get(name) != Some(value)).collect()
-}
-
-/// A text for a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

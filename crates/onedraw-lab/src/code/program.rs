@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Recipe, quoted};
+use super::recipe::{Recipe, quoted};
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
     let Recipe { text, model, .. } = recipe;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Recipe;
+use super::recipe::Recipe;
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
     let Recipe { text, model, params } = recipe;

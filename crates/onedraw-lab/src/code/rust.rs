@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::Recipe;
+use super::recipe::Recipe;
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
     let Recipe { text, model, params } = recipe;

@@ -21,8 +21,7 @@ use fearless_simd::prelude::*;
 
 use crate::kernels::dot::padded;
 use crate::kernels::element::{Element, STEP};
-use crate::kernels::lanes::Lanes;
-use crate::kernels::sums::Sums;
+use crate::kernels::lanes::{Lanes, Sums};
 
 /// `sums[position][row]`, their lanes not yet added up. All rows have one length, and the inputs are as long
 /// in whole steps. `next_row` is how many weights further on the row begins that is read after this one.

@@ -10,7 +10,6 @@ use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16};
 use onedraw::Kernel;
 
-use crate::kernels::sums::Sums;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::kernels::sums::Wide;
 
@@ -110,6 +109,53 @@ pub(crate) trait Lanes: Simd {
     fn prefetch<T>(self, _address: *const T) {}
 }
 
+/// Sixteen sums of products: a vector, or what there is instead where no instruction adds a product and rounds once.
+pub(crate) trait Sums<S: Lanes>: Copy {
+    /// Sums of nothing.
+    fn zero(simd: S) -> Self;
+
+    /// The sums after `a · b` was added, rounded once.
+    fn plus(self, simd: S, a: f32x16<S>, b: f32x16<S>) -> Self;
+
+    /// The sums as f32, which they are.
+    fn lanes(self) -> f32x16<S>;
+}
+
+impl<S: Lanes> Sums<S> for f32x16<S> {
+    #[inline(always)]
+    fn zero(simd: S) -> Self {
+        f32x16::splat(simd, 0.0)
+    }
+
+    #[inline(always)]
+    fn plus(self, simd: S, a: f32x16<S>, b: f32x16<S>) -> Self {
+        simd.fma(a, b, self)
+    }
+
+    #[inline(always)]
+    fn lanes(self) -> f32x16<S> {
+        self
+    }
+}
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+impl<S: Lanes> Sums<S> for Wide<S> {
+    #[inline(always)]
+    fn zero(simd: S) -> Self {
+        Wide::zero(simd)
+    }
+
+    #[inline(always)]
+    fn plus(self, _: S, a: f32x16<S>, b: f32x16<S>) -> Self {
+        Wide::plus(self, a, b)
+    }
+
+    #[inline(always)]
+    fn lanes(self) -> f32x16<S> {
+        Wide::lanes(self)
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx512 {
     type Sums = f32x16<Self>;
@@ -143,7 +189,7 @@ impl Lanes for Baseline {
 
     #[inline(always)]
     fn fma(self, a: f32x16<Self>, b: f32x16<Self>, c: f32x16<Self>) -> f32x16<Self> {
-        Wide::from(c).plus(self, a, b).lanes()
+        Wide::from(c).plus(a, b).lanes()
     }
 }
 

@@ -1,11 +1,11 @@
-//! Sums of products: `a · b` is added to a sum and rounded once, in sixteen lanes.
+//! Sums of products where there is no fused multiply-add: `a · b` is added to a sum and rounded once, in sixteen lanes.
 //!
 //! ```text
 //! for lane in 0..16: sums[lane] = fma(a[lane], b[lane], sums[lane])
 //! ```
 //!
-//! Where there is an instruction for that, the sums are a vector. WebAssembly has none. What [`Wide`] does there
-//! instead:
+//! Where there is an instruction for that, the sums are a vector (see [`Sums`](super::lanes::Sums)). WebAssembly has none.
+//! What [`Wide`] does there instead:
 //!
 //! 1. It multiplies and adds in f64 and rounds the result to f32. The sums stay in f64, where their values are
 //!    those of f32.
@@ -22,37 +22,6 @@
 use fearless_simd::prelude::*;
 use fearless_simd::{Simd, f32x16, f64x8, i64x8, mask64x8};
 
-use crate::kernels::lanes::Lanes;
-
-/// Sixteen sums.
-pub(crate) trait Sums<S: Lanes>: Copy {
-    /// Sums of nothing.
-    fn zero(simd: S) -> Self;
-
-    /// The sums after `a · b` was added, rounded once.
-    fn plus(self, simd: S, a: f32x16<S>, b: f32x16<S>) -> Self;
-
-    /// The sums as f32, which they are.
-    fn lanes(self) -> f32x16<S>;
-}
-
-impl<S: Lanes> Sums<S> for f32x16<S> {
-    #[inline(always)]
-    fn zero(simd: S) -> Self {
-        f32x16::splat(simd, 0.0)
-    }
-
-    #[inline(always)]
-    fn plus(self, simd: S, a: f32x16<S>, b: f32x16<S>) -> Self {
-        simd.fma(a, b, self)
-    }
-
-    #[inline(always)]
-    fn lanes(self) -> f32x16<S> {
-        self
-    }
-}
-
 /// Sums that are kept in f64, where there is no fused multiply-add.
 #[cfg_attr(not(any(test, target_arch = "wasm32")), allow(dead_code, reason = "only WebAssembly needs it"))]
 #[derive(Clone, Copy)]
@@ -66,14 +35,17 @@ impl<S: Simd> From<f32x16<S>> for Wide<S> {
     }
 }
 
-impl<S: Lanes> Sums<S> for Wide<S> {
+#[cfg_attr(not(any(test, target_arch = "wasm32")), allow(dead_code, reason = "only WebAssembly needs it"))]
+impl<S: Simd> Wide<S> {
+    /// Sums of nothing.
     #[inline(always)]
-    fn zero(simd: S) -> Self {
+    pub(super) fn zero(simd: S) -> Self {
         Self(f64x8::splat(simd, 0.0), f64x8::splat(simd, 0.0))
     }
 
+    /// The sums after `a · b` was added, rounded once.
     #[inline(always)]
-    fn plus(self, _: S, a: f32x16<S>, b: f32x16<S>) -> Self {
+    pub(super) fn plus(self, a: f32x16<S>, b: f32x16<S>) -> Self {
         let ((a, c), (b, d)) = (a.widen(), b.widen());
         let (low, high) = (a * b, c * d);
         let (sum, other) = (low + self.0, high + self.1);
@@ -83,8 +55,9 @@ impl<S: Lanes> Sums<S> for Wide<S> {
         Self::from(sum.narrow(other))
     }
 
+    /// The sums as f32, which they are.
     #[inline(always)]
-    fn lanes(self) -> f32x16<S> {
+    pub(super) fn lanes(self) -> f32x16<S> {
         self.0.narrow(self.1)
     }
 }
@@ -157,7 +130,7 @@ mod tests {
             let instructions = Instructions::of(Kernel::Scalar).expect("a kernel");
             let found: [f32; 16] = vectorized!(instructions, simd => {
                 let [a, b, c] = [a, b, c].map(|lanes| f32x16::load_array(simd, lanes));
-                Wide::from(c).plus(simd, a, b).lanes().into()
+                Wide::from(c).plus(a, b).lanes().into()
             });
             for (lane, case) in cases.into_iter().enumerate() {
                 let [a, b, c] = case.map(f64::from);
