@@ -10,7 +10,6 @@ use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16};
 use onedraw::Kernel;
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::kernels::sums::Wide;
 
 /// What every machine of this architecture has.
@@ -138,7 +137,6 @@ impl<S: Lanes> Sums<S> for f32x16<S> {
     }
 }
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 impl<S: Lanes> Sums<S> for Wide<S> {
     #[inline(always)]
     fn zero(simd: S) -> Self {

@@ -35,7 +35,6 @@ impl<S: Simd> From<f32x16<S>> for Wide<S> {
     }
 }
 
-#[cfg_attr(not(any(test, target_arch = "wasm32")), allow(dead_code, reason = "only WebAssembly needs it"))]
 impl<S: Simd> Wide<S> {
     /// Sums of nothing.
     #[inline(always)]
