@@ -46,13 +46,15 @@ pub(crate) fn serve(
         .map_err(|error| anyhow!("no threads for connections: {error}"))?;
     let served = runtime.block_on(async {
         let is_open = settings.keys.is_empty() && !settings.host.to_canonical().is_loopback();
+        // Whoever reads the address may tell the process to end at once.
+        let ended = ended()?;
         let server = Server::bind(model, settings).await?;
         if is_open {
             note("anybody who reaches this address can use the server: there is no --api-key");
         }
         writeln!(out, "http://{}", server.address())?;
         out.flush()?;
-        server.run(ended()?).await?;
+        server.run(ended).await?;
         Ok(DONE)
     });
     // A grammar that is still being compiled is not waited for.
