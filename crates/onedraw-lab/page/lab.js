@@ -44,6 +44,8 @@ export class Lab {
   #isLookDue = true;
   #runs;
   #looks;
+  /** Looks at draws that are not selected: they do not take the place of one at the selected draw. */
+  #glances;
   /** @type {Map<Event, (() => void)[]>} */
   #listeners = new Map();
 
@@ -57,6 +59,7 @@ export class Lab {
     this.about = about;
     this.history = new History(state);
     this.#looks = new Looks(engine);
+    this.#glances = new Looks(engine);
     this.#runs = new Runs(engine, (run) => {
       if (run === this.run || run === this.besideRun) this.#textChanged();
     });
@@ -162,12 +165,12 @@ export class Lab {
   }
 
   /**
-   * Goes on with another token at the selected position.
+   * Goes on with another token at a position.
+   * @param {number} position
    * @param {Piece} token
    * @param {string} change
    */
-  branch(token, change) {
-    const { position } = this.selected;
+  branch(position, token, change) {
     const before = this.state.forced.filter((forced) => forced.position < position);
     this.change(change, { forced: [...before, { position, token: token.id }] }, position);
   }
@@ -192,7 +195,7 @@ export class Lab {
    */
   glance(side, position, deliver) {
     const question = this.#lookQuestion(side, position, settingOf(this.state, side));
-    if (question !== null) this.#looks.ask(question, (look) => look !== null && deliver(look));
+    if (question !== null) this.#glances.ask(question, (look) => look !== null && deliver(look));
   }
 
   /** Shows the state: its texts, and the selected draw. */
@@ -226,6 +229,8 @@ export class Lab {
     this.#isLookDue = question === null;
     if (question === null) return;
     this.#looks.ask(question, (look, failure) => {
+      // Another draw was selected meanwhile, which has its own answer.
+      if (side !== this.selected.side || position !== this.selected.position) return;
       this.look = look ?? this.look;
       this.lookFailure = failure;
       this.#tell("look");

@@ -196,6 +196,10 @@ impl Subject {
         }
         let plain = BeamParams::default();
         let BeamsBody { width, length_penalty, style } = own;
+        if width > self.bounds.beams {
+            let message = format!("{width} beams are more than the {} allowed here", self.bounds.beams);
+            return Err(Failure::field("parameter", "beams", message));
+        }
         let length_penalty = length_penalty.unwrap_or(plain.length_penalty);
         let style = style.unwrap_or(plain.style);
         Ok(Search { text, beams: BeamParams { width, length_penalty, style, ..plain } })

@@ -35,18 +35,23 @@ pub(crate) struct Recipe {
     params: SamplingParams,
     chosen: BTreeMap<usize, u32>,
     schema: Option<String>,
+    /// About the memory of the parameters, of which each row's history has a copy: a number of a list has at least two
+    /// bytes as JSON, and four or eight in memory.
+    bytes: usize,
 }
 
 impl Recipe {
     pub(crate) fn of(text: &Text) -> Self {
         let Text { prompt, params, chosen, schema, .. } = text.clone();
-        Self { prompt, params, chosen, schema }
+        let bytes = 4 * serde_json::to_string(&params).map_or(0, |json| json.len());
+        Self { prompt, params, chosen, schema, bytes }
     }
 }
 
 impl Row {
     fn bytes(&self) -> usize {
-        4 * (self.logits.len() + 2 * self.tokens.len())
+        let history = self.history.as_ref().map_or(0, |(recipe, _)| recipe.bytes);
+        4 * (self.logits.len() + 2 * self.tokens.len()) + history
     }
 
     /// What a draw of this recipe depended on here.
@@ -58,13 +63,19 @@ impl Row {
 impl Rows {
     /// Keeps a row, and forgets those that nobody has used for the longest time.
     pub(crate) fn keep(&mut self, tokens: &[u32], logits: &[f32], history: Option<(Rc<Recipe>, Saved)>) {
-        if let Some(row) = self.find(tokens) {
-            row.history = history.or(row.history.take());
-            return;
+        match self.find(tokens) {
+            Some(row) => {
+                let before = row.bytes();
+                row.history = history.or(row.history.take());
+                let after = row.bytes();
+                self.bytes = self.bytes + after - before;
+            }
+            None => {
+                let row = Row { tokens: tokens.into(), logits: logits.into(), history };
+                self.bytes += row.bytes();
+                self.rows.push_back(row);
+            }
         }
-        let row = Row { tokens: tokens.into(), logits: logits.into(), history };
-        self.bytes += row.bytes();
-        self.rows.push_back(row);
         while self.bytes > BYTES && self.rows.len() > 1 {
             let oldest = self.rows.pop_front();
             self.bytes -= oldest.map_or(0, |row| row.bytes());

@@ -25,11 +25,13 @@ pub struct Bounds {
     pub items: usize,
     /// Bytes of a schema.
     pub schema: usize,
+    /// Beams of a search: each takes a position of the pass.
+    pub beams: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { prompt: usize::MAX, tokens: usize::MAX, items: 1024, schema: 64 << 10 }
+        Self { prompt: usize::MAX, tokens: usize::MAX, items: 1024, schema: 64 << 10, beams: usize::MAX }
     }
 }
 

@@ -108,7 +108,7 @@ fn a_branch_that_breaks_the_schema_ends_with_a_sentence() {
 #[test]
 fn limits_are_those_that_were_set() {
     let model = Counting::new();
-    let bounds = onedraw_lab::Bounds { prompt: 5, tokens: 4, items: 1, schema: 10 };
+    let bounds = onedraw_lab::Bounds { prompt: 5, tokens: 4, items: 1, schema: 10, beams: 3 };
     let subject = model.subject().bounded(bounds);
     let mut lab = lab(&model, &subject);
     for (question, message) in [
@@ -130,6 +130,9 @@ fn limits_are_those_that_were_set() {
         let told = line["error"]["message"].as_str().expect("a sentence");
         assert!(told.contains(message), "{told}");
     }
+    let question = json!({"prompt": "Tom", "params": {"max_tokens": 4}, "beams": {"width": 4}});
+    let line = ask(&mut lab, "beams", &question).remove(0);
+    assert_eq!(line["error"]["message"], "beams: 4 beams are more than the 3 allowed here");
     // Without a length, the text is as long as is allowed.
     let (tokens, _) = text(&ask(&mut lab, "write", &json!({"prompt": "Tom", "params": {"seed": "1"}})));
     assert_eq!(tokens.len(), 4);

@@ -80,8 +80,9 @@ impl Server {
         let metrics = Metrics::new().map_err(|error| StartError::Setting(error.to_string()))?;
         let trace = settings.trace.as_deref().map(|path| TraceFile::open(path, metrics.clone()));
         let trace = trace.transpose().map_err(StartError::Trace)?;
-        let Limits { running, waiting, prompt, tokens, items, grammar, .. } = settings.limits;
-        model.subject = model.subject.bounded(Bounds { prompt, tokens, items, schema: grammar });
+        let Limits { running, waiting, prompt, tokens, items, grammar, n, .. } = settings.limits;
+        let beams = n.min(running);
+        model.subject = model.subject.bounded(Bounds { prompt, tokens, items, schema: grammar, beams });
         let model = Arc::new(model);
         let start = Start { model: model.clone(), metrics: metrics.clone(), trace, running, waiting };
         let (engine, thread) = Engine::start(start).map_err(StartError::Model)?;

@@ -47,6 +47,7 @@ export class Logits {
 
   /** Gives the memory back. */
   free() {
+    this.#values = null;
     this.#row.free();
   }
 

@@ -159,7 +159,7 @@ export class DrawView {
     if (rival.gone !== null) classes.push(rival.gone === OF_THE_SCHEMA ? "masked" : "gone");
     const fate = fateOf(rival);
     const label = `Go on with “${rival.text}”: ${rival.before === null ? "" : `${percent(rival.before)} before, `}${fate.spoken}${isDrawn ? ", drawn" : ""}`;
-    const act = () => this.#lab.branch(rival, `${visible(rival.text)} at ${look.position + 1}`);
+    const act = () => this.#lab.branch(look.position, rival, `${visible(rival.text)} at ${look.position + 1}`);
     const choose = button("", act, {
       class: classes.join(" "),
       title: rival.gone === null ? null : fate.spoken,
