@@ -321,7 +321,11 @@ Code cuStreamCreate(Stream** stream, uint32_t) {
     (*stream)->device = *current_context;
     return SUCCESS;
 }
-Code cuStreamGetDevice(const Stream* stream, int* device) { return *device = stream->device, SUCCESS; }
+// As the real driver: the question ends the capture.
+Code cuStreamGetDevice(const Stream* stream, int* device) {
+    if (is_forbidden_by_capture()) return CAPTURED;
+    return *device = stream->device, SUCCESS;
+}
 Code cuStreamDestroy_v2(Stream* stream) { return run_queue(), delete stream, SUCCESS; }
 Code cuStreamSynchronize(Stream* stream) {
     if (!of(stream).is_captured) return is_forbidden_by_capture() ? CAPTURED : run_queue();

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use cudarc::driver::CudaStream;
-use cudarc::driver::sys::{self, CUdevice, CUstream};
+use cudarc::driver::sys::{self, CUdevice, CUstream, CUstreamCaptureStatus};
 
 /// Handles up to this one are default streams: null, `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD` of cuda.h.
 const LAST_DEFAULT_STREAM: usize = 2;
@@ -40,9 +40,10 @@ impl Stream<'_> {
     }
 
     /// The device that the driver has the handle for. `None` for default streams, which belong to whichever context is
-    /// current, and where the driver does not say: then what is done with the stream says what is wrong.
+    /// current, for a stream that is captured into a graph, where the question would end the capture, and where the
+    /// driver does not say: then what is done with the stream says what is wrong.
     pub(crate) fn device(self) -> Option<CUdevice> {
-        if self.raw.addr() <= LAST_DEFAULT_STREAM {
+        if self.raw.addr() <= LAST_DEFAULT_STREAM || self.is_captured()? {
             return None;
         }
         let mut device = -1;
@@ -50,6 +51,16 @@ impl Stream<'_> {
         #[allow(unsafe_code)]
         let asked = unsafe { sys::cuStreamGetDevice(self.raw, &mut device) };
         asked.result().ok().map(|()| device)
+    }
+
+    /// Whether work goes into a graph. `None` where the driver does not say.
+    fn is_captured(self) -> Option<bool> {
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the handle is a stream, as whoever made this promised, and the call writes one number of the
+        // enumeration.
+        #[allow(unsafe_code)]
+        let asked = unsafe { sys::cuStreamIsCapturing(self.raw, &mut status) };
+        asked.result().ok().map(|()| status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 
     pub(crate) fn raw(self) -> CUstream {

@@ -4,7 +4,7 @@
 
 use onedraw::{Row, RowError, SamplingParams, Stage};
 use onedraw_cuda::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use onedraw_cuda::{Batch, Capacity, CudaError, Device, Dtype, Mask, Matrix, SequenceId, Turn};
+use onedraw_cuda::{Batch, Capacity, CudaError, Device, Dtype, Mask, Matrix, SequenceId, Stream, Turn};
 use onedraw_testkit::rows::SplitMix64;
 
 use crate::beside::cases::{self, any_dtype, any_params, any_row, by_chance, one_of};
@@ -312,8 +312,10 @@ fn a_launch_may_stand_in_a_graph() {
     twins.gpu.prepare(&stream, &turns).expect("turns");
     stream.synchronize().expect("a copy");
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).expect("a capture");
+    // As PyTorch's streams come. SAFETY: the stream lives longer than its handle.
+    let handle = unsafe { Stream::from_raw(stream.cu_stream()) };
     // SAFETY: matrix and batch outlive the graph, whose turns stay the same.
-    unsafe { twins.gpu.launch(&stream, &matrix) }.expect("a launch");
+    unsafe { twins.gpu.launch(handle, &matrix) }.expect("a launch");
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags).expect("a graph").expect("launches in it");
     for step in 0..5 {

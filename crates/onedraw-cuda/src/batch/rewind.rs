@@ -73,6 +73,8 @@ impl Batch {
             };
             member.record.touched = bits.address;
             member.record.edit_list = bits.address + (size_of::<u32>() * words) as u64;
+            // The first pass reads the whole list before it knows how long it is.
+            self.pending.copy(member.record.edit_list, &[0_u32; EDIT_LIST_CAPACITY]);
             member.touched = Some(bits);
         }
         if let Some(list) = &list {
