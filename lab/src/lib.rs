@@ -34,8 +34,8 @@ pub fn open(files: &Files) -> Result<Laboratory, JsError> {
 fn opened(weights: Vec<u8>) -> Result<Laboratory, ModelError> {
     let model: &'static Llama = Box::leak(Box::new(stories::model_of(weights)?));
     let (tokenizer, settings) = (stories::tokenizer()?, stories::generation_config()?);
-    let subject = Subject::new("stories", model, model.sha256(), tokenizer, settings);
-    let lab = Lab::new(model, Box::leak(Box::new(subject))).offering_own()?;
+    let subject = Subject::new("stories", model, model.sha256(), tokenizer, settings).offering_own(model);
+    let lab = Lab::new(model, Box::leak(Box::new(subject))).with_own_drafters()?;
     Ok(Laboratory { lab, answers: BTreeMap::new(), next: 0 })
 }
 

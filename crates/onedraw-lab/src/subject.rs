@@ -10,6 +10,7 @@ use onedraw_lm::{GenerationConfig, LanguageModel, Tokenizer};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::lab::{COPIES, EXITS, half};
 
 /// Parameters that the laboratory sets by the prompt and the tokens of a question.
 const FROM_THE_PROMPT: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
@@ -44,6 +45,8 @@ pub struct Subject {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) generation: GenerationConfig,
     pub(crate) bounds: Bounds,
+    /// Who can guess ahead: a name, and a sentence about what it does.
+    pub(crate) drafters: Vec<(String, String)>,
     /// Tokens in the form that grammars take, with the model's own ends.
     own: OnceLock<Result<Vocabulary, GrammarError>>,
 }
@@ -65,6 +68,7 @@ impl Subject {
             tokenizer: tokenizer.into(),
             generation,
             bounds: Bounds::default(),
+            drafters: Vec::new(),
             own: OnceLock::new(),
         }
     }
@@ -74,12 +78,41 @@ impl Subject {
         Self { bounds, ..self }
     }
 
+    /// Offers a drafter, which the [laboratory](crate::Lab) has under this name. `sentence` says what it does.
+    pub fn offering(mut self, name: impl Into<String>, sentence: impl Into<String>) -> Self {
+        self.drafters.push((name.into(), sentence.into()));
+        self
+    }
+
+    /// Offers the drafters that need no weights of their own.
+    pub fn offering_own(self, model: &impl LanguageModel) -> Self {
+        let subject = self.offering(COPIES, "Copies what followed the last tokens where they stood before.");
+        match half(model) {
+            Ok(_) => subject.offering(EXITS, "Guesses with the first half of the model's own layers."),
+            Err(_) => subject,
+        }
+    }
+
+    /// Whether texts can be written with this drafter.
+    pub(crate) fn offers(&self, drafter: &str) -> bool {
+        self.drafters.iter().any(|(name, _)| name == drafter)
+    }
+
+    /// Says who guesses, to somebody who asks for another drafter.
+    pub(crate) fn no_drafter(&self, name: &str) -> String {
+        let names: Vec<&str> = self.drafters.iter().map(|(name, _)| name.as_str()).collect();
+        match names.is_empty() {
+            true => format!("there is no drafter `{name}` for this model, and no other"),
+            false => format!("there is no drafter `{name}` for this model; there is {}", names.join(", ")),
+        }
+    }
+
     /// Compiles what a text must match. The compiler limits its own work, but it may take seconds.
-    pub fn compile(&self, text: &ConstraintText) -> Result<Grammar, Failure> {
+    pub fn compile(&self, text: &ConstraintText) -> Result<Grammar, GrammarError> {
         let ends = &text.eos_token_ids;
         let own = || self.own.get_or_init(|| self.grammar_tokens(&self.generation.eos_token_ids)).clone();
         let tokens = if *ends == self.generation.eos_token_ids { own()? } else { self.grammar_tokens(ends)? };
-        Ok(Grammar::from_text(&tokens, text)?)
+        Grammar::from_text(&tokens, text)
     }
 
     fn grammar_tokens(&self, ends: &[u32]) -> Result<Vocabulary, GrammarError> {

@@ -53,7 +53,7 @@ fn notes(recipe: &Recipe<'_>) -> Vec<String> {
 }
 
 /// The parameters that differ from the library's defaults.
-fn changed(params: &SamplingParams) -> Map<String, Value> {
+pub(crate) fn changed(params: &SamplingParams) -> Map<String, Value> {
     let plain = SamplingParams::default();
     // What the laboratory reports is its own.
     let (logprobs, probability) = (plain.logprobs, plain.probability);

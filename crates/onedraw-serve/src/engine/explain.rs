@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use onedraw::{Explanation, Sampler};
+use onedraw::{Explanation, RowError, Sampler};
 use onedraw_lm::{Asks, LanguageModel, Llama, Run, Wanted};
 use tokio::sync::oneshot;
 
@@ -54,8 +54,8 @@ impl Reading {
             Err(error) => self.say(Err(Failure::broken(&error.to_string()))),
             Ok(_) if self.read < self.question.prompt.len() => Some(self),
             Ok(answers) => {
-                let logits = answers.into_iter().next().unwrap_or_default().logits;
-                let explained = self.explain(&logits);
+                let row = answers.into_iter().next().map(|answer| answer.logits).ok_or(RowError::EmptyRow);
+                let explained = row.map_err(|error| Failure::row(&error)).and_then(|row| self.explain(&row));
                 self.say(explained)
             }
         }
