@@ -24,11 +24,11 @@ test("a browser with SIMD is taken, and one without is told what it lacks", (t) 
 
 test("the files of the model arrive whole, with progress", async (t) => {
   serve(t, {
-    "/lab/site.json": '{"version":"1"}',
+    "/lab/site.json": '{"module":"a.js"}',
     "/lab/a.bin": new Uint8Array([1, 2, 3]),
     "/lab/b.bin": new Uint8Array([4]),
   });
-  assert.deepEqual(await fetchSite(base), { version: "1" });
+  assert.deepEqual(await fetchSite(base), { module: "a.js" });
   const progress = [];
   const parts = { weights: { path: "a.bin", bytes: 3 }, words: { path: "b.bin", bytes: 1 } };
   const files = await fetchModel(base, parts, (loaded, total) => progress.push(`${loaded}/${total}`));
