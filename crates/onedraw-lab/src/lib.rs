@@ -65,4 +65,4 @@ pub use lab::Lab;
 pub use line::Line;
 pub use page::{File, page};
 pub use question::Question;
-pub use subject::{Bounds, Subject};
+pub use subject::{Bounds, Subject, grammar_tokens};

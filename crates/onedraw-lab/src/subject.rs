@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use onedraw::{ConstraintText, PARAMETERS, SamplingParams};
+use onedraw::{ConstraintText, SamplingParams};
 use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
-use onedraw_lm::settings::{Layer, Origin, Settings};
+use onedraw_lm::settings::{self, Layer, Origin, Settings};
 use onedraw_lm::words::to_tokens;
 use onedraw_lm::{GenerationConfig, LanguageModel, Tokenizer};
 use serde_json::{Map, Value};
@@ -34,6 +34,19 @@ impl Default for Bounds {
     fn default() -> Self {
         Self { prompt: usize::MAX, tokens: usize::MAX, items: 1024, schema: 64 << 10, beams: usize::MAX }
     }
+}
+
+/// The tokens of a model in the form that grammars take, as many as it has logits, where these end a text.
+pub fn grammar_tokens(
+    tokenizer: &Arc<Tokenizer>,
+    count: usize,
+    ends: &[u32],
+) -> Result<Vocabulary, GrammarError> {
+    let cutter = Arc::clone(tokenizer);
+    Vocabulary::builder((0..count as u32).map(|token| tokenizer.bytes(token)))
+        .eos(ends.iter().copied())
+        .cut_by(move |text| cutter.encode_plain(text).ok())
+        .build()
 }
 
 /// A model's name, tokens and settings.
@@ -116,11 +129,7 @@ impl Subject {
     }
 
     fn grammar_tokens(&self, ends: &[u32]) -> Result<Vocabulary, GrammarError> {
-        let (tokenizer, cutter) = (&self.tokenizer, self.tokenizer.clone());
-        Vocabulary::builder((0..self.vocabulary as u32).map(|token| tokenizer.bytes(token)))
-            .eos(ends.iter().copied())
-            .cut_by(move |text| cutter.encode_plain(text).ok())
-            .build()
+        grammar_tokens(&self.tokenizer, self.vocabulary, ends)
     }
 
     /// The tokens of a prompt.
@@ -174,14 +183,8 @@ impl Subject {
             return Err(Failure::field("parameter", "n", "the laboratory writes one text at a time"));
         }
         let Bounds { tokens, items, .. } = self.bounds;
-        let counts = [
-            ("max_tokens", params.max_tokens as usize, tokens),
-            ("stop", params.stop.len(), items),
-            ("banned_strings", params.banned_strings.len(), items),
-            ("bad_words_ids", params.bad_words_ids.len(), items),
-            ("logit_bias", params.logit_bias.len(), items),
-            ("dry_sequence_breakers", params.dry_sequence_breakers.len(), items),
-        ];
+        let lists = settings::items(params).map(|(name, length)| (name, length, items));
+        let counts = [("max_tokens", params.max_tokens as usize, tokens)].into_iter().chain(lists);
         if let Some((name, asked, most)) = counts.into_iter().find(|(_, asked, most)| asked > most) {
             return Err(Failure::field(
                 "parameter",
@@ -189,13 +192,7 @@ impl Subject {
                 format!("{asked} are more than the {most} allowed here"),
             ));
         }
-        let plan = onedraw::Plan::new(params)?;
-        plan.check_vocabulary(self.vocabulary).map_err(|error| {
-            let message = error.to_string();
-            let name = message.split(':').next().unwrap_or_default();
-            let field = PARAMETERS.iter().find(|known| known.name == name).map(|known| known.name.to_owned());
-            Failure { field, ..Failure::new("parameter", message.clone()) }
-        })
+        Ok(settings::check(params, self.vocabulary)?)
     }
 
     /// A token as the page shows it, with its id.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use onedraw::explain::{Candidate, StageEffect};
 use onedraw::{Constraint, Explanation, RowError, Sampler, SamplingParams, Saved};
 use onedraw_grammar::Grammar;
-use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
+use onedraw_lm::{Asks, CHUNK, LanguageModel, Run, Wanted};
 use serde_json::{Value, json};
 
 use super::write::{Found, Writing};
@@ -22,9 +22,6 @@ use crate::question::Look;
 use crate::rows::Recipe;
 use crate::subject::Subject;
 use crate::text::Text;
-
-/// How many tokens a pass reads: as many as the decode loop reads of prompts.
-const CHUNK: usize = 128;
 
 /// A draw that is being looked at.
 pub(crate) struct Looking<'a, M: LanguageModel> {

@@ -3,14 +3,11 @@
 use std::time::Instant;
 
 use onedraw::{Explanation, RowError, Sampler};
-use onedraw_lm::{Asks, LanguageModel, Llama, Run, Wanted};
+use onedraw_lm::{Asks, CHUNK, LanguageModel, Llama, Run, Wanted};
 use tokio::sync::oneshot;
 
 use super::job::Question;
 use crate::failure::Failure;
-
-/// How many tokens of a prompt are read between two passes for the texts: as many as these read of their prompts.
-const CHUNK: usize = 128;
 
 /// A draw to explain, and what the model has read of its prompt.
 pub(super) struct Reading {
