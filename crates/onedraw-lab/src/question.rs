@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use onedraw::beam::{BeamParams, BeamStyle};
 use onedraw::{ConstraintKind, ConstraintText};
+use onedraw_lm::settings;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -140,7 +141,9 @@ impl Subject {
         if let Some(order) = order {
             given.insert("order".to_owned(), order.into());
         }
-        read_seed(&mut given)?;
+        if let Some(Value::String(digits)) = given.get("seed") {
+            given.insert("seed".to_owned(), settings::seed(digits)?.into());
+        }
         let params = self.params(&given, prompt.len())?;
         if let Some(name) = draft.as_ref().filter(|name| !self.offers(name)) {
             return Err(Failure::field("question", "draft", self.no_drafter(name)));
@@ -232,20 +235,4 @@ impl Question {
         let eos_token_ids = text.params.eos_token_id.clone();
         text.schema.clone().map(|text| ConstraintText { kind, text, eos_token_ids })
     }
-}
-
-/// A seed may be a string of digits: JavaScript's numbers are not all of them.
-fn read_seed(given: &mut Map<String, Value>) -> Result<(), Failure> {
-    if let Some(Value::String(digits)) = given.get("seed") {
-        let wrong = |_| {
-            Failure::field(
-                "parameter",
-                "seed",
-                format!("must be a whole number from 0 to 2^64 - 1, not `{digits}`"),
-            )
-        };
-        let seed: u64 = digits.parse().map_err(wrong)?;
-        given.insert("seed".to_owned(), seed.into());
-    }
-    Ok(())
 }

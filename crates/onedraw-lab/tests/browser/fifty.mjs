@@ -95,6 +95,7 @@ export async function showsFifty(page, server) {
   const { orders } = await asked(server, "about", {});
   const next = random(28);
   const set = new Map();
+  let failures = 0;
   for (let each = 0; each < CASES; each++) {
     const { params, order } = randomSetting(next, orders.vllm);
     for (const name of [...Object.keys(params), ...(order === null ? [] : ["order"])])
@@ -105,18 +106,27 @@ export async function showsFifty(page, server) {
     const flat = JSON.stringify(order === null ? params : { ...params, order }).replace(/"seed":"(\d+)"/, '"seed":$1');
     const [{ fragment }, printed] = await Promise.all([
       asked(server, "share", { state }),
-      program("generate", prompt, "--params", flat, "--format", "json"),
+      program("generate", prompt, "--params", flat, "--format", "json").catch(({ stderr }) => stderr),
     ]);
     await page.evaluate((hash) => (window.location.hash = hash), fragment);
     await page.waitForFunction((seed) => document.querySelector("#seed").value === seed, params.seed);
-    const { text, tokens } = JSON.parse(printed);
     const told = JSON.stringify(state);
     const shown = await written(page);
+    if (!printed.startsWith("{")) {
+      // Stages and bans may leave no token, which both say in the same words.
+      const why = printed.match(/no token is left.*/)?.[0];
+      assert.ok(why !== undefined, `${printed} ${told}`);
+      assert.equal(await page.textContent(".notice.wrong p"), why, told);
+      failures++;
+      continue;
+    }
+    const { text, tokens } = JSON.parse(printed);
     const ids = await page.$$eval("#text-main [role=option]", (all) => all.map((token) => Number(token.dataset.token)));
     assert.deepEqual(ids, tokens, told);
     // A token that is a part of a character has a mark in its place, and one that completes a stop string is no text.
     if (!shown.includes("\ufffd") && params.stop === undefined) assert.equal(shown, text, told);
   }
+  assert.ok(failures <= 5, `${failures} settings leave no token`);
   // All kinds of settings were among them, and no link was warned about.
   for (const name of ["mirostat", "dry_multiplier", "banned_strings", "bad_words", "stop", "logit_bias", "order"])
     assert.ok(set.get(name) >= 3, `${name}: ${set.get(name)}`);

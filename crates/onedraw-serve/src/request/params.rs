@@ -2,7 +2,7 @@
 
 use onedraw::{KeptMode, PARAMETERS, SamplingParams};
 use onedraw_lm::LanguageModel;
-use onedraw_lm::settings::{Layer, Origin, Settings, check, items};
+use onedraw_lm::settings::{Layer, Origin, Settings, check, items, seed};
 use onedraw_lm::words::to_tokens;
 use serde_json::{Map, Value};
 
@@ -146,9 +146,7 @@ fn read_openai(fields: &mut Fields) -> Result<(), Failure> {
     // A program whose numbers are f64 cannot write every seed as one.
     match fields.take("seed") {
         Some(Value::String(digits)) => {
-            let seed =
-                digits.parse::<u64>().map_err(|_| wrong("seed", "a whole number from 0 to 2^64 − 1"))?;
-            fields.set("seed", seed);
+            fields.set("seed", seed(&digits).map_err(|error| Failure::from(&error))?);
         }
         Some(other) => fields.set("seed", other),
         None => {}
