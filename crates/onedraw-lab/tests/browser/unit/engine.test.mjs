@@ -8,6 +8,7 @@ import { linesOf } from "../../../page/engine/lines.js";
 import { ServerEngine } from "../../../page/engine/server.js";
 import { Serving } from "../../../page/engine/serving.js";
 import { WorkerEngine } from "../../../page/engine/worker.js";
+import { Lab } from "../../../page/lab.js";
 import { Looks } from "../../../page/model/looks.js";
 import { Runs, take, textOf } from "../../../page/model/runs.js";
 
@@ -324,6 +325,45 @@ test("at most one look is under way, and the latest of those that wait wins", as
       [1, 4, 4],
     ],
   );
+});
+
+test("a draw that is shown is looked at again once its token was taken back", async () => {
+  let goOn = () => {};
+  const looked = [];
+  const token = (position, id) => ({ kind: "token", position, id, text: "a", probability: 1, forced: false });
+  const engine = {
+    async *ask(question, body) {
+      if (question === "look") {
+        looked.push(body.position);
+        yield { position: body.position, token: { id: 7, text: "a" }, draw: looked.length, stages: [] };
+        return;
+      }
+      yield { kind: "begin", seed: "7", prompt: [] };
+      yield token(0, 5);
+      yield token(1, 6);
+      await new Promise((resolve) => (goOn = resolve));
+      yield { kind: "back", to: 1 };
+      yield token(1, 7);
+      yield { kind: "end", finish_reason: "length", text: "aa" };
+    },
+  };
+  const state = { prompt: "a", params: {}, order: null, forced: [], draft: null, schema: null, beside: null };
+  const lab = new Lab(engine, { parameters: [] }, state);
+  while (lab.run.tokens.length < 2) await turn();
+  lab.select("main", 1);
+  await turn();
+  const seen = lab.look.draw;
+  goOn();
+  while (lab.run.status === "writing") await turn();
+  await turn();
+  assert.deepEqual([looked.filter((position) => position === 1).length, lab.look.draw], [2, seen + 1]);
+  // It is kept again: to and fro asks for nothing.
+  const count = looked.length;
+  for (const position of [0, 1]) {
+    lab.select("main", position);
+    await turn();
+  }
+  assert.equal(looked.length, count);
 });
 
 test("a look at what is taken back later is asked for again", async () => {
