@@ -60,7 +60,8 @@ export class Lab {
     this.history = new History(state);
     this.#looks = new Looks(engine);
     this.#glances = new Looks(engine);
-    this.#runs = new Runs(engine, (run) => {
+    this.#runs = new Runs(engine, (run, line) => {
+      if (line?.kind === "back") this.#forgetFrom(line.to);
       if (run === this.run || run === this.besideRun) this.#textChanged();
     });
     this.run = this.#runs.write(writeQuestion(state, "main"));
@@ -209,6 +210,13 @@ export class Lab {
     this.#tell("state");
     this.#isLookDue = true;
     this.#textChanged();
+  }
+
+  /** Forgets what draws looked like whose tokens were taken back. @param {number} position */
+  #forgetFrom(position) {
+    this.#looks.forget(position);
+    this.#glances.forget(position);
+    if (this.selected.position >= position) this.#isLookDue = true;
   }
 
   #textChanged() {

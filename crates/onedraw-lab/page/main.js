@@ -2,8 +2,8 @@
 
 import { chooseEngine, livesInBrowser } from "./engine/choose.js";
 import { askOnce } from "./engine/contract.js";
-import { fetchSite } from "./engine/load.js";
 import { Lab } from "./lab.js";
+import { megabytes } from "./model/figures.js";
 import { fromShared } from "./model/link.js";
 import { firstState } from "./model/state.js";
 import { BeamsView } from "./view/beams.js";
@@ -92,17 +92,27 @@ function showProgress(loaded, total) {
     max: total,
     value: total === null ? null : loaded,
   });
-  const megabytes = (/** @type {number} */ bytes) => (bytes / 1e6).toFixed(1);
   const sum = total === null ? `${megabytes(loaded)} MB` : `${megabytes(loaded)} of ${megabytes(total)} MB`;
   place("loading").replaceChildren(h("p", {}, `The model is loading: ${sum}`), bar);
 }
 
-/** Keeps the site for a time without a network. Where a browser refuses, the page works while there is one. */
+/**
+ * Keeps the site for a time without a network. Where a browser refuses, the page works while there is one. The page of a
+ * server has nothing to keep, and what another site has left at its address goes.
+ */
 async function keepOffline() {
-  if (!livesInBrowser() || !("serviceWorker" in navigator)) return;
+  const { serviceWorker } = navigator;
+  if (serviceWorker === undefined) return;
+  const folder = new URL("./", import.meta.url);
   try {
-    const { version } = await fetchSite(new URL("./", window.location.href));
-    await navigator.serviceWorker.register(`sw.js?version=${encodeURIComponent(version)}`);
+    if (livesInBrowser()) {
+      // The files of a version lie in a folder of its name.
+      const version = folder.pathname.split("/").at(-2) ?? "";
+      await serviceWorker.register(new URL(`../sw.js?version=${version}`, folder));
+    } else {
+      for (const registration of await serviceWorker.getRegistrations())
+        if (registration.scope === folder.href) await registration.unregister();
+    }
   } catch {
     // Storage may be refused.
   }

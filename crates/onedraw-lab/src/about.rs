@@ -1,17 +1,17 @@
 //! `about`: the model, what can be set, and who guesses ahead.
 
+use std::collections::BTreeMap;
+
 use onedraw::{Order, PARAMETERS, STREAM_VERSION, SamplingParams, Stage, presets};
-use onedraw_lm::LanguageModel;
 use onedraw_lm::settings::{PRESET_FIELDS, Settings};
 use serde_json::{Map, Value, json};
 
+use crate::code::changed;
 use crate::controls::Kind;
-use crate::lab::Lab;
 use crate::line::Line;
 use crate::subject::Subject;
 
-pub(crate) fn about<M: LanguageModel>(lab: &Lab<'_, M>) -> Line {
-    let subject = lab.subject;
+pub(crate) fn about(subject: &Subject) -> Line {
     json!({
         "model": {
             "id": subject.id,
@@ -29,16 +29,41 @@ pub(crate) fn about<M: LanguageModel>(lab: &Lab<'_, M>) -> Line {
             "llama.cpp": names(&Order::llama_cpp()),
         },
         "presets": presets(),
-        "drafters": lab.offers(),
+        "drafters": drafters(subject),
     })
 }
 
+fn drafters(subject: &Subject) -> Vec<Value> {
+    let told = |(name, sentence): &(String, String)| json!({"name": name, "sentence": sentence});
+    subject.drafters.iter().map(told).collect()
+}
+
 /// The parameters that hold where nothing is given: the model's own.
-fn defaults(subject: &Subject) -> SamplingParams {
+pub(crate) fn defaults(subject: &Subject) -> SamplingParams {
     let settings = Settings::default().layer(subject.generation.layer());
     let mut params = settings.resolve().map(|resolved| resolved.params).unwrap_or_default();
     subject.generation.end_texts(&mut params);
     params
+}
+
+/// All that the model's own settings say, as one text that is the same everywhere.
+pub(crate) fn settings(subject: &Subject) -> String {
+    // By name: not every build keeps the order of objects.
+    let set: BTreeMap<String, String> =
+        changed(&defaults(subject)).into_iter().map(|(name, value)| (name, written(&value))).collect();
+    format!("{:?} {set:?}", subject.generation.max_length)
+}
+
+/// A value as text, with the fields of objects in the order of their names.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let fields: BTreeMap<&String, String> =
+                fields.iter().map(|(name, value)| (name, written(value))).collect();
+            format!("{fields:?}")
+        }
+        other => other.to_string(),
+    }
 }
 
 fn names(order: &Order) -> Vec<&str> {

@@ -3,7 +3,6 @@
 use onedraw_grammar::Grammar;
 use onedraw_lm::LanguageModel;
 
-use crate::about;
 use crate::answer::Answer;
 use crate::failure::Failure;
 use crate::lab::Lab;
@@ -14,7 +13,6 @@ impl<'a, M: LanguageModel> Lab<'a, M> {
     /// Begins an answer. `grammar` is the [form](Question::form) of the question, compiled. No pass is made yet.
     pub fn begin(&self, question: Question, grammar: Option<Grammar>) -> Answer<'a, M> {
         let begun = match question.0 {
-            Kind::About => Ok(Answer::told(about::about(self))),
             Kind::Told(line) => Ok(Answer::told(line)),
             Kind::Write(text) => Answer::write(self, text, grammar.as_ref()),
             Kind::Look(look) => Ok(Answer::look(look, grammar)),

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 /// Why a question has no answer, or not a whole one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// A word for programs: `question`, `parameter`, `prompt`, `schema`, `link`, `row` or `model`.
+    /// A word for programs: `question`, `parameter`, `prompt`, `schema`, `link`, `row` or `model`. The README of this
+    /// crate says what each means.
     pub kind: &'static str,
     /// What is wrong, in one sentence.
     pub message: String,

@@ -1,16 +1,20 @@
 //! The laboratory: a model, who guesses for it, and the rows of what was written with it.
 
-use onedraw::Kernel;
-use onedraw_lm::speculate::{Drafter, EarlyExit, Ngram};
-use onedraw_lm::{LanguageModel, ModelError};
-use serde_json::{Value, json};
-
 use crate::failure::Failure;
 use crate::rows::Rows;
 use crate::subject::Subject;
+use onedraw::Kernel;
+use onedraw_lm::speculate::{Drafter, EarlyExit, Ngram};
+use onedraw_lm::{LanguageModel, ModelError};
 
 /// How many of the last tokens the drafter that copies looks up at most.
 const NGRAM: usize = 3;
+
+/// The drafter that copies.
+pub(crate) const COPIES: &str = "ngram";
+
+/// The drafter that is a part of the model.
+pub(crate) const EXITS: &str = "early-exit";
 
 /// Answers questions about a model.
 pub struct Lab<'a, M: LanguageModel> {
@@ -24,7 +28,6 @@ pub struct Lab<'a, M: LanguageModel> {
 /// A drafter that texts can be written with.
 pub(crate) struct Offer<'a, M: LanguageModel> {
     pub name: String,
-    pub sentence: String,
     pub drafter: Box<dyn Drafter<'a, M> + 'a>,
 }
 
@@ -39,44 +42,37 @@ impl<'a, M: LanguageModel> Lab<'a, M> {
         Self { kernel, ..self }
     }
 
-    /// Lets texts be written with this drafter, too. `sentence` says what it does.
-    pub fn offering(
-        mut self,
-        name: impl Into<String>,
-        sentence: impl Into<String>,
-        drafter: impl Drafter<'a, M> + 'a,
-    ) -> Self {
-        let (name, sentence) = (name.into(), sentence.into());
-        self.drafters.push(Offer { name, sentence, drafter: Box::new(drafter) });
-        self
+    /// Keeps rows of so many bytes for looks: 64 MiB unless this is set. No answer depends on it.
+    pub fn memory(self, bytes: usize) -> Self {
+        Self { rows: Rows::within(bytes), ..self }
     }
 
-    /// Lets texts be written with the drafters that need no weights of their own.
-    pub fn offering_own(self) -> Result<Self, ModelError> {
-        let sentence = "Copies what followed the last tokens where they stood before";
-        let lab = self.offering("ngram", sentence, Ngram::new(NGRAM)?);
-        Ok(match EarlyExit::new(lab.model.layers() / 2, lab.model) {
-            Ok(exit) => {
-                lab.offering("early-exit", "Guesses with the first half of the model's own layers", exit)
-            }
-            // A model with one layer, or without the means.
-            Err(_) => lab,
-        })
+    /// Has a drafter that the subject [offers](Subject::offering) under this name. It may come later than the first
+    /// questions; until then, a text that asks for it is an error.
+    pub fn add_drafter(&mut self, name: impl Into<String>, drafter: impl Drafter<'a, M> + 'a) {
+        self.drafters.push(Offer { name: name.into(), drafter: Box::new(drafter) });
     }
 
-    pub(crate) fn offer(&self, name: &str) -> Result<&Offer<'a, M>, Failure> {
-        self.drafters.iter().find(|offer| offer.name == name).ok_or_else(|| {
-            let names: Vec<&str> = self.drafters.iter().map(|offer| offer.name.as_str()).collect();
-            let message = match names.is_empty() {
-                true => "nobody guesses ahead for this model".to_owned(),
-                false => format!("`{name}` does not guess for this model; there is {}", names.join(", ")),
-            };
-            Failure::field("question", "draft", message)
-        })
+    /// Has the drafters that need no weights of their own, as far as the subject [offers](Subject::offering_own) them.
+    pub fn with_own_drafters(mut self) -> Result<Self, ModelError> {
+        if self.subject.offers(COPIES) {
+            self.add_drafter(COPIES, Ngram::new(NGRAM)?);
+        }
+        if self.subject.offers(EXITS) {
+            self.add_drafter(EXITS, half(self.model)?);
+        }
+        Ok(self)
     }
 
-    pub(crate) fn offers(&self) -> Vec<Value> {
-        let offer = |offer: &Offer<'a, M>| json!({"name": offer.name, "sentence": offer.sentence});
-        self.drafters.iter().map(offer).collect()
+    pub(crate) fn drafter(&self, name: &str) -> Result<&dyn Drafter<'a, M>, Failure> {
+        let found = self.drafters.iter().find(|offer| offer.name == name);
+        found
+            .map(|offer| &*offer.drafter)
+            .ok_or_else(|| Failure::field("question", "draft", format!("the drafter `{name}` is not loaded")))
     }
+}
+
+/// The drafter of the first half of a model's layers. An error for a model with one layer, or without the means.
+pub(crate) fn half<M: LanguageModel>(model: &M) -> Result<EarlyExit, ModelError> {
+    EarlyExit::new(model.layers() / 2, model)
 }

@@ -30,6 +30,7 @@
 //! | module | what it is for |
 //! |---|---|
 //! | `subject` | the model that questions are about, as far as reading a question needs it |
+//! | `fields` | the fields of a body, one by one |
 //! | `question` | bodies become questions that can be answered |
 //! | `text` | a text, and everything it depends on |
 //! | `lab` | a model, its drafters and its rows: [`Lab`] |
@@ -48,6 +49,7 @@ mod ask;
 mod code;
 mod controls;
 mod failure;
+mod fields;
 mod lab;
 mod line;
 mod link;
@@ -63,4 +65,4 @@ pub use lab::Lab;
 pub use line::Line;
 pub use page::{File, page};
 pub use question::Question;
-pub use subject::{Bounds, Subject};
+pub use subject::{Bounds, Subject, grammar_tokens};

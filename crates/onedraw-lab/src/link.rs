@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::about;
 use crate::failure::Failure;
+use crate::fields::Fields;
 use crate::line::Line;
+use crate::question::State;
 use crate::subject::Subject;
 
 /// The characters of base64url, by their value.
@@ -29,28 +32,77 @@ struct Shared {
     name: String,
     /// The beginning of the hash of its weights.
     model: String,
+    /// The beginning of the hash of its tokenizer.
+    tokenizer: String,
+    /// The beginning of the hash of its own settings.
+    settings: String,
     stream: u32,
     state: Map<String, Value>,
 }
 
+/// What a text depends on beside a link: how texts are cut into tokens, what the model makes of these, and what holds
+/// where the link sets nothing. Of each, the beginning of a hash.
+#[derive(PartialEq)]
+struct Pins {
+    model: String,
+    tokenizer: String,
+    settings: String,
+}
+
+impl Pins {
+    fn of(subject: &Subject) -> Self {
+        let beginning = |hash: &str| hash.chars().take(HASH).collect();
+        let settings = about::settings(subject);
+        Self {
+            model: beginning(&subject.hash),
+            tokenizer: beginning(subject.tokenizer.sha256()),
+            settings: beginning(&hexadecimal(&Sha256::digest(settings.as_bytes()))),
+        }
+    }
+
+    /// What is different here, as sentences.
+    fn differences(&self, here: &Self, name: &str, here_name: &str) -> Vec<String> {
+        if self.model != here.model {
+            return vec![format!(
+                "The link was made with another model, {name}; here it is {here_name}, so the text will be another one."
+            )];
+        }
+        let mut found = Vec::new();
+        if self.tokenizer != here.tokenizer {
+            found.push(
+                "The tokenizer of the model is another one here, so the text may be another one.".to_owned(),
+            );
+        }
+        if self.settings != here.settings {
+            found.push(
+                "The model's own settings are other ones here, so the text may be another one.".to_owned(),
+            );
+        }
+        found
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The answer to `share`.
-pub(crate) fn share(subject: &Subject, mut fields: Map<String, Value>) -> Result<Line, Failure> {
-    let Some(Value::Object(state)) = fields.remove("state") else {
-        return Err(Failure::field("question", "state", "must be an object"));
-    };
-    subject.check_state(state.clone())?;
-    let model = subject.hash.chars().take(HASH).collect();
-    let shared = Shared { name: subject.id.clone(), model, stream: STREAM_VERSION, state };
+pub(crate) fn share(subject: &Subject, mut fields: Fields) -> Result<Line, Failure> {
+    let state: Map<String, Value> = fields.required("state", "an object")?;
+    fields.end()?;
+    subject.check_state(State::read(Fields(state.clone()))?)?;
+    let Pins { model, tokenizer, settings } = Pins::of(subject);
+    let name = subject.id.clone();
+    let shared = Shared { name, model, tokenizer, settings, stream: STREAM_VERSION, state };
     let bytes = serde_json::to_vec(&shared).map_err(|error| Failure::new("link", error.to_string()))?;
     let whole = [&check(&bytes), &bytes[..]].concat();
     Ok(json!({"fragment": encoded(&whole)}))
 }
 
 /// The answer to `open`.
-pub(crate) fn open(subject: &Subject, fields: Map<String, Value>) -> Result<Line, Failure> {
-    let Some(Value::String(fragment)) = fields.get("fragment") else {
-        return Err(Failure::field("question", "fragment", "must be a string"));
-    };
+pub(crate) fn open(subject: &Subject, mut fields: Fields) -> Result<Line, Failure> {
+    let fragment: String = fields.required("fragment", "a text")?;
+    fields.end()?;
     let changed =
         || Failure::new("link", "the link is not whole: it was cut or changed on its way; ask for it again");
     let bytes = decoded(fragment.trim_start_matches('#')).ok_or_else(changed)?;
@@ -58,15 +110,26 @@ pub(crate) fn open(subject: &Subject, fields: Map<String, Value>) -> Result<Line
     if given != check(bytes) {
         return Err(changed());
     }
-    let Shared { name, model, stream, state } = serde_json::from_slice(bytes).map_err(|_| {
-        Failure::new("link", "the link was made by another version of onedraw, which this one cannot read")
-    })?;
-    let mut warnings = Vec::new();
-    if !subject.hash.starts_with(&model) || model.len() != HASH {
+    let unreadable = |failure: Option<Failure>| {
+        let why = failure.map(|failure| format!(" ({failure})")).unwrap_or_default();
+        Failure::new("link", format!("the link cannot be read by this version of onedraw{why}"))
+    };
+    let shared: Shared = serde_json::from_slice(bytes).map_err(|_| unreadable(None))?;
+    let Shared { name, model, tokenizer, settings, stream, mut state } = shared;
+    let (given, here) = (Pins { model, tokenizer, settings }, Pins::of(subject));
+    let mut warnings = given.differences(&here, &name, &subject.id);
+    let read = |state: &Map<String, Value>| {
+        State::read(Fields(state.clone())).map_err(|failure| unreadable(Some(failure)))
+    };
+    // Texts do not depend on guesses, so nothing is lost without them.
+    if let Some(drafter) = read(&state)?.draft.filter(|name| !subject.offers(name)) {
         warnings.push(format!(
-            "The link was made with another model, {name}; here it is {}, so the text will be another one.",
-            subject.id
+            "The link asks for guesses by the drafter {drafter}, which is not here. The text is the same without it."
         ));
+        state.insert("draft".to_owned(), Value::Null);
+        if let Some(Value::Object(beside)) = state.get_mut("beside") {
+            beside.insert("draft".to_owned(), Value::Null);
+        }
     }
     if stream != STREAM_VERSION {
         warnings.push(format!(
@@ -75,7 +138,7 @@ pub(crate) fn open(subject: &Subject, fields: Map<String, Value>) -> Result<Line
         ));
     }
     // Another model has other limits, and the reader can change what does not fit.
-    if let Err(failure) = subject.check_state(state.clone()) {
+    if let Err(failure) = subject.check_state(read(&state)?) {
         warnings.push(format!("The link asks for something that this model cannot do: {failure}"));
     }
     Ok(json!({"state": state, "warnings": warnings}))

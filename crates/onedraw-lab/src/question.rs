@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use onedraw::beam::{BeamParams, BeamStyle};
 use onedraw::{ConstraintKind, ConstraintText};
+use onedraw_lm::settings;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::fields::Fields;
 use crate::line::Line;
 use crate::subject::Subject;
 use crate::text::Text;
-use crate::{code, link};
+use crate::{about, code, link};
 
 /// The names of the questions.
 pub(crate) const NAMES: [&str; 7] = ["about", "write", "look", "beams", "code", "share", "open"];
@@ -27,7 +28,6 @@ const LISTED: usize = 12;
 pub struct Question(pub(crate) Kind);
 
 pub(crate) enum Kind {
-    About,
     Write(Text),
     Look(Look),
     Beams(Search),
@@ -51,16 +51,12 @@ pub(crate) struct Search {
 }
 
 /// The body of `write`, and the state that a link has.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct State {
     prompt: String,
-    #[serde(default)]
     params: Map<String, Value>,
     order: Option<Vec<String>>,
-    #[serde(default)]
     forced: Vec<Forced>,
-    draft: Option<String>,
+    pub draft: Option<String>,
     schema: Option<String>,
     /// Another state, to stand beside this one in a link.
     beside: Option<Box<State>>,
@@ -74,19 +70,27 @@ struct Forced {
     token: u32,
 }
 
-#[derive(Deserialize)]
-struct LookBody {
-    tokens: Vec<u32>,
-    position: usize,
-    listed: Option<usize>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BeamsBody {
-    width: usize,
-    length_penalty: Option<f64>,
-    style: Option<BeamStyle>,
+impl State {
+    /// Reads all fields. Whether a model can write such a text is another question.
+    pub(crate) fn read(mut fields: Fields) -> Result<Self, Failure> {
+        let beside: Option<Map<String, Value>> = fields.optional("beside", "an object")?;
+        let read = Self {
+            prompt: fields.required("prompt", "a text")?,
+            params: fields.optional("params", "an object")?.unwrap_or_default(),
+            order: fields.optional("order", "a list of names of stages")?,
+            forced: fields
+                .optional("forced", r#"a list of tokens such as {"position": 3, "token": 500}"#)?
+                .unwrap_or_default(),
+            draft: fields.optional("draft", "the name of a drafter")?,
+            schema: fields.optional("schema", "a JSON schema as a text")?,
+            beside: beside.map(|fields| Self::read(Fields(fields)).map(Box::new)).transpose()?,
+        };
+        fields.end()?;
+        match read.beside.as_ref().is_some_and(|beside| beside.beside.is_some()) {
+            true => Err(Failure::field("question", "beside", "two texts stand side by side, not three")),
+            false => Ok(read),
+        }
+    }
 }
 
 impl Subject {
@@ -99,20 +103,15 @@ impl Subject {
         }
         let body = str::from_utf8(body).map_err(|_| Failure::new("question", "the question is not UTF-8"))?;
         let value = onedraw::json::parse(body).map_err(|error| Failure::new("question", error.message()))?;
-        let Value::Object(mut fields) = value else {
+        let Value::Object(fields) = value else {
             return Err(Failure::new("question", "the question must be a JSON object"));
         };
+        let fields = Fields(fields);
         Ok(Question(match name {
-            "about" => Kind::About,
+            "about" => Kind::Told(about::about(self)),
             "write" => Kind::Write(self.text(fields)?),
-            "look" => {
-                let own = split(&mut fields, &["tokens", "position", "listed"]);
-                Kind::Look(self.look(fields, typed(own)?)?)
-            }
-            "beams" => {
-                let own = fields.remove("beams");
-                Kind::Beams(self.search(fields, own)?)
-            }
+            "look" => Kind::Look(self.look(fields)?),
+            "beams" => Kind::Beams(self.search(fields)?),
             "code" => Kind::Told(code::of(self, &self.text(fields)?)),
             "share" => Kind::Told(link::share(self, fields)?),
             _ => Kind::Told(link::open(self, fields)?),
@@ -120,8 +119,8 @@ impl Subject {
     }
 
     /// A text, and nothing beside it.
-    fn text(&self, fields: Map<String, Value>) -> Result<Text, Failure> {
-        let state: State = typed(fields)?;
+    fn text(&self, fields: Fields) -> Result<Text, Failure> {
+        let state = State::read(fields)?;
         match state.beside {
             None => self.of_state(state),
             Some(_) => Err(Failure::field("question", "beside", "belongs into a link only")),
@@ -129,12 +128,8 @@ impl Subject {
     }
 
     /// Checks the state of a link, and the one beside it.
-    pub(crate) fn check_state(&self, fields: Map<String, Value>) -> Result<(), Failure> {
-        let mut state: State = typed(fields)?;
-        if let Some(mut beside) = state.beside.take() {
-            if beside.beside.take().is_some() {
-                return Err(Failure::field("link", "beside", "two texts stand side by side, not three"));
-            }
+    pub(crate) fn check_state(&self, mut state: State) -> Result<(), Failure> {
+        if let Some(beside) = state.beside.take() {
             self.of_state(*beside)?;
         }
         self.of_state(state).map(drop)
@@ -146,8 +141,13 @@ impl Subject {
         if let Some(order) = order {
             given.insert("order".to_owned(), order.into());
         }
-        read_seed(&mut given)?;
+        if let Some(Value::String(digits)) = given.get("seed") {
+            given.insert("seed".to_owned(), settings::seed(digits)?.into());
+        }
         let params = self.params(&given, prompt.len())?;
+        if let Some(name) = draft.as_ref().filter(|name| !self.offers(name)) {
+            return Err(Failure::field("question", "draft", self.no_drafter(name)));
+        }
         let mut chosen = BTreeMap::new();
         for Forced { position, token } in forced {
             if token as usize >= self.vocabulary {
@@ -166,9 +166,15 @@ impl Subject {
         Ok(Text { words, prompt, params, given, chosen, draft, schema })
     }
 
-    fn look(&self, fields: Map<String, Value>, body: LookBody) -> Result<Look, Failure> {
+    fn look(&self, mut fields: Fields) -> Result<Look, Failure> {
+        let mut before: Vec<u32> = fields.required("tokens", "a list of tokens")?;
+        let position: usize = fields.required("position", "a whole number")?;
+        let listed = fields.optional("listed", "a whole number")?.unwrap_or(LISTED);
+        if listed > MOST_LISTED {
+            let message = format!("{listed} are more than the {MOST_LISTED} that are named at most");
+            return Err(Failure::field("question", "listed", message));
+        }
         let text = self.text(fields)?;
-        let LookBody { tokens: mut before, position, listed } = body;
         if before.len() < position {
             let message = format!("there are {}, and position {position} comes after more", before.len());
             return Err(Failure::field("question", "tokens", message));
@@ -183,19 +189,20 @@ impl Subject {
             let message = format!("position {position} is outside the model's context of {}", self.context);
             return Err(Failure::field("question", "position", message));
         }
-        Ok(Look { text, before, listed: listed.unwrap_or(LISTED).min(MOST_LISTED) })
+        Ok(Look { text, before, listed })
     }
 
-    fn search(&self, fields: Map<String, Value>, own: Option<Value>) -> Result<Search, Failure> {
-        let own = own.ok_or_else(|| Failure::field("question", "beams", "is required"))?;
-        let own: BeamsBody =
-            serde_json::from_value(own).map_err(|error| Failure::field("question", "beams", error))?;
+    fn search(&self, mut fields: Fields) -> Result<Search, Failure> {
+        let mut own = Fields(fields.required("beams", "an object")?);
+        let width: usize = own.required("width", "a whole number")?;
+        let length_penalty: Option<f64> = own.optional("length_penalty", "a number")?;
+        let style: Option<BeamStyle> = own.optional("style", "hf, vllm or gnmt")?;
+        own.end()?;
         let text = self.text(fields)?;
         if !text.chosen.is_empty() {
             return Err(Failure::field("question", "forced", "a beam search chooses its own tokens"));
         }
         let plain = BeamParams::default();
-        let BeamsBody { width, length_penalty, style } = own;
         if width > self.bounds.beams {
             let message = format!("{width} beams are more than the {} allowed here", self.bounds.beams);
             return Err(Failure::field("parameter", "beams", message));
@@ -207,43 +214,25 @@ impl Subject {
 }
 
 impl Question {
+    /// The answer, where it needs no pass of a model.
+    pub fn told(&self) -> Option<&Line> {
+        match &self.0 {
+            Kind::Told(line) => Some(line),
+            Kind::Write(_) | Kind::Look(_) | Kind::Beams(_) => None,
+        }
+    }
+
     /// What the text must match, to be [compiled](Subject::compile) before the question is answered.
     pub fn form(&self) -> Option<ConstraintText> {
         let text = match &self.0 {
             Kind::Write(text) => text,
             Kind::Look(look) => &look.text,
             Kind::Beams(search) => &search.text,
-            Kind::About | Kind::Told(_) => return None,
+            Kind::Told(_) => return None,
         };
         // As in `onedraw generate`: were white space allowed, a model that has not learned JSON could write it for ever.
         let kind = ConstraintKind::CompactJsonSchema;
         let eos_token_ids = text.params.eos_token_id.clone();
         text.schema.clone().map(|text| ConstraintText { kind, text, eos_token_ids })
     }
-}
-
-/// Reads fields of a question. The error is a sentence about the first one that is wrong.
-fn typed<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Failure> {
-    serde_json::from_value(fields.into()).map_err(|error| Failure::new("question", error.to_string()))
-}
-
-/// Takes fields of these names.
-fn split(fields: &mut Map<String, Value>, names: &[&str]) -> Map<String, Value> {
-    names.iter().filter_map(|name| Some(((*name).to_owned(), fields.remove(*name)?))).collect()
-}
-
-/// A seed may be a string of digits: JavaScript's numbers are not all of them.
-fn read_seed(given: &mut Map<String, Value>) -> Result<(), Failure> {
-    if let Some(Value::String(digits)) = given.get("seed") {
-        let wrong = |_| {
-            Failure::field(
-                "parameter",
-                "seed",
-                format!("must be a whole number from 0 to 2^64 - 1, not `{digits}`"),
-            )
-        };
-        let seed: u64 = digits.parse().map_err(wrong)?;
-        given.insert("seed".to_owned(), seed.into());
-    }
-    Ok(())
 }

@@ -8,15 +8,16 @@ use onedraw::{SamplingParams, Saved};
 
 use crate::text::Text;
 
-/// The memory for rows: those of a text of 500 tokens of a vocabulary of 32,768, or of 128 tokens of one of 131,072.
+/// The memory for rows, unless set otherwise: those of a text of 500 tokens of a vocabulary of 32,768, or of 128 tokens
+/// of one of 131,072.
 const BYTES: usize = 64 << 20;
 
 /// Rows by the tokens before them. The logits of a row depend on these alone.
-#[derive(Default)]
 pub(crate) struct Rows {
     /// The row that was used last is the last one.
     rows: VecDeque<Row>,
     bytes: usize,
+    most: usize,
 }
 
 /// A row.
@@ -60,7 +61,18 @@ impl Row {
     }
 }
 
+impl Default for Rows {
+    fn default() -> Self {
+        Self::within(BYTES)
+    }
+}
+
 impl Rows {
+    /// Keeps rows of so many bytes, and the last one in any case.
+    pub(crate) fn within(most: usize) -> Self {
+        Self { rows: VecDeque::new(), bytes: 0, most }
+    }
+
     /// Keeps a row, and forgets those that nobody has used for the longest time.
     pub(crate) fn keep(&mut self, tokens: &[u32], logits: &[f32], history: Option<(Rc<Recipe>, Saved)>) {
         match self.find(tokens) {
@@ -76,7 +88,7 @@ impl Rows {
                 self.rows.push_back(row);
             }
         }
-        while self.bytes > BYTES && self.rows.len() > 1 {
+        while self.bytes > self.most && self.rows.len() > 1 {
             let oldest = self.rows.pop_front();
             self.bytes -= oldest.map_or(0, |row| row.bytes());
         }
@@ -112,5 +124,38 @@ mod tests {
         // A row that is kept twice is there once.
         rows.keep(&[19], &logits, None);
         assert_eq!(rows.rows.len(), 15);
+    }
+
+    #[test]
+    fn a_row_counts_the_memory_of_its_parameters() {
+        let ids: Vec<u32> = (0..1 << 20).collect();
+        let params = SamplingParams { allowed_token_ids: Some(ids), ..SamplingParams::default() };
+        let text = Text {
+            words: "a".to_owned(),
+            prompt: vec![1],
+            given: serde_json::Map::new(),
+            chosen: BTreeMap::new(),
+            draft: None,
+            schema: None,
+            params: params.clone(),
+        };
+        let recipe = Rc::new(Recipe::of(&text));
+        let saved = onedraw::Sampler::new(params).expect("a sampler").save();
+        let mut rows = Rows::default();
+        for token in 0..20 {
+            rows.keep(&[token], &[0.5], Some((recipe.clone(), saved.clone())));
+        }
+        // Each row has a copy of the ids, of 4 MiB.
+        assert!(recipe.bytes >= 4 << 20, "{}", recipe.bytes);
+        assert!(rows.rows.len() < 16 && rows.bytes <= BYTES, "{} {}", rows.rows.len(), rows.bytes);
+        assert!(rows.find(&[19]).is_some_and(|row| row.history(&recipe).is_some()));
+    }
+
+    #[test]
+    fn the_last_row_is_kept_in_any_case() {
+        let mut rows = Rows::within(0);
+        rows.keep(&[1], &[0.5], None);
+        rows.keep(&[2], &[0.5], None);
+        assert!(rows.find(&[1]).is_none() && rows.find(&[2]).is_some());
     }
 }

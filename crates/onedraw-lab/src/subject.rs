@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use onedraw::{ConstraintText, PARAMETERS, SamplingParams};
+use onedraw::{ConstraintText, SamplingParams};
 use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
-use onedraw_lm::settings::{Layer, Origin, Settings};
+use onedraw_lm::settings::{self, Layer, Origin, Settings};
 use onedraw_lm::words::to_tokens;
 use onedraw_lm::{GenerationConfig, LanguageModel, Tokenizer};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::lab::{COPIES, EXITS, half};
 
 /// Parameters that the laboratory sets by the prompt and the tokens of a question.
 const FROM_THE_PROMPT: [&str; 2] = ["prompt_token_ids", "output_token_ids"];
@@ -35,6 +36,19 @@ impl Default for Bounds {
     }
 }
 
+/// The tokens of a model in the form that grammars take, as many as it has logits, where these end a text.
+pub fn grammar_tokens(
+    tokenizer: &Arc<Tokenizer>,
+    count: usize,
+    ends: &[u32],
+) -> Result<Vocabulary, GrammarError> {
+    let cutter = Arc::clone(tokenizer);
+    Vocabulary::builder((0..count as u32).map(|token| tokenizer.bytes(token)))
+        .eos(ends.iter().copied())
+        .cut_by(move |text| cutter.encode_plain(text).ok())
+        .build()
+}
+
 /// A model's name, tokens and settings.
 pub struct Subject {
     pub(crate) id: String,
@@ -44,6 +58,8 @@ pub struct Subject {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) generation: GenerationConfig,
     pub(crate) bounds: Bounds,
+    /// Who can guess ahead: a name, and a sentence about what it does.
+    pub(crate) drafters: Vec<(String, String)>,
     /// Tokens in the form that grammars take, with the model's own ends.
     own: OnceLock<Result<Vocabulary, GrammarError>>,
 }
@@ -65,6 +81,7 @@ impl Subject {
             tokenizer: tokenizer.into(),
             generation,
             bounds: Bounds::default(),
+            drafters: Vec::new(),
             own: OnceLock::new(),
         }
     }
@@ -74,20 +91,45 @@ impl Subject {
         Self { bounds, ..self }
     }
 
+    /// Offers a drafter, which the [laboratory](crate::Lab) has under this name. `sentence` says what it does.
+    pub fn offering(mut self, name: impl Into<String>, sentence: impl Into<String>) -> Self {
+        self.drafters.push((name.into(), sentence.into()));
+        self
+    }
+
+    /// Offers the drafters that need no weights of their own.
+    pub fn offering_own(self, model: &impl LanguageModel) -> Self {
+        let subject = self.offering(COPIES, "Copies what followed the last tokens where they stood before.");
+        match half(model) {
+            Ok(_) => subject.offering(EXITS, "Guesses with the first half of the model's own layers."),
+            Err(_) => subject,
+        }
+    }
+
+    /// Whether texts can be written with this drafter.
+    pub(crate) fn offers(&self, drafter: &str) -> bool {
+        self.drafters.iter().any(|(name, _)| name == drafter)
+    }
+
+    /// Says who guesses, to somebody who asks for another drafter.
+    pub(crate) fn no_drafter(&self, name: &str) -> String {
+        let names: Vec<&str> = self.drafters.iter().map(|(name, _)| name.as_str()).collect();
+        match names.is_empty() {
+            true => format!("there is no drafter `{name}` for this model, and no other"),
+            false => format!("there is no drafter `{name}` for this model; there is {}", names.join(", ")),
+        }
+    }
+
     /// Compiles what a text must match. The compiler limits its own work, but it may take seconds.
-    pub fn compile(&self, text: &ConstraintText) -> Result<Grammar, Failure> {
+    pub fn compile(&self, text: &ConstraintText) -> Result<Grammar, GrammarError> {
         let ends = &text.eos_token_ids;
         let own = || self.own.get_or_init(|| self.grammar_tokens(&self.generation.eos_token_ids)).clone();
         let tokens = if *ends == self.generation.eos_token_ids { own()? } else { self.grammar_tokens(ends)? };
-        Ok(Grammar::from_text(&tokens, text)?)
+        Grammar::from_text(&tokens, text)
     }
 
     fn grammar_tokens(&self, ends: &[u32]) -> Result<Vocabulary, GrammarError> {
-        let (tokenizer, cutter) = (&self.tokenizer, self.tokenizer.clone());
-        Vocabulary::builder((0..self.vocabulary as u32).map(|token| tokenizer.bytes(token)))
-            .eos(ends.iter().copied())
-            .cut_by(move |text| cutter.encode_plain(text).ok())
-            .build()
+        grammar_tokens(&self.tokenizer, self.vocabulary, ends)
     }
 
     /// The tokens of a prompt.
@@ -141,14 +183,8 @@ impl Subject {
             return Err(Failure::field("parameter", "n", "the laboratory writes one text at a time"));
         }
         let Bounds { tokens, items, .. } = self.bounds;
-        let counts = [
-            ("max_tokens", params.max_tokens as usize, tokens),
-            ("stop", params.stop.len(), items),
-            ("banned_strings", params.banned_strings.len(), items),
-            ("bad_words_ids", params.bad_words_ids.len(), items),
-            ("logit_bias", params.logit_bias.len(), items),
-            ("dry_sequence_breakers", params.dry_sequence_breakers.len(), items),
-        ];
+        let lists = settings::items(params).map(|(name, length)| (name, length, items));
+        let counts = [("max_tokens", params.max_tokens as usize, tokens)].into_iter().chain(lists);
         if let Some((name, asked, most)) = counts.into_iter().find(|(_, asked, most)| asked > most) {
             return Err(Failure::field(
                 "parameter",
@@ -156,13 +192,7 @@ impl Subject {
                 format!("{asked} are more than the {most} allowed here"),
             ));
         }
-        let plan = onedraw::Plan::new(params)?;
-        plan.check_vocabulary(self.vocabulary).map_err(|error| {
-            let message = error.to_string();
-            let name = message.split(':').next().unwrap_or_default();
-            let field = PARAMETERS.iter().find(|known| known.name == name).map(|known| known.name.to_owned());
-            Failure { field, ..Failure::new("parameter", message.clone()) }
-        })
+        Ok(settings::check(params, self.vocabulary)?)
     }
 
     /// A token as the page shows it, with its id.

@@ -80,8 +80,8 @@ fn a_search_goes_on_pass_by_pass_and_keeps_to_a_schema() {
     for (beams, message) in [
         (json!({"width": 0}), "beams: must be in [1, 4096], not 0"),
         (json!({"width": 3000}), "3000 beams of 256 tokens are too many to show"),
-        (json!({"width": 2, "depth": 1}), "unknown field `depth`"),
-        (json!({}), "missing field `width`"),
+        (json!({"width": 2, "depth": 1}), "depth: this question has no such field"),
+        (json!({}), "width: is missing; it must be a whole number"),
     ] {
         let error = ask(&mut lab, "beams", &json!({"prompt": "Tom", "beams": beams})).remove(0);
         let told = error["error"]["message"].as_str().expect("a sentence");

@@ -41,7 +41,7 @@ fn min_p_says_what_it_removes_and_by_how_little() {
     let params =
         json!({"seed": "5", "min_p": 0.1, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "order": "vllm"});
     let mut question = look(params, &[], 0);
-    question["listed"] = 4096.into();
+    question["listed"] = 1000.into();
     let line = one(&mut lab, "look", &question);
     let stages = line["stages"].as_array().expect("stages");
     let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().expect("a name")).collect();
@@ -51,7 +51,6 @@ fn min_p_says_what_it_removes_and_by_how_little() {
     let best = row["leading"][0]["probability"].as_f64().expect("a number");
     assert_eq!(row["leading"][0]["text"], " truck");
     let removed = min_p["removed"].as_array().expect("tokens");
-    // A thousand are named at most.
     assert_eq!(removed.len(), 1000);
     let tokens = min_p["tokens"].as_u64().expect("a number");
     assert_eq!(min_p["gone"].as_u64(), Some(4096 - tokens));
@@ -116,6 +115,39 @@ fn a_look_depends_on_the_question_alone() {
             assert_eq!(one(&mut other, "look", &question), known, "{params} {position}");
         }
     }
+}
+
+/// Also where the rows of the text that is written again are not kept.
+#[test]
+fn a_look_does_not_depend_on_the_memory_for_rows() {
+    for params in [
+        json!({"seed": "7", "max_tokens": 30, "banned_strings": [" was", " a"]}),
+        json!({"seed": "7", "max_tokens": 30, "mirostat": 2, "mirostat_tau": 2.0, "order": "vllm"}),
+        json!({"seed": "7", "max_tokens": 30, "repetition_penalty": 1.4}),
+    ] {
+        let model = Counting::new();
+        let subject = model.subject();
+        let mut seen = lab(&model, &subject);
+        let (tokens, _) =
+            text(&ask(&mut seen, "write", &json!({"prompt": "Tom saw a big", "params": params})));
+        for position in 0..tokens.len() {
+            let question = look(params.clone(), &tokens, position);
+            let known = one(&mut seen, "look", &question);
+            let mut forgetful = lab(&model, &subject).memory(0);
+            assert_eq!(one(&mut forgetful, "look", &question), known, "{params} {position}");
+        }
+    }
+}
+
+/// Nothing is taken back with mirostat, so the text is written again only as far as the draw.
+#[test]
+fn a_look_at_the_beginning_does_not_write_the_whole_text_again() {
+    let model = Counting::new();
+    let subject = model.subject();
+    let params = json!({"seed": "7", "max_tokens": 30, "mirostat": 2, "mirostat_tau": 2.0, "order": "vllm"});
+    let question = look(params, &[], 0);
+    one(&mut lab(&model, &subject), "look", &question);
+    assert_eq!(model.passes(), 1);
 }
 
 #[test]

@@ -10,11 +10,36 @@ fn what_is_wrong_is_a_sentence_with_its_field() {
     let subject = model.subject();
     let mut lab = lab(&model, &subject);
     let long = "big ".repeat(600);
-    let cases: [(&str, Value, &str, Option<&str>); 17] = [
+    let cases: [(&str, Value, &str, Option<&str>); 22] = [
         ("sing", json!({}), "`sing` is not a question; there are about, write, look", None),
         ("write", json!([]), "the question must be a JSON object", None),
-        ("write", json!({}), "missing field `prompt`", None),
-        ("write", json!({"prompt": 7}), "invalid type: integer `7`, expected a string", None),
+        ("write", json!({}), "prompt: is missing; it must be a text", Some("prompt")),
+        ("write", json!({"prompt": 7}), "prompt: must be a text", Some("prompt")),
+        ("write", json!({"prompt": "Tom", "params": []}), "params: must be an object", Some("params")),
+        (
+            "write",
+            json!({"prompt": "Tom", "forced": [{"position": -1, "token": 2}]}),
+            "forced: must be a list of tokens such as {\"position\": 3, \"token\": 500}",
+            Some("forced"),
+        ),
+        (
+            "write",
+            json!({"prompt": "Tom", "tones": 1}),
+            "tones: this question has no such field",
+            Some("tones"),
+        ),
+        (
+            "look",
+            json!({"prompt": "Tom", "tokens": [], "position": 0, "listed": 1001}),
+            "listed: 1001 are more than the 1000 that are named at most",
+            Some("listed"),
+        ),
+        (
+            "beams",
+            json!({"prompt": "Tom", "beams": {"width": "2"}}),
+            "width: must be a whole number",
+            Some("width"),
+        ),
         ("write", json!({"prompt": long}), "and there is room for 512; make it shorter", Some("prompt")),
         (
             "write",
@@ -51,7 +76,7 @@ fn what_is_wrong_is_a_sentence_with_its_field() {
         (
             "write",
             json!({"prompt": "Tom", "draft": "oracle"}),
-            "draft: `oracle` does not guess for this model; there is ngram, draft",
+            "draft: there is no drafter `oracle` for this model; there is ngram, draft",
             Some("draft"),
         ),
         ("write", json!({"prompt": "Tom", "schema": "{\"type\":"}), "schema: ", Some("schema")),

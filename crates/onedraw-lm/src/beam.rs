@@ -9,11 +9,8 @@ use onedraw::{Constraint, Finish, Kernel, Row, RowError, SamplingParams, StopCon
 
 use crate::error::ModelError;
 use crate::generate::GenerateError;
-use crate::model::{LanguageModel, Run, Vocabulary};
+use crate::model::{CHUNK, LanguageModel, Run, Vocabulary};
 use crate::words::to_tokens;
-
-/// How many tokens of a prompt a pass takes.
-const CHUNK: usize = 128;
 
 /// Searches for the best texts, or draws texts without replacement.
 ///

@@ -68,7 +68,7 @@ pub use error::ModelError;
 pub use generate::{Event, GenerateError, Generated, Generator, RequestId, Tracer};
 pub use generation_config::GenerationConfig;
 pub use llama::{EagleHead, Llama, Shortlist};
-pub use model::{Answer, Asks, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
+pub use model::{Answer, Asks, CHUNK, Known, LanguageModel, Run, Sequence, Vocabulary, Wanted};
 pub use tokenizer::Tokenizer;
 
 /// The examples of the README, and of the book's page, which a package does not have.

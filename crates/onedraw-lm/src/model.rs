@@ -75,6 +75,10 @@ pub trait Vocabulary: Sync {
     }
 }
 
+/// How many tokens of prompts a pass takes at most, unless set otherwise: a multiple of the four positions
+/// that a tile of a matrix product takes, and few enough that other texts do not wait long.
+pub const CHUNK: usize = 128;
+
 /// Tokens for one sequence.
 #[derive(Debug)]
 pub struct Run<'a, S> {

@@ -53,7 +53,12 @@ fn shortlist() -> Result<Shortlist, ModelError> {
 /// A small model with the same tokens, to draft or to contrast with: 0.6 million parameters. It runs on one
 /// thread, because a pass is over before another thread is awake.
 pub fn drafter() -> Result<Llama, ModelError> {
-    let model = Llama::embedded("stories/drafter", drafters::DRAFTER_CONFIG, drafters::DRAFTER)?;
+    drafter_of(drafters::DRAFTER)
+}
+
+/// The small model, for a program that does not carry its weights: from the bytes of its model.safetensors.
+pub fn drafter_of(weights: impl Into<Cow<'static, [u8]>>) -> Result<Llama, ModelError> {
+    let model = Llama::embedded("stories/drafter", drafters::DRAFTER_CONFIG, weights)?;
     model.among(Some(shortlist()?)).on(Kernel::Auto, 1)
 }
 

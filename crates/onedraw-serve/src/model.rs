@@ -1,10 +1,9 @@
 //! The model that is served.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use onedraw::speculate::Verify;
-use onedraw::{ConstraintText, Kernel, STREAM_VERSION};
-use onedraw_grammar::{Grammar, GrammarError, Vocabulary};
+use onedraw::{Kernel, STREAM_VERSION};
 use onedraw_lab::Subject;
 use onedraw_lm::speculate::{Guesser, Speculation};
 use onedraw_lm::{ChatTemplate, GenerationConfig, LanguageModel, Llama, Tokenizer};
@@ -20,7 +19,6 @@ pub struct Drafting {
 /// A drafter that the laboratory offers.
 pub(crate) struct Offer {
     pub name: String,
-    pub sentence: String,
     pub guesser: Guesser,
 }
 
@@ -37,8 +35,6 @@ pub struct Model {
     pub(crate) offers: Vec<Offer>,
     /// Draws with this instruction set.
     pub(crate) kernel: Kernel,
-    /// Tokens in the form that grammars take, with the model's own ends.
-    vocabulary: OnceLock<Result<Vocabulary, GrammarError>>,
 }
 
 impl Model {
@@ -51,10 +47,11 @@ impl Model {
     ) -> Self {
         let (name, tokenizer) = (name.into(), tokenizer.into());
         let subject =
-            Subject::new(name.clone(), &llama, llama.sha256(), Arc::clone(&tokenizer), generation.clone());
+            Subject::new(name.clone(), &llama, llama.sha256(), Arc::clone(&tokenizer), generation.clone())
+                .offering_own(&llama);
         let (template, drafting, kernel) = (None, None, Kernel::Auto);
-        let (offers, vocabulary) = (Vec::new(), OnceLock::new());
-        Self { name, llama, tokenizer, generation, template, drafting, subject, offers, kernel, vocabulary }
+        let offers = Vec::new();
+        Self { name, llama, tokenizer, generation, template, drafting, subject, offers, kernel }
     }
 
     /// Sets the form in which the model expects a chat. Without it, chats are refused.
@@ -79,8 +76,9 @@ impl Model {
         sentence: impl Into<String>,
         guesser: Guesser,
     ) -> Self {
-        let (name, sentence) = (name.into(), sentence.into());
-        self.offers.push(Offer { name, sentence, guesser });
+        let name = name.into();
+        self.subject = self.subject.offering(name.clone(), sentence);
+        self.offers.push(Offer { name, guesser });
         self
     }
 
@@ -100,23 +98,5 @@ impl Model {
     /// How many tokens a prompt and its text can have.
     pub(crate) fn context(&self) -> usize {
         self.llama.context()
-    }
-
-    /// Compiles what a text must match.
-    pub(crate) fn compile(&self, text: &ConstraintText) -> Result<Grammar, GrammarError> {
-        let ends = &text.eos_token_ids;
-        let own = || self.vocabulary.get_or_init(|| self.vocabulary(&self.generation.eos_token_ids)).clone();
-        let vocabulary = if *ends == self.generation.eos_token_ids { own()? } else { self.vocabulary(ends)? };
-        Grammar::from_text(&vocabulary, text)
-    }
-
-    /// The tokens in the form that grammars take, where these end a text.
-    fn vocabulary(&self, ends: &[u32]) -> Result<Vocabulary, GrammarError> {
-        let (tokenizer, cutter) = (&self.tokenizer, self.tokenizer.clone());
-        let count = self.llama.vocabulary() as u32;
-        Vocabulary::builder((0..count).map(|token| tokenizer.bytes(token)))
-            .eos(ends.iter().copied())
-            .cut_by(move |text| cutter.encode_plain(text).ok())
-            .build()
     }
 }

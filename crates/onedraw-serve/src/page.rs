@@ -7,7 +7,7 @@ use axum::http::header::{
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use onedraw_lab::{File, page};
+use onedraw_lab::{File, Line, page};
 
 /// What the page may do: run and show its own files, and ask the server that it comes from.
 const POLICY: &str = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -43,7 +43,16 @@ fn shown(file: File) -> Response {
 
 /// The answer to a question that cannot be read.
 pub(crate) fn refused(failure: &onedraw_lab::Failure) -> Response {
-    let mut response = (StatusCode::BAD_REQUEST, format!("{}\n", failure.line())).into_response();
+    line(StatusCode::BAD_REQUEST, &failure.line())
+}
+
+/// An answer of one line, which needs no pass of the model.
+pub(crate) fn told(answer: &Line) -> Response {
+    line(StatusCode::OK, answer)
+}
+
+fn line(status: StatusCode, line: &Line) -> Response {
+    let mut response = (status, format!("{line}\n")).into_response();
     response.headers_mut().insert(CONTENT_TYPE, LINES);
     response
 }

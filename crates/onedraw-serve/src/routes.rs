@@ -169,6 +169,10 @@ async fn ask(
         Ok(question) => question,
         Err(failure) => return Ok(page::refused(&failure)),
     };
+    // What needs no pass does not wait for the texts that are being written.
+    if let Some(line) = question.told() {
+        return Ok(page::told(line));
+    }
     let grammar = match question.form() {
         None => None,
         Some(text) => match app.compile(Form { field: "schema", text }).await {
@@ -239,7 +243,7 @@ impl App {
         let (place, model) = (place.map_err(|_| Failure::gone())?, self.reader.model.clone());
         let compiling = tokio::task::spawn_blocking(move || {
             let _place = place;
-            model.compile(&text)
+            model.subject.compile(&text)
         });
         let late = |_| {
             let message = format!("{field}: takes longer than {} seconds to compile", time.as_secs_f64());

@@ -168,6 +168,15 @@ async fn a_text_whose_client_leaves_is_let_go_and_others_have_their_turn() {
         tokio::spawn(request.send())
     };
     server.until("onedraw_waiting", 1.0).await;
+    // Questions that need no pass do not wait for it, and leave the queue as it is.
+    let about = ask(&server, "about", json!({})).await.remove(0);
+    assert_eq!((&about["model"]["context"], &about["drafters"][0]["name"]), (&json!(8192), &json!("ngram")));
+    let code = ask(&server, "code", question.clone()).await.remove(0);
+    assert!(code["curl"].as_str().is_some_and(|code| code.contains("Tom saw a big")), "{code}");
+    let link = ask(&server, "share", json!({"state": question})).await.remove(0);
+    let opened = ask(&server, "open", link).await.remove(0);
+    assert_eq!(opened, json!({"state": question, "warnings": []}));
+    server.until("onedraw_waiting", 1.0).await;
     // Texts of the other interfaces do not wait for it.
     let text = server.text(json!({"prompt": "Tom saw a big", "seed": 5, "max_tokens": 3})).await;
     drop(coming);

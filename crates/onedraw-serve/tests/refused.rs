@@ -37,7 +37,7 @@ async fn an_error_names_its_field() {
         (json!({"n": 0}), "n", "n: "),
         (json!({"logprobs": 21}), "logprobs", "logprobs: this server gives at most 20"),
         (json!({"logprobs": -1}), "logprobs", "logprobs: this server gives at most 20"),
-        (json!({"seed": "many"}), "seed", "seed: must be a whole number from 0 to 2^64 − 1"),
+        (json!({"seed": "many"}), "seed", "seed: must be a whole number from 0 to 2^64 - 1, not `many`"),
         (json!({"seed": 1.5}), "seed", "seed: "),
         (json!({"suffix": "end"}), "suffix", "suffix: is not supported"),
         (json!({"best_of": 2}), "best_of", "best_of: is not supported, but for 1"),

@@ -1,7 +1,6 @@
 //! What the text must match: `--json-schema`, `--regex`, `--choice` and `--grammar`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
@@ -62,12 +61,6 @@ fn read(path: &Path, name: &str) -> Result<String> {
 
 /// The model's tokens in the form that grammars take, as many as it has logits, and those that end a text.
 pub fn vocabulary(model: &Model, eos: &[u32]) -> Result<Vocabulary> {
-    let tokenizer = &model.tokenizer;
-    let cutter = Arc::clone(tokenizer);
-    let count = model.llama.vocabulary() as u32;
-    Vocabulary::builder((0..count).map(|token| tokenizer.bytes(token)))
-        .eos(eos.iter().copied())
-        .cut_by(move |text| cutter.encode_plain(text).ok())
-        .build()
+    onedraw_lab::grammar_tokens(&model.tokenizer, model.llama.vocabulary(), eos)
         .map_err(|error| anyhow!("a grammar cannot be used with this model: {error}"))
 }

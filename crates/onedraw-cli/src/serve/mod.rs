@@ -93,8 +93,8 @@ pub(crate) fn served(flags: &ModelFlags, speculation: &SpeculationFlags) -> Resu
             let drafter = Guesser::draft(None, &model.llama, &model.tokenizer, kernel, threads)?;
             let eagle = Guesser::eagle(None, &model.llama)?;
             vec![
-                ("draft", "A smaller model with the same tokens", drafter),
-                ("eagle", "A head on the model's last states", eagle),
+                ("draft", "A smaller model with the same tokens.", drafter),
+                ("eagle", "A head on the model's last states.", eagle),
             ]
         }
         false => Vec::new(),

@@ -64,8 +64,13 @@
 /** @typedef {{ kind: "pass", position: number, guesses: Guess[] }} Pass */
 
 /**
+ * A drafter that is on its way, where the model is in the browser: how many of its bytes have come.
+ * @typedef {{ kind: "loading", drafter: string, loaded: number, total: number }} Loading
+ */
+
+/**
  * A line of the answer to `write`.
- * @typedef {{ kind: "begin", seed: string, prompt: Piece[] } | Token | Pass | { kind: "back", to: number }
+ * @typedef {{ kind: "begin", seed: string, prompt: Piece[] } | Token | Pass | Loading | { kind: "back", to: number }
  *   | { kind: "end", finish_reason: string, text: string }} WriteLine
  */
 

@@ -7,10 +7,10 @@ import { Failure } from "./contract.js";
 /**
  * `site.json`, which the command that makes the site writes.
  * @typedef {object} Site
- * @property {string} version of all files together
  * @property {string} module the JavaScript beside the WebAssembly
  * @property {Record<string, Part>} model the files of the model, by the names that the laboratory knows
- * @property {string[]} files all files, for a browser that is offline
+ * @property {Record<string, Part>} drafters what is fetched for a drafter once it is chosen, by its name
+ * @property {string[]} files what is kept for a browser that is offline, from the folder of the whole site
  */
 
 /** A module with one SIMD instruction: `i8x16.splat`, then `drop`. */
@@ -49,20 +49,19 @@ export async function fetchModel(base, parts, progress) {
   /** @type {Record<string, Uint8Array>} */
   const files = {};
   for (const [name, part] of Object.entries(parts)) {
-    files[name] = await fetchPart(base, part, (bytes) => {
-      loaded += bytes;
-      progress(loaded, total);
-    });
+    files[name] = await fetchPart(base, part, (here) => progress(loaded + here, total));
+    loaded += part.bytes;
   }
   return files;
 }
 
 /**
- * @param {URL} base
+ * Fetches a file.
+ * @param {URL} base the folder of the site
  * @param {Part} part
- * @param {(bytes: number) => void} progress
+ * @param {(loaded: number, total: number) => void} progress in bytes
  */
-async function fetchPart(base, { path, bytes }, progress) {
+export async function fetchPart(base, { path, bytes }, progress) {
   const { body } = await got(new URL(path, base));
   const file = new Uint8Array(bytes);
   let at = 0;
@@ -72,7 +71,7 @@ async function fetchPart(base, { path, bytes }, progress) {
       if (at + next.value.length > bytes) throw changed(path);
       file.set(next.value, at);
       at += next.value.length;
-      progress(next.value.length);
+      progress(at, bytes);
     }
   } catch (error) {
     throw error instanceof Failure ? error : cut(path, at, bytes);

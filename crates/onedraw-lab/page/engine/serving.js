@@ -1,6 +1,8 @@
 // A worker's side of the conversation: questions are answered pass by pass, one after the other in turn, so that a look
 // does not wait for a long text, and a stop is heard between two passes.
 
+import { Failure } from "./contract.js";
+
 /**
  * The laboratory in WebAssembly.
  * @typedef {object} Laboratory
@@ -8,22 +10,33 @@
  * @property {(answer: number) => string | undefined} step goes on with an answer: the lines that follow, each with its
  *   line feed; undefined once it has ended
  * @property {(answer: number) => void} drop forgets an answer
+ * @property {(weights: Uint8Array) => void} add_drafter has the drafter whose weights these are
+ */
+
+/**
+ * Fetches the drafter of a question, where it is one that has to be fetched.
+ * @typedef {(name: string, progress: (loaded: number, total: number) => void) => Promise<Uint8Array | null>} Fetcher
  */
 
 export class Serving {
   #laboratory;
   #post;
-  /** The answers under way, by the number of the question. @type {Map<number, number>} */
+  #fetchDrafter;
+  /** The drafters that are there or on their way. @type {Map<string, Promise<void>>} */
+  #drafters = new Map();
+  /** The answers under way, by the number of the question; null before its drafter is there. @type {Map<number, number | null>} */
   #answers = new Map();
   #isWorking = false;
 
   /**
    * @param {Laboratory} laboratory
    * @param {(message: object) => void} post
+   * @param {Fetcher} fetchDrafter
    */
-  constructor(laboratory, post) {
+  constructor(laboratory, post, fetchDrafter) {
     this.#laboratory = laboratory;
     this.#post = post;
+    this.#fetchDrafter = fetchDrafter;
   }
 
   /** @param {any} message of the page: a question, or that it has heard enough */
@@ -31,18 +44,69 @@ export class Serving {
     const { ask, question, body, stop } = message;
     if (stop) {
       const answer = this.#answers.get(ask);
-      if (answer !== undefined && this.#answers.delete(ask)) this.#laboratory.drop(answer);
+      this.#answers.delete(ask);
+      if (typeof answer === "number") this.#guarded(() => this.#laboratory.drop(answer));
       return;
     }
-    this.#answers.set(ask, this.#laboratory.begin(question, JSON.stringify(body)));
-    if (!this.#isWorking) this.#work();
+    this.#answers.set(ask, null);
+    // No draw depends on guesses, so only a text that is written waits for its drafter.
+    if (question === "write" && typeof body.draft === "string") this.#beginWithDrafter(ask, body);
+    else this.#begin(ask, question, body);
+  }
+
+  /**
+   * @param {number} ask
+   * @param {string} question
+   * @param {object} body
+   */
+  #begin(ask, question, body) {
+    this.#guarded(() => {
+      this.#answers.set(ask, this.#laboratory.begin(question, JSON.stringify(body)));
+      if (!this.#isWorking) this.#work();
+    });
+  }
+
+  /**
+   * @param {number} ask
+   * @param {{ draft: string }} body
+   */
+  async #beginWithDrafter(ask, body) {
+    const drafter = body.draft;
+    try {
+      await this.#drafter(drafter, (loaded, total) => {
+        if (this.#answers.has(ask)) this.#post({ ask, line: { kind: "loading", drafter, loaded, total } });
+      });
+    } catch (error) {
+      const { kind, message } = error instanceof Failure ? error : new Failure("worker", String(error));
+      const told = `The drafter ${drafter} could not be loaded. ${message}`;
+      this.#post({ ask, line: { kind: "error", error: { kind, message: told, field: "draft" } } });
+      this.#answers.delete(ask);
+      return;
+    }
+    if (this.#answers.has(ask)) this.#begin(ask, "write", body);
+  }
+
+  /**
+   * Has a drafter. It is fetched once; where that fails, the next question tries again.
+   * @param {string} name
+   * @param {(loaded: number, total: number) => void} progress
+   */
+  #drafter(name, progress) {
+    const known = this.#drafters.get(name);
+    if (known !== undefined) return known;
+    const loading = this.#fetchDrafter(name, progress).then((weights) => {
+      if (weights !== null) this.#laboratory.add_drafter(weights);
+    });
+    this.#drafters.set(name, loading);
+    loading.catch(() => this.#drafters.delete(name));
+    return loading;
   }
 
   async #work() {
     this.#isWorking = true;
-    while (this.#answers.size > 0) {
+    while ([...this.#answers.values()].some((answer) => answer !== null)) {
       for (const [ask, answer] of [...this.#answers]) {
-        if (this.#answers.get(ask) === answer) this.#step(ask, answer);
+        if (answer !== null && this.#answers.get(ask) === answer) this.#guarded(() => this.#step(ask, answer));
         await nextTurn();
       }
     }
@@ -62,6 +126,19 @@ export class Serving {
       return;
     }
     for (const line of lines.split("\n")) if (line !== "") this.#post({ ask, line: JSON.parse(line) });
+  }
+
+  /**
+   * WebAssembly that trapped is in no state to go on: the page has to take another worker.
+   * @param {() => void} work
+   */
+  #guarded(work) {
+    try {
+      work();
+    } catch (error) {
+      this.#answers.clear();
+      this.#post({ crashed: String(error) });
+    }
   }
 }
 

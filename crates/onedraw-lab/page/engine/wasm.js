@@ -1,10 +1,10 @@
 // The worker that has the model: it fetches the files, opens the laboratory and answers the page.
 
 import { Failure } from "./contract.js";
-import { checkBrowser, fetchModel, fetchSite } from "./load.js";
+import { checkBrowser, fetchModel, fetchPart, fetchSite } from "./load.js";
 import { Serving } from "./serving.js";
 
-/** The folder of the site. */
+/** The folder of this version of the site. */
 const BASE = new URL("../", import.meta.url);
 
 async function open() {
@@ -15,7 +15,14 @@ async function open() {
   );
   const module = await import(new URL(site.module, BASE).href);
   await module.default();
-  const serving = new Serving(module.open(files), (message) => self.postMessage(message));
+  const serving = new Serving(
+    module.open(files),
+    (message) => self.postMessage(message),
+    async (name, progress) => {
+      const part = site.drafters[name];
+      return part === undefined ? null : fetchPart(BASE, part, progress);
+    },
+  );
   self.onmessage = ({ data }) => serving.take(data);
   self.postMessage({ ready: true });
 }

@@ -21,6 +21,11 @@ export function short(value) {
   return String(Math.round(value * 1000) / 1000);
 }
 
+/** A number of bytes, in megabytes. @param {number} bytes */
+export function megabytes(bytes) {
+  return (bytes / 1e6).toFixed(1);
+}
+
 /**
  * A token's text with its spaces and line ends made visible.
  * @param {string} text

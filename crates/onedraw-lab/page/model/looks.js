@@ -18,6 +18,8 @@ export class Looks {
   /** @type {{ question: LookQuestion, deliver: Deliver } | null} */
   #waiting = null;
   #isAsking = false;
+  /** How many times answers were forgotten: one that was asked for before that is not kept. */
+  #forgotten = 0;
 
   /** @param {Engine} engine */
   constructor(engine) {
@@ -40,18 +42,29 @@ export class Looks {
     if (!this.#isAsking) this.#work();
   }
 
+  /**
+   * Forgets the answers from a position on. The tokens there were taken back, and what is drawn after the same tokens
+   * the next time is another draw.
+   * @param {number} position
+   */
+  forget(position) {
+    this.#forgotten++;
+    for (const [key, look] of this.#kept) if (look.position >= position) this.#kept.delete(key);
+  }
+
   async #work() {
     this.#isAsking = true;
     for (let next = this.#waiting; next !== null; next = this.#waiting) {
       this.#waiting = null;
       const { question, deliver } = next;
+      const forgotten = this.#forgotten;
       /** @type {Look | null} */
       let look = null;
       /** @type {Failure | null} */
       let failure = null;
       try {
         look = /** @type {Look} */ (await askOnce(this.#engine, "look", question));
-        this.#keep(question, look);
+        if (forgotten === this.#forgotten) this.#keep(question, look);
       } catch (error) {
         failure = error instanceof Failure ? error : new Failure("page", String(error));
       }

@@ -7,6 +7,7 @@ import { Failure } from "../engine/contract.js";
 /** @typedef {import("../engine/contract.js").WriteLine} WriteLine */
 /** @typedef {import("../engine/contract.js").Token} Token */
 /** @typedef {import("../engine/contract.js").Pass} Pass */
+/** @typedef {import("../engine/contract.js").Loading} Loading */
 
 /**
  * A text, as far as it is written.
@@ -19,6 +20,7 @@ import { Failure } from "../engine/contract.js";
  * @property {Pass[]} passes
  * @property {string | null} finish
  * @property {Failure | null} failure
+ * @property {Loading | null} loading the drafter that is being fetched
  */
 
 /** How many texts are kept. */
@@ -34,7 +36,7 @@ export class Runs {
 
   /**
    * @param {Engine} engine
-   * @param {(run: Run) => void} changed is called for each line that arrives
+   * @param {(run: Run, line: WriteLine | null) => void} changed is called for each line that arrives, and at the end
    */
   constructor(engine, changed) {
     this.#engine = engine;
@@ -63,6 +65,7 @@ export class Runs {
       passes: [],
       finish: null,
       failure: null,
+      loading: null,
     };
     const stop = new AbortController();
     this.#writing.set(run, stop);
@@ -82,8 +85,9 @@ export class Runs {
   async #follow(run, signal) {
     try {
       for await (const line of this.#engine.ask("write", run.question, signal)) {
-        take(run, /** @type {WriteLine} */ (line));
-        this.#changed(run);
+        const told = /** @type {WriteLine} */ (line);
+        take(run, told);
+        this.#changed(run, told);
       }
       if (run.status === "writing")
         throw new Failure("cut", "The text was cut off before its end. Write again to get the rest.");
@@ -92,8 +96,9 @@ export class Runs {
       if (!signal.aborted) run.failure = error instanceof Failure ? error : new Failure("page", String(error));
     }
     this.#writing.delete(run);
+    run.loading = null;
     if (run.status === "done") this.#keep(run);
-    this.#changed(run);
+    this.#changed(run, null);
   }
 
   /** @param {Run} run */
@@ -111,7 +116,11 @@ export class Runs {
  */
 export function take(run, line) {
   switch (line.kind) {
+    case "loading":
+      run.loading = line;
+      return;
     case "begin":
+      run.loading = null;
       run.seed = line.seed;
       run.prompt = line.prompt;
       return;

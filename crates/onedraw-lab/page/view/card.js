@@ -7,6 +7,7 @@ import { h } from "./dom.js";
 
 /** @typedef {import("../lab.js").Lab} Lab */
 /** @typedef {import("../engine/contract.js").Look} Look */
+/** @typedef {import("../engine/contract.js").Token} Token */
 /** @typedef {import("../model/state.js").Side} Side */
 
 /** How many rivals the card has. */
@@ -34,7 +35,8 @@ export class Card {
     this.#token = token;
     this.#lab.glance(side, position, (look) => {
       if (this.#token !== token || look.position !== position) return;
-      this.#render(look);
+      const run = side === "beside" ? this.#lab.besideRun : this.#lab.run;
+      this.#render(look, run?.tokens[position]);
       this.#place(token);
     });
   }
@@ -44,8 +46,11 @@ export class Card {
     this.#element.hidden = true;
   }
 
-  /** @param {Look} look */
-  #render(look) {
+  /**
+   * @param {Look} look
+   * @param {Token | undefined} own the token of the text, which need not be the one that a draw takes
+   */
+  #render(look, own) {
     const found = rivals(look, 0, look.stages.length - 1, LISTED);
     const most = Math.max(...found.map((rival) => Math.max(rival.before ?? 0, rival.after ?? 0)), 1e-9);
     const rows = found.map((rival) =>
@@ -59,12 +64,11 @@ export class Card {
     );
     const last = look.stages.at(-1);
     const entropy = last === undefined ? "" : `, ${last.tokens} of ${look.stages[0]?.tokens} tokens left`;
-    const head = h(
-      "p",
-      {},
-      h("b", { class: "piece" }, visible(look.token.text)),
-      ` ${percent(look.probability)}${entropy}`,
-    );
+    const { text, said } =
+      own?.forced === true
+        ? { text: own.text, said: "held, not drawn" }
+        : { text: look.token.text, said: percent(look.probability) };
+    const head = h("p", {}, h("b", { class: "piece" }, visible(text)), ` ${said}${entropy}`);
     this.#element.replaceChildren(head, h("table", {}, h("tbody", {}, ...rows)));
   }
 

@@ -1,5 +1,6 @@
 // The selected draw: what the stages did, one after the other, and the rivals.
 
+import { factsOf, insteadOf } from "../model/facts.js";
 import { percent, short, visible } from "../model/figures.js";
 import { rivals } from "../model/rivals.js";
 import { bar } from "./bars.js";
@@ -60,26 +61,12 @@ export class DrawView {
       return;
     }
     title.append(": ", h("span", { class: "piece" }, visible(token.text)));
-    const facts = [];
-    if (token.raw_probability !== null) facts.push(`the model alone gives it ${percent(token.raw_probability)}`);
-    if (token.probability !== null) facts.push(`it was drawn with ${percent(token.probability)}`);
-    if (token.rank !== null) facts.push(`rank ${token.rank}`);
-    if (token.entropy !== null) facts.push(`${short(token.entropy)} bits of choice`);
-    if (token.forced && facts.length > 0) facts.push("held, not drawn");
-    const now = look !== null && look.position === position && look.token.id !== token.id;
-    this.#head.replaceChildren(
-      title,
-      h("p", { class: "facts" }, facts.length === 0 ? "The schema left no other choice." : sentence(facts)),
-      now
-        ? h(
-            "p",
-            { class: "now" },
-            "These parameters draw ",
-            h("span", { class: "piece" }, visible(look.token.text)),
-            " here.",
-          )
-        : h("p", { class: "now" }),
-    );
+    const isHere = look !== null && look.position === position;
+    const instead = isHere ? insteadOf(token, look.token) : null;
+    const now = h("p", { class: "now" }, instead ?? "");
+    if (isHere && instead !== null && look.token.id !== token.id)
+      now.append(" ", h("span", { class: "piece" }, visible(look.token.text)), " here.");
+    this.#head.replaceChildren(title, h("p", { class: "facts" }, factsOf(token)), now);
   }
 
   /** @param {Look} look */
@@ -154,11 +141,13 @@ export class DrawView {
    */
   #row(rival, look, most) {
     const isDrawn = rival.id === look.token.id;
+    const isHeld = this.#lab.selectedRun.tokens[look.position]?.forced === true;
+    const drawn = isHeld ? ", a draw would take it" : ", drawn";
     const classes = ["rival"];
     if (isDrawn) classes.push("drawn");
     if (rival.gone !== null) classes.push(rival.gone === OF_THE_SCHEMA ? "masked" : "gone");
     const fate = fateOf(rival);
-    const label = `Go on with “${rival.text}”: ${rival.before === null ? "" : `${percent(rival.before)} before, `}${fate.spoken}${isDrawn ? ", drawn" : ""}`;
+    const label = `Go on with “${rival.text}”: ${rival.before === null ? "" : `${percent(rival.before)} before, `}${fate.spoken}${isDrawn ? drawn : ""}`;
     const act = () => this.#lab.branch(look.position, rival, `${visible(rival.text)} at ${look.position + 1}`);
     const choose = button("", act, {
       class: classes.join(" "),
@@ -234,10 +223,4 @@ function details(stage) {
     found.push(h("h3", {}, `Nearest to staying in ${stage.stage}`), h("ul", { class: "nearest" }, ...rows));
   }
   return found;
-}
-
-/** @param {string[]} facts */
-function sentence(facts) {
-  const text = facts.join("; ");
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

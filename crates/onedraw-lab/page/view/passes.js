@@ -19,11 +19,11 @@ export class PassesView {
   /** @param {Lab} lab */
   constructor(lab) {
     this.#lab = lab;
-    this.#choice.append(h("option", { value: "" }, "nobody"));
+    this.#choice.append(h("option", { value: "" }, "none"));
     for (const { name } of lab.about.drafters) this.#choice.append(h("option", { value: name }, name));
     this.#choice.addEventListener("change", () => {
       const draft = this.#choice.value || null;
-      lab.change(draft === null ? "No guesses" : `Guesses by ${draft}`, { draft }, lab.run.tokens.length);
+      lab.change(draft === null ? "No drafter" : `Drafter ${draft}`, { draft }, lab.run.tokens.length);
     });
     this.element = h(
       "details",
@@ -32,9 +32,9 @@ export class PassesView {
       h(
         "p",
         { class: "help" },
-        "Somebody fast guesses some tokens ahead; the model checks them in one pass. The text is the same with and without.",
+        "A drafter guesses some tokens ahead, and the model checks all of them in one pass. The text is the same with and without it.",
       ),
-      h("div", { class: "row" }, h("label", { for: "draft" }, "Guesses by"), this.#choice),
+      h("div", { class: "row" }, h("label", { for: "draft" }, "Drafter"), this.#choice),
       this.#sentence,
       this.#sum,
       this.#list,

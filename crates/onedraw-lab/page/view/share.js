@@ -23,11 +23,21 @@ export function shareButtons(lab) {
 
 /** @param {Lab} lab */
 async function share(lab) {
-  const { fragment } = await askOnce(lab.engine, "share", { state: toShared(lab.state) });
+  const { fragment } = await askOnce(lab.engine, "share", { state: toShared(withSeed(lab)) });
   window.history.replaceState(null, "", `#${fragment}`);
   const about =
     "The link holds the prompt, the parameters, the seed and the branch. It shows the same text on any machine.";
   openDialog("Share", h("p", {}, about), copyable("The link", window.location.href));
+}
+
+/**
+ * The state with the seed that its text was written with, where it names none.
+ * @param {Lab} lab
+ */
+function withSeed({ state, run }) {
+  const { seed } = state.params;
+  if ((seed !== undefined && seed !== null) || run.seed === "") return state;
+  return { ...state, params: { ...state.params, seed: run.seed } };
 }
 
 /** @param {Lab} lab */

@@ -1,5 +1,6 @@
 // The text, or two of them side by side, with what there is to say about them.
 
+import { megabytes } from "../model/figures.js";
 import { parting } from "../model/parting.js";
 import { Card } from "./card.js";
 import { button, h } from "./dom.js";
@@ -81,12 +82,18 @@ export class TextsView {
 /** @param {Run} run */
 function ended(run) {
   const length = run.tokens.length;
+  if (run.loading !== null) return loading(run.loading);
   if (run.status === "writing") return "Writing…";
   if (run.status === "stopped") return `Stopped after ${length} tokens.`;
   if (run.status === "failed") return `${length} tokens were written.`;
   if (run.finish === "length") return `${length} tokens, as many as were asked for.`;
   if (run.finish === "eos") return `${length} tokens; the model ended the text.`;
   return `${length} tokens, ended by a stop.`;
+}
+
+/** @param {import("../engine/contract.js").Loading} loading */
+function loading({ drafter, loaded, total }) {
+  return `The drafter ${drafter} is loading: ${megabytes(loaded)} of ${megabytes(total)} MB`;
 }
 
 /**

@@ -9,12 +9,12 @@
 use std::rc::Rc;
 
 use onedraw::explain::{Candidate, StageEffect};
-use onedraw::{Constraint, Explanation, Sampler, SamplingParams};
+use onedraw::{Constraint, Explanation, RowError, Sampler, SamplingParams, Saved};
 use onedraw_grammar::Grammar;
-use onedraw_lm::{Asks, LanguageModel, Run, Wanted};
+use onedraw_lm::{Asks, CHUNK, LanguageModel, Run, Wanted};
 use serde_json::{Value, json};
 
-use super::write::Writing;
+use super::write::{Found, Writing};
 use crate::failure::Failure;
 use crate::lab::Lab;
 use crate::line::{Line, Told};
@@ -22,9 +22,6 @@ use crate::question::Look;
 use crate::rows::Recipe;
 use crate::subject::Subject;
 use crate::text::Text;
-
-/// How many tokens a pass reads: as many as the decode loop reads of prompts.
-const CHUNK: usize = 128;
 
 /// A draw that is being looked at.
 pub(crate) struct Looking<'a, M: LanguageModel> {
@@ -50,6 +47,8 @@ enum Work<'a, M: LanguageModel> {
 impl<'a, M: LanguageModel> Looking<'a, M> {
     pub(crate) fn begin(look: Look, grammar: Option<Grammar>) -> Self {
         let Look { text, before, listed } = look;
+        // No draw depends on guesses, so nobody has to make them.
+        let text = Text { draft: None, ..text };
         let tokens = [&text.prompt[..], &before].concat();
         Self { recipe: Rc::new(Recipe::of(&text)), text, grammar, tokens, listed, work: Work::None }
     }
@@ -57,26 +56,34 @@ impl<'a, M: LanguageModel> Looking<'a, M> {
     pub(crate) fn step(&mut self, lab: &mut Lab<'a, M>) -> Result<Told, Failure> {
         match &mut self.work {
             Work::None => {
-                if let Some(line) = self.known(lab, !self.has_history())? {
+                if let Some(line) = self.known(lab)? {
                     return Ok(Told { lines: vec![line], has_ended: true });
                 }
                 self.work = match self.has_history() {
                     true => {
                         let text = self.text.clone();
-                        Work::Writing(Box::new(Writing::begin(lab, text, self.grammar.as_ref())?))
+                        let writing = Writing::begin(lab, text, self.grammar.as_ref())?;
+                        Work::Writing(Box::new(writing.seeking(self.tokens.clone())))
                     }
                     false => Work::Reading(lab.model.start()),
                 };
             }
             Work::Writing(writing) => {
                 // A text that cannot be written to its end has a beginning, too.
-                if writing.step(lab).is_ok_and(|told| !told.has_ended) {
+                let goes_on = writing.step(lab).is_ok_and(|told| !told.has_ended);
+                // Without bans, nothing is taken back, so no later row takes the place of the one that was found.
+                let is_found = writing.has_found() && self.text.params.banned_strings.is_empty();
+                if goes_on && !is_found {
                     return Ok(Told { lines: Vec::new(), has_ended: false });
                 }
-                if let Some(line) = self.known(lab, true)? {
-                    return Ok(Told { lines: vec![line], has_ended: true });
+                match writing.found() {
+                    Some(Found { logits, history }) => {
+                        let line = self.explained(lab, &logits, Some(&history))?;
+                        return Ok(Told { lines: vec![line], has_ended: true });
+                    }
+                    // The text does not come to these tokens.
+                    None => self.work = Work::Reading(lab.model.start()),
                 }
-                self.work = Work::Reading(lab.model.start());
             }
             Work::Reading(memory) => {
                 let read = onedraw_lm::Sequence::len(memory);
@@ -86,10 +93,12 @@ impl<'a, M: LanguageModel> Looking<'a, M> {
                 let asks = Asks { logits, ..Asks::default() };
                 let run = Run { asks, ..Run::line(memory, &self.tokens[read..end]) };
                 let answers = lab.model.forward(&mut [run])?;
-                if let Some(answer) = answers.into_iter().next().filter(|_| is_last) {
+                if is_last {
+                    let answer = answers.into_iter().next().filter(|answer| !answer.logits.is_empty());
+                    let answer = answer.ok_or(RowError::EmptyRow)?;
                     lab.rows.keep(&self.tokens, &answer.logits, None);
-                    let line = self.known(lab, true)?;
-                    return Ok(Told { lines: line.into_iter().collect(), has_ended: true });
+                    let line = self.explained(lab, &answer.logits, None)?;
+                    return Ok(Told { lines: vec![line], has_ended: true });
                 }
             }
         }
@@ -101,30 +110,37 @@ impl<'a, M: LanguageModel> Looking<'a, M> {
         !self.text.params.banned_strings.is_empty() || self.text.params.mirostat > 0
     }
 
-    /// The answer, if the row is kept. `is_enough`: the tokens alone are enough of a history where no other is known.
-    fn known(&self, lab: &mut Lab<'a, M>, is_enough: bool) -> Result<Option<Line>, Failure> {
-        let (subject, kernel) = (lab.subject, lab.kernel);
+    /// The answer, if the row is kept, with all that its draw depended on.
+    fn known(&self, lab: &mut Lab<'a, M>) -> Result<Option<Line>, Failure> {
         let Some(row) = lab.rows.find(&self.tokens) else { return Ok(None) };
+        let (logits, history) = (row.logits.clone(), row.history(&self.recipe).cloned());
+        if history.is_none() && self.has_history() {
+            return Ok(None);
+        }
+        self.explained(lab, &logits, history.as_ref()).map(Some)
+    }
+
+    /// The answer for this row. Where no history is known, the tokens alone are one.
+    fn explained(&self, lab: &Lab<'a, M>, logits: &[f32], history: Option<&Saved>) -> Result<Line, Failure> {
         let output = &self.tokens[self.text.prompt.len()..];
-        let sampler = match row.history(&self.recipe) {
+        let sampler = match history {
             Some(saved) => Sampler::load(saved)?,
-            None if is_enough => {
+            None => {
                 let (prompt_token_ids, output_token_ids) = (self.text.prompt.clone(), output.to_vec());
                 let params = self.text.params.clone();
                 Sampler::new(SamplingParams { prompt_token_ids, output_token_ids, ..params })?
             }
-            None => return Ok(None),
         };
-        let (mut sampler, logits) = (sampler.kernel(kernel), row.logits.clone());
+        let (mut sampler, subject) = (sampler.kernel(lab.kernel), lab.subject);
         let Some(mut matcher) = self.grammar.as_ref().map(Grammar::start) else {
-            return Ok(Some(told(subject, &sampler.explain(&logits[..], self.listed)?, 0)));
+            return Ok(told(subject, &sampler.explain(logits, self.listed)?, 0));
         };
         let refused = |error| Failure::field("schema", "schema", error);
         output.iter().try_for_each(|&token| matcher.accept(token)).map_err(refused)?;
         let mask = matcher.mask().map_err(refused)?;
         let allowed = |token: usize| mask[token / 32] >> (token % 32) & 1 == 1;
         let masked = (0..logits.len()).filter(|&token| !allowed(token)).count();
-        Ok(Some(told(subject, &sampler.explain_masked(&logits[..], mask, self.listed)?, masked)))
+        Ok(told(subject, &sampler.explain_masked(logits, mask, self.listed)?, masked))
     }
 }
 

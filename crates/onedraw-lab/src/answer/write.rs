@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use onedraw::{RowError, Rows, Sampler, SamplingParams};
+use onedraw::{RowError, Rows, Sampler, SamplingParams, Saved};
 use onedraw_grammar::Grammar;
 use onedraw_lm::generate::{Seen, SeenGuesses, SeenRow};
 use onedraw_lm::speculate::Speculation;
@@ -32,13 +32,28 @@ pub(crate) struct Writing<'a, M: LanguageModel> {
     /// The tokens that were written.
     output: Vec<u32>,
     text: String,
+    sought: Option<Sought>,
+}
+
+/// The row that a look wants of a text.
+struct Sought {
+    /// The tokens before it, with the prompt.
+    tokens: Vec<u32>,
+    /// The row that was there last: a text that is taken back may come to the same tokens again.
+    found: Option<Found>,
+}
+
+/// A row, and what its draw depended on beside the tokens.
+pub(crate) struct Found {
+    pub logits: Vec<f32>,
+    pub history: Saved,
 }
 
 impl<'a, M: LanguageModel> Writing<'a, M> {
     pub(crate) fn begin(lab: &Lab<'a, M>, text: Text, grammar: Option<&Grammar>) -> Result<Self, Failure> {
         let mut generator = Generator::new(lab.model, &*lab.subject.tokenizer).kernel(lab.kernel).watched();
         if let Some(name) = &text.draft {
-            generator = generator.speculate(lab.offer(name)?.drafter.fork(), GUESSES)?;
+            generator = generator.speculate(lab.drafter(name)?.fork(), GUESSES)?;
         }
         let recipe = Rc::new(Recipe::of(&text));
         let Text { prompt, params, chosen, .. } = text;
@@ -48,7 +63,23 @@ impl<'a, M: LanguageModel> Writing<'a, M> {
         let seed = generator.seed(request).unwrap_or_default();
         let pieces: Vec<_> = prompt.iter().map(|&token| lab.subject.piece(token)).collect();
         let begin = Some(json!({"kind": "begin", "seed": seed.to_string(), "prompt": pieces}));
-        Ok(Self { generator, recipe, begin, prompt, output: Vec::new(), text: String::new() })
+        let (output, text) = (Vec::new(), String::new());
+        Ok(Self { generator, recipe, begin, prompt, output, text, sought: None })
+    }
+
+    /// Keeps the row after these tokens, for a look.
+    pub(crate) fn seeking(self, tokens: Vec<u32>) -> Self {
+        Self { sought: Some(Sought { tokens, found: None }), ..self }
+    }
+
+    /// Whether the row that is sought was there.
+    pub(crate) fn has_found(&self) -> bool {
+        self.sought.as_ref().is_some_and(|sought| sought.found.is_some())
+    }
+
+    /// The row that was sought, as it was last.
+    pub(crate) fn found(&mut self) -> Option<Found> {
+        self.sought.as_mut()?.found.take()
     }
 
     pub(crate) fn step(&mut self, lab: &mut Lab<'a, M>) -> Result<Told, Failure> {
@@ -89,7 +120,10 @@ impl<'a, M: LanguageModel> Writing<'a, M> {
             lines.push(line.into());
             if let Some(row) = row {
                 let before = [&self.prompt[..], &self.output].concat();
-                lab.rows.keep(&before, &row.logits, Some((self.recipe.clone(), row.before)));
+                lab.rows.keep(&before, &row.logits, Some((self.recipe.clone(), row.before.clone())));
+                if let Some(sought) = self.sought.as_mut().filter(|sought| sought.tokens == before) {
+                    sought.found = Some(Found { logits: row.logits, history: row.before });
+                }
             }
             self.output.push(sampled.token);
         }

@@ -6,7 +6,7 @@ use super::recipe::{Recipe, quoted};
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
     let text = recipe.text;
-    let mut body = text.given.clone();
+    let mut body = recipe.given.clone();
     body.insert("prompt".to_owned(), text.words.clone().into());
     // The server's own default is shorter than that of the program.
     body.insert("max_tokens".to_owned(), text.params.max_tokens.into());
@@ -20,7 +20,7 @@ pub(super) fn of(recipe: &Recipe<'_>) -> String {
     let forced = text.chosen.iter().map(|(position, token)| json!({"position": position, "token": token}));
     let question = json!({
         "prompt": text.words,
-        "params": text.given,
+        "params": recipe.given,
         "forced": forced.collect::<Vec<_>>(),
         "schema": text.schema,
     });

@@ -8,6 +8,8 @@ mod python;
 mod recipe;
 mod rust;
 
+use std::collections::BTreeMap;
+
 use onedraw::SamplingParams;
 use serde_json::{Map, Value, json};
 
@@ -22,7 +24,7 @@ const EMBEDDED: &str = "stories";
 /// The answer to `code`.
 pub(crate) fn of(subject: &Subject, text: &Text) -> Line {
     let model = (subject.id != EMBEDDED).then_some(subject.id.as_str());
-    let recipe = Recipe { text, model, params: changed(&text.params) };
+    let recipe = Recipe { text, model, given: sorted(text.given.clone()), params: changed(&text.params) };
     json!({
         "program": program::of(&recipe),
         "rust": rust::of(&recipe),
@@ -53,7 +55,7 @@ fn notes(recipe: &Recipe<'_>) -> Vec<String> {
 }
 
 /// The parameters that differ from the library's defaults.
-fn changed(params: &SamplingParams) -> Map<String, Value> {
+pub(crate) fn changed(params: &SamplingParams) -> Map<String, Value> {
     let plain = SamplingParams::default();
     // What the laboratory reports is its own.
     let (logprobs, probability) = (plain.logprobs, plain.probability);
@@ -63,5 +65,10 @@ fn changed(params: &SamplingParams) -> Map<String, Value> {
         _ => Map::new(),
     };
     let plain = fields(&plain);
-    fields(&params).into_iter().filter(|(name, value)| plain.get(name) != Some(value)).collect()
+    sorted(fields(&params).into_iter().filter(|(name, value)| plain.get(name) != Some(value)).collect())
+}
+
+/// Fields by name, so that the code is the same in every build: not all of them keep the order of objects.
+fn sorted(fields: Map<String, Value>) -> Map<String, Value> {
+    fields.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::recipe::{Recipe, quoted};
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
-    let Recipe { text, model, .. } = recipe;
+    let Recipe { text, model, given, .. } = recipe;
     let mut lines = Vec::new();
     if let Some(schema) = &text.schema {
         lines.push(format!("printf %s {} > schema.json", quoted(schema)));
@@ -14,7 +14,7 @@ pub(super) fn of(recipe: &Recipe<'_>) -> String {
     words.extend(model.map(|name| format!("--model {}", quoted(name))));
     // What was given is enough: the program knows the model's own settings.
     let (flags, others): (Map<String, Value>, Map<String, Value>) =
-        text.given.clone().into_iter().partition(|(_, value)| flag_value(value).is_some());
+        given.clone().into_iter().partition(|(_, value)| flag_value(value).is_some());
     for (name, value) in &flags {
         words.extend(flag_value(value).map(|value| format!("--{}={value}", name.replace('_', "-"))));
     }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::recipe::Recipe;
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
-    let Recipe { text, model, params } = recipe;
+    let Recipe { text, model, params, .. } = recipe;
     let mut lines = vec!["import onedraw".to_owned(), String::new()];
     let folder = model.map(string).unwrap_or_default();
     lines.push(format!("generator = onedraw.Generator({folder})"));

@@ -7,32 +7,41 @@ use serde_json::Value;
 use super::recipe::Recipe;
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
-    let Recipe { text, model, params } = recipe;
+    let Recipe { text, model, params, .. } = recipe;
     let params = format!("{:?}", Value::from(params.clone()).to_string());
     let (imports, open) = match model {
         None => (
-            "use onedraw_lm::{Generator, stories};",
-            "    let (model, tokenizer) = (stories::model()?, stories::tokenizer()?);\n".to_owned(),
+            ["Generator", "", "stories"],
+            "    let (model, tokenizer) = (stories::model()?, Arc::new(stories::tokenizer()?));\n".to_owned(),
         ),
         Some(name) => (
-            "use onedraw_lm::{Generator, Llama, Tokenizer};",
+            ["Generator", "Llama", "Tokenizer"],
             format!(
                 "    let folder = std::path::Path::new({name:?});\n    \
-                 let (model, tokenizer) = (Llama::open(folder)?, std::sync::Arc::new(Tokenizer::open(folder)?));\n"
+                 let (model, tokenizer) = (Llama::open(folder)?, Arc::new(Tokenizer::open(folder)?));\n"
             ),
         ),
     };
-    let mut code = String::from("use onedraw::SamplingParams;\n");
+    let mut code = String::from("use std::sync::Arc;\n\nuse onedraw::SamplingParams;\n");
     if text.schema.is_some() {
-        code += "use onedraw_grammar::{Grammar, Vocabulary};\nuse onedraw_lm::LanguageModel;\n";
+        code += "use onedraw_grammar::{Grammar, Vocabulary};\n";
     }
+    // The size of the vocabulary is the model's.
+    let size = text.schema.as_ref().map(|_| "LanguageModel");
+    let names: Vec<&str> = [imports[0]]
+        .into_iter()
+        .chain(size)
+        .chain([imports[1], imports[2]])
+        .filter(|name| !name.is_empty())
+        .collect();
     let body = parts(recipe);
     // Writing into a string cannot fail.
     _ = write!(
         code,
-        "{imports}\n\nfn main() -> Result<(), Box<dyn std::error::Error>> {{\n{open}    \
+        "use onedraw_lm::{{{names}}};\n\nfn main() -> Result<(), Box<dyn std::error::Error>> {{\n{open}    \
          let params = SamplingParams::from_json({params})?;\n    \
          let prompt = tokenizer.encode({words:?})?;\n{body}    Ok(())\n}}\n",
+        names = names.join(", "),
         words = text.words,
     );
     code
@@ -47,14 +56,17 @@ fn parts(recipe: &Recipe<'_>) -> String {
         Some(schema) => {
             _ = write!(
                 code,
-                "    let tokens = (0..model.vocabulary() as u32).map(|token| tokenizer.bytes(token));\n    \
-                 let vocabulary = Vocabulary::builder(tokens).eos(params.eos_token_id.clone()).build()?;\n    \
+                "    let (tokens, cutter) = (0..model.vocabulary() as u32, tokenizer.clone());\n    \
+                 let vocabulary = Vocabulary::builder(tokens.map(|token| tokenizer.bytes(token)))\n        \
+                 .eos(params.eos_token_id.clone())\n        \
+                 .cut_by(move |text| cutter.encode_plain(text).ok())\n        \
+                 .build()?;\n    \
                  let grammar = Grammar::compact_json_schema(&vocabulary, {schema:?})?.start();\n"
             );
             "Some(&grammar)"
         }
     };
-    code += "    let mut generator = Generator::new(&model, &tokenizer);\n";
+    code += "    let mut generator = Generator::new(&model, &*tokenizer);\n";
     let chosen: Vec<String> =
         text.chosen.iter().map(|(position, token)| format!("({position}, {token})")).collect();
     _ = write!(

@@ -24,9 +24,17 @@ impl Counting {
     }
 
     pub fn subject(&self) -> Subject {
+        self.named("stories")
+    }
+
+    /// As if the model had another name.
+    pub fn named(&self, name: &str) -> Subject {
         let settings = stories::generation_config().expect("settings");
         let tokenizer = stories::tokenizer().expect("a tokenizer");
-        Subject::new("stories", self, self.llama.sha256(), tokenizer, settings).bounded(Bounds::default())
+        Subject::new(name, self, self.llama.sha256(), tokenizer, settings)
+            .bounded(Bounds::default())
+            .offering("ngram", "Copies.")
+            .offering("draft", "Guesses.")
     }
 }
 
@@ -57,9 +65,10 @@ pub static DRAFTER: LazyLock<Llama> = LazyLock::new(|| stories::drafter().expect
 /// A laboratory with two drafters.
 pub fn lab<'a>(model: &'a Counting, subject: &'a Subject) -> Lab<'a, Counting> {
     let companion = Companion::new(&*DRAFTER, model).expect("a drafter");
-    Lab::new(model, subject)
-        .offering("ngram", "Copies.", Ngram::new(3).expect("a drafter"))
-        .offering("draft", "Guesses.", companion)
+    let mut lab = Lab::new(model, subject);
+    lab.add_drafter("ngram", Ngram::new(3).expect("a drafter"));
+    lab.add_drafter("draft", companion);
+    lab
 }
 
 /// The lines of an answer to a question.

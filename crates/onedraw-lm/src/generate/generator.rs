@@ -13,7 +13,7 @@ use crate::generate::event::{Event, RequestId};
 use crate::generate::seen::Seen;
 use crate::generate::tracer::Tracer;
 use crate::generate::writer::{Branch, Writer};
-use crate::model::{LanguageModel, Vocabulary};
+use crate::model::{CHUNK, LanguageModel, Vocabulary};
 use crate::words::to_tokens;
 
 /// How long each part of the work took.
@@ -32,10 +32,6 @@ pub struct Timings {
     /// The time for making guesses. The passes that verify them count as output.
     pub draft_time: Duration,
 }
-
-/// How many tokens of prompts a pass takes at most, unless set otherwise: a multiple of the four positions
-/// that a tile of a matrix product takes, and few enough that other texts do not wait long.
-const CHUNK: usize = 128;
 
 /// Writes any number of texts side by side.
 pub struct Generator<'a, M: LanguageModel> {

@@ -132,7 +132,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         let last = verdict.sampled.len().saturating_sub(1);
         for (place, sampled) in verdict.sampled.into_iter().enumerate() {
             let row = place.checked_sub(1).map_or(0, |before| 1 + verdict.path[before]);
-            self.see_row(&mut writer, answer_row(&answer, row, self.model.vocabulary()));
+            self.see_row(&mut writer, answer_row(&answer, row, self.model.vocabulary())?);
             self.batch.accept_sampled(sampler, &sampled);
             let event = writer.take(Ok(sampled), vocabulary, &mut self.batch, context);
             if event.is_last() || event.taken_back > 0 || (place == last && verdict.error.is_none()) {
@@ -181,9 +181,11 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     }
 }
 
-/// One of the rows of an answer.
-fn answer_row(answer: &Answer, row: usize, vocabulary: usize) -> &[f32] {
-    answer.logits.get(row * vocabulary..(row + 1) * vocabulary).unwrap_or_default()
+/// One of the rows of an answer. An error where the model gave fewer than were asked for.
+fn answer_row(answer: &Answer, row: usize, vocabulary: usize) -> Result<&[f32], ModelError> {
+    answer.logits.get(row * vocabulary..(row + 1) * vocabulary).ok_or_else(|| {
+        ModelError::Request(format!("the model gave no row {row} of {vocabulary} logits for a guess"))
+    })
 }
 
 /// Keeps of the last pass the tokens that were certain and the accepted guesses.

@@ -25,6 +25,7 @@
 //! # Ok::<(), onedraw::ParamError>(())
 //! ```
 
+mod bounds;
 mod conflict;
 mod dropped;
 mod layer;
@@ -35,6 +36,7 @@ use onedraw::{ParamError, SamplingParams};
 
 use conflict::{Conflict, conflicts};
 
+pub use bounds::{check, items, seed};
 pub use dropped::{Dropped, Origin, Reason};
 pub use layer::{Layer, PRESET_FIELDS};
 

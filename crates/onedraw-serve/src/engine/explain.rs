@@ -2,15 +2,12 @@
 
 use std::time::Instant;
 
-use onedraw::{Explanation, Sampler};
-use onedraw_lm::{Asks, LanguageModel, Llama, Run, Wanted};
+use onedraw::{Explanation, RowError, Sampler};
+use onedraw_lm::{Asks, CHUNK, LanguageModel, Llama, Run, Wanted};
 use tokio::sync::oneshot;
 
 use super::job::Question;
 use crate::failure::Failure;
-
-/// How many tokens of a prompt are read between two passes for the texts: as many as these read of their prompts.
-const CHUNK: usize = 128;
 
 /// A draw to explain, and what the model has read of its prompt.
 pub(super) struct Reading {
@@ -54,8 +51,8 @@ impl Reading {
             Err(error) => self.say(Err(Failure::broken(&error.to_string()))),
             Ok(_) if self.read < self.question.prompt.len() => Some(self),
             Ok(answers) => {
-                let logits = answers.into_iter().next().unwrap_or_default().logits;
-                let explained = self.explain(&logits);
+                let row = answers.into_iter().next().map(|answer| answer.logits).ok_or(RowError::EmptyRow);
+                let explained = row.map_err(|error| Failure::row(&error)).and_then(|row| self.explain(&row));
                 self.say(explained)
             }
         }

@@ -30,10 +30,10 @@ struct Answering<'a> {
 
 impl<'a> Labs<'a> {
     pub(super) fn new(model: &'a Model, most: usize) -> Result<Self, ModelError> {
-        let mut lab = Lab::new(&model.llama, &model.subject).kernel(model.kernel).offering_own()?;
+        let mut lab = Lab::new(&model.llama, &model.subject).kernel(model.kernel).with_own_drafters()?;
         for offer in &model.offers {
             if let Some(drafter) = offer.guesser.drafter(&model.llama)? {
-                lab = lab.offering(&offer.name, &offer.sentence, drafter);
+                lab.add_drafter(&offer.name, drafter);
             }
         }
         Ok(Self { lab, most, waiting: VecDeque::new(), answering: VecDeque::new() })

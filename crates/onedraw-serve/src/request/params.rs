@@ -1,8 +1,8 @@
 //! Sampling parameters: what is left of a body once OpenAI's own fields are taken.
 
-use onedraw::{KeptMode, PARAMETERS, Plan, SamplingParams};
+use onedraw::{KeptMode, PARAMETERS, SamplingParams};
 use onedraw_lm::LanguageModel;
-use onedraw_lm::settings::{Layer, Origin, Settings};
+use onedraw_lm::settings::{Layer, Origin, Settings, check, items, seed};
 use onedraw_lm::words::to_tokens;
 use serde_json::{Map, Value};
 
@@ -88,7 +88,7 @@ impl Reader {
         model.generation.end_texts(&mut params);
         to_tokens(&mut params, &*model.tokenizer).map_err(|error| Failure::from(&error))?;
         self.check_limits(&params)?;
-        check_vocabulary(&params, model.llama.vocabulary())?;
+        check(&params, model.llama.vocabulary()).map_err(|error| Failure::from(&error))?;
         if params.seed.is_none() {
             params.seed = Some(chosen_seed()?);
         }
@@ -102,13 +102,9 @@ impl Reader {
             ("max_tokens", u64::from(params.max_tokens), limits.tokens),
             ("logprobs", params.logprobs.map_or(0, count), limits.logprobs),
             ("prompt_logprobs", params.prompt_logprobs.map_or(0, count), limits.logprobs),
-            ("stop", params.stop.len() as u64, limits.items),
-            ("banned_strings", params.banned_strings.len() as u64, limits.items),
-            ("bad_words_ids", params.bad_words_ids.len() as u64, limits.items),
-            ("logit_bias", params.logit_bias.len() as u64, limits.items),
-            ("dry_sequence_breakers", params.dry_sequence_breakers.len() as u64, limits.items),
         ];
-        for (name, asked, most) in counts {
+        let lists = items(params).map(|(name, length)| (name, length as u64, limits.items));
+        for (name, asked, most) in counts.into_iter().chain(lists) {
             if asked > most as u64 {
                 return Err(Failure::field(name, format!("{name}: this server gives at most {most}")));
             }
@@ -135,17 +131,6 @@ impl Reader {
     }
 }
 
-/// Ids that the model does not have. The decode loop refuses them too, but only when the request has its turn.
-fn check_vocabulary(params: &SamplingParams, vocabulary: usize) -> Result<(), Failure> {
-    let plan = Plan::new(params).map_err(|error| Failure::from(&error))?;
-    plan.check_vocabulary(vocabulary).map_err(|error| {
-        let message = error.to_string();
-        let field =
-            message.split(':').next().filter(|name| PARAMETERS.iter().any(|known| known.name == *name));
-        Failure { param: field.map(str::to_owned), ..Failure::request(message.clone()) }
-    })
-}
-
 /// A number of logprobs; a negative one means all.
 fn count(asked: i64) -> u64 {
     u64::try_from(asked).unwrap_or(u64::MAX)
@@ -161,9 +146,7 @@ fn read_openai(fields: &mut Fields) -> Result<(), Failure> {
     // A program whose numbers are f64 cannot write every seed as one.
     match fields.take("seed") {
         Some(Value::String(digits)) => {
-            let seed =
-                digits.parse::<u64>().map_err(|_| wrong("seed", "a whole number from 0 to 2^64 − 1"))?;
-            fields.set("seed", seed);
+            fields.set("seed", seed(&digits).map_err(|error| Failure::from(&error))?);
         }
         Some(other) => fields.set("seed", other),
         None => {}

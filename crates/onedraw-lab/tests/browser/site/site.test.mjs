@@ -1,44 +1,10 @@
 // The site that `lab/build` makes: the model in the browser, and no server but one for files.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createServer } from "node:http";
-import { extname, join, normalize } from "node:path";
 import { after, before, test } from "node:test";
 
-import { openPage, program, rivals, setNumber, startBrowser, written } from "../support.mjs";
-
-const { LAB_SITE } = process.env;
-assert.ok(LAB_SITE, "LAB_SITE is the folder that lab/build made");
-const KINDS = {
-  ".html": "text/html",
-  ".js": "text/javascript",
-  ".css": "text/css",
-  ".svg": "image/svg+xml",
-  ".json": "application/json",
-  ".wasm": "application/wasm",
-};
-
-/**
- * Serves the files of the site.
- * @param {(path: string, file: Buffer) => Buffer | null} [change] what becomes of a file; null: it is not there
- */
-async function startSite(change = (_path, file) => file) {
-  const server = createServer(async (request, response) => {
-    const path = normalize(new URL(request.url, "http://site").pathname).replace(/\/$/, "/index.html");
-    const file = change(path, await readFile(join(LAB_SITE, path)).catch(() => null));
-    response.writeHead(file === null ? 404 : 200, {
-      "content-type": KINDS[extname(path)] ?? "application/octet-stream",
-    });
-    response.end(file);
-  });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const stop = () => {
-    server.closeAllConnections();
-    return new Promise((resolve) => server.close(resolve));
-  };
-  return { url: `http://127.0.0.1:${server.address().port}`, stop };
-}
+import { ask, openPage, program, rivals, setNumber, startBrowser, written } from "../support.mjs";
+import { startSite } from "./files.mjs";
 
 let browser;
 before(async () => (browser = await startBrowser()));
@@ -55,17 +21,6 @@ test("without a server, the story of seed 7 is the program's, and looks and slid
   await setNumber(page, "min_p", 0.2);
   await page.waitForSelector('li[data-stage="min_p"]');
   assert.ok((await rivals(page)).length > 1);
-});
-
-test("once it was opened, the site works without a network", async (t) => {
-  const site = await startSite();
-  const page = await openPage(t, browser, site.url, { expected: /ERR_CONNECTION_REFUSED|ERR_FAILED/ });
-  const text = await written(page);
-  await page.evaluate(() => navigator.serviceWorker.ready);
-  await site.stop();
-  await page.reload();
-  await page.waitForSelector("#bench:not([hidden])");
-  assert.equal(await written(page), text);
 });
 
 test("a model that is cut or missing is told in a sentence, and the next try works", async (t) => {
@@ -91,4 +46,87 @@ test("a model that is cut or missing is told in a sentence, and the next try wor
   await page.click("#loading button");
   await page.waitForSelector("#bench:not([hidden])");
   assert.ok((await written(page)).length > 100);
+});
+
+test("a browser without SIMD is told what it lacks", async (t) => {
+  // As a browser that does not know the instruction sees it.
+  const site = await startSite((path, file) =>
+    path.endsWith("/engine/load.js") ? String(file).replace("253, 15, 26", "253, 255, 26") : file,
+  );
+  t.after(site.stop);
+  const page = await (await browser.newContext({ serviceWorkers: "block" })).newPage();
+  t.after(() => page.context().close());
+  await page.goto(site.url);
+  const told = await page.textContent("#loading [role=alert]");
+  assert.match(told, /no WebAssembly with SIMD.*`onedraw lab` works in this one/);
+});
+
+test("a drafter is fetched once it is chosen, and one that does not arrive is told", async (t) => {
+  let isThere = false;
+  const site = await startSite((path, file) => (path.includes("drafter-") && !isThere ? null : file));
+  t.after(site.stop);
+  const page = await openPage(t, browser, site.url, { expected: /404/ });
+  const text = await ask(page, "Once upon a time", 24);
+  const fetched = () => site.asked.filter((path) => path.includes("drafter-")).length;
+  assert.equal(fetched(), 0);
+  await page.$eval("#guesses", (details) => (details.open = true));
+  await page.selectOption("#draft", "draft");
+  await page.waitForSelector(".notice.wrong");
+  const told = await page.textContent(".notice.wrong p");
+  assert.match(told, /^The drafter draft could not be loaded\. The file \S+ did not arrive: the site answers 404/);
+  isThere = true;
+  await page.click(".notice.wrong button");
+  assert.equal(await written(page), text);
+  await page.waitForFunction(() => / guesses were accepted/.test(document.querySelector("#guesses").textContent));
+  assert.equal(fetched(), 2);
+  // It stays: another text does not fetch it again.
+  await ask(page, "Tom saw a big", 12);
+  assert.equal(fetched(), 2);
+});
+
+test("a worker that crashed is told in a sentence, and the page goes on with a fresh one", async (t) => {
+  // WebAssembly that traps throws such an error; nothing in it does so by wish.
+  const site = await startSite((path, file) =>
+    path.endsWith("onedraw_lab_web.js")
+      ? String(file).replace(
+          /( step\(answer\) \{)/,
+          '$1 if (globalThis.traps) throw new WebAssembly.RuntimeError("unreachable");',
+        )
+      : file,
+  );
+  t.after(site.stop);
+  const page = await openPage(t, browser, site.url, { expected: /gone/ });
+  const first = await ask(page, "Once upon a time", 12);
+  const crashes = {
+    trap: () => void (globalThis.traps = true),
+    error: () => void setTimeout(() => Promise.reject(new Error("gone")), 0),
+  };
+  await page.workers()[0].evaluate(crashes.trap);
+  await page.fill("#prompt-field", "Tom saw a big");
+  await page.press("#prompt-field", "Enter");
+  await page.waitForSelector(".notice.wrong");
+  assert.match(await page.textContent(".notice.wrong p"), /The model in this browser stopped/);
+  await page.click(".notice.wrong button");
+  const text = await written(page);
+  const printed = await program("generate", "Tom saw a big", "--seed", "7", "--max-tokens", "12", "--format", "json");
+  assert.equal(text, JSON.parse(printed).text);
+  await page.click("#undo");
+  assert.equal(await written(page), first);
+});
+
+test("a tab in the background goes on where it was", async (t) => {
+  const site = await startSite();
+  t.after(site.stop);
+  const page = await openPage(t, browser, site.url);
+  await page.fill("#prompt-field", "Tom saw a big");
+  await page.press("#prompt-field", "Enter");
+  const session = await page.context().newCDPSession(page);
+  await session.send("Page.setWebLifecycleState", { state: "frozen" });
+  // An hour later for the page; the model's worker needs no clock.
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  await session.send("Page.setWebLifecycleState", { state: "active" });
+  const printed = await program("generate", "Tom saw a big", "--seed", "7", "--max-tokens", "120", "--format", "json");
+  assert.equal(await written(page), JSON.parse(printed).text);
+  await setNumber(page, "min_p", 0.3);
+  await page.waitForSelector('li[data-stage="min_p"]');
 });

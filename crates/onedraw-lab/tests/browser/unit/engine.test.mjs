@@ -8,6 +8,7 @@ import { linesOf } from "../../../page/engine/lines.js";
 import { ServerEngine } from "../../../page/engine/server.js";
 import { Serving } from "../../../page/engine/serving.js";
 import { WorkerEngine } from "../../../page/engine/worker.js";
+import { Lab } from "../../../page/lab.js";
 import { Looks } from "../../../page/model/looks.js";
 import { Runs, take, textOf } from "../../../page/model/runs.js";
 
@@ -97,10 +98,24 @@ test("a key that is not given, a server that is gone and an unknown status are s
   for (const message of messages) await assert.rejects(askOnce(engine, "about", {}), { message });
 });
 
+/** An engine whose workers are made here, and are ready at once. */
+async function workers() {
+  const made = [];
+  const engine = new WorkerEngine(() => {
+    const worker = { sent: [], isEnded: false, postMessage: (message) => worker.sent.push(message) };
+    worker.terminate = () => (worker.isEnded = true);
+    made.push(worker);
+    queueMicrotask(() => worker.onmessage({ data: { ready: true } }));
+    return worker;
+  });
+  await engine.open();
+  return { engine, made };
+}
+
 test("a worker's messages are the lines of an answer, and who stops listening says so", async () => {
-  const sent = [];
-  const worker = { postMessage: (message) => sent.push(message), onmessage: null, onerror: null };
-  const engine = new WorkerEngine(worker);
+  const { engine, made } = await workers();
+  const [worker] = made;
+  const { sent } = worker;
   const answer = all(engine.ask("write", { prompt: "a" }));
   await turn();
   worker.onmessage({ data: { ask: 0, line: { a: 1 } } });
@@ -120,11 +135,111 @@ test("a worker's messages are the lines of an answer, and who stops listening sa
   stop.abort();
   await assert.rejects(stopped, { name: "AbortError" });
   assert.deepEqual(sent.at(-1), { ask: 1, stop: true });
+});
 
-  const broken = all(engine.ask("write", {}));
+test("a worker that crashed is told to all who wait, and the next question has a fresh one", async () => {
+  for (const crash of [
+    (worker) => worker.onerror(),
+    (worker) => worker.onmessage({ data: { crashed: "RuntimeError: unreachable" } }),
+  ]) {
+    const { engine, made } = await workers();
+    const waiting = [all(engine.ask("write", {})), all(engine.ask("look", {}))];
+    await turn();
+    crash(made[0]);
+    for (const answer of waiting) await assert.rejects(answer, { kind: "worker", message: /Try again/ });
+    assert.ok(made[0].isEnded);
+    const next = all(engine.ask("write", {}));
+    await turn();
+    assert.equal(made.length, 2);
+    const { ask } = made[1].sent.at(-1);
+    made[1].onmessage({ data: { ask, line: { a: 1 } } });
+    made[1].onmessage({ data: { ask, done: true } });
+    assert.deepEqual(await next, [{ a: 1 }]);
+  }
+});
+
+test("a worker that does not start is told, and the next question tries again", async () => {
+  const made = [];
+  const engine = new WorkerEngine(() => {
+    const worker = { postMessage() {}, terminate: () => (worker.isEnded = true) };
+    made.push(worker);
+    const failed = { kind: "missing", message: "The file model did not arrive. Try again." };
+    queueMicrotask(() => worker.onmessage({ data: { failed } }));
+    return worker;
+  });
+  for (const count of [1, 2]) {
+    await assert.rejects(askOnce(engine, "about", {}), { kind: "missing", message: /did not arrive/ });
+    assert.deepEqual([made.length, made.at(-1).isEnded], [count, true]);
+  }
+});
+
+test("WebAssembly that traps is told once, and no answer goes on", async () => {
+  const laboratory = {
+    begin: (question) => (question === "about" ? 1 : 2),
+    step(answer) {
+      if (answer === 2) throw new WebAssembly.RuntimeError("unreachable");
+      return '{"a":1}\n';
+    },
+    drop() {},
+  };
+  const posted = [];
+  const serving = new Serving(
+    laboratory,
+    (message) => posted.push(message),
+    async () => null,
+  );
+  serving.take({ ask: 1, question: "about", body: {} });
+  serving.take({ ask: 2, question: "look", body: {} });
+  while (!posted.some(({ crashed }) => crashed)) await turn();
+  const told = posted.length;
+  for (let each = 0; each < 5; each++) await turn();
+  assert.equal(posted.length, told);
+  assert.deepEqual(posted.at(-1), { crashed: "RuntimeError: unreachable" });
+});
+
+test("a drafter is fetched with the first text that wants it, once, and a look does not wait for it", async () => {
+  const begun = [];
+  const had = [];
+  const laboratory = {
+    begin: (question, body) => begun.push(`${question} ${JSON.parse(body).draft}`),
+    step: () => undefined,
+    drop() {},
+    add_drafter: (weights) => had.push(weights.length),
+  };
+  const posted = [];
+  let arrive = () => {};
+  let fetched = 0;
+  const fetching = (name, progress) => {
+    if (name !== "draft") return Promise.resolve(null);
+    fetched++;
+    progress(1, 2);
+    return new Promise((resolve, reject) => (arrive = { resolve, reject }));
+  };
+  const serving = new Serving(laboratory, (message) => posted.push(message), fetching);
+  const write = (ask, draft) => serving.take({ ask, question: "write", body: { draft } });
+  write(1, "draft");
+  serving.take({ ask: 2, question: "look", body: { draft: "draft" } });
+  write(3, "ngram");
   await turn();
-  worker.onerror();
-  await assert.rejects(broken, { kind: "worker", message: /Reload/ });
+  assert.deepEqual(begun, ["look draft", "write ngram"]);
+  const loading = { kind: "loading", drafter: "draft", loaded: 1, total: 2 };
+  assert.deepEqual(posted[0], { ask: 1, line: loading });
+  // One that fails is a sentence, and the next text tries again.
+  arrive.reject(new Failure("missing", "The file did not arrive. Try again."));
+  await turn();
+  const told = posted.find(({ line }) => line?.kind === "error");
+  assert.deepEqual([told.ask, told.line.error.field], [1, "draft"]);
+  assert.match(told.line.error.message, /^The drafter draft could not be loaded. The file did not arrive/);
+  write(4, "draft");
+  write(5, "draft");
+  await turn();
+  serving.take({ ask: 5, stop: true });
+  arrive.resolve(new Uint8Array(7));
+  await turn();
+  write(6, "draft");
+  await turn();
+  assert.deepEqual([fetched, had], [2, [7]]);
+  assert.deepEqual(begun.slice(2), ["write draft", "write draft"]);
 });
 
 test("tokens are taken back, and the text is that of the tokens left", () => {
@@ -212,6 +327,75 @@ test("at most one look is under way, and the latest of those that wait wins", as
   );
 });
 
+test("a draw that is shown is looked at again once its token was taken back", async () => {
+  let goOn = () => {};
+  const looked = [];
+  const token = (position, id) => ({ kind: "token", position, id, text: "a", probability: 1, forced: false });
+  const engine = {
+    async *ask(question, body) {
+      if (question === "look") {
+        looked.push(body.position);
+        yield { position: body.position, token: { id: 7, text: "a" }, draw: looked.length, stages: [] };
+        return;
+      }
+      yield { kind: "begin", seed: "7", prompt: [] };
+      yield token(0, 5);
+      yield token(1, 6);
+      await new Promise((resolve) => (goOn = resolve));
+      yield { kind: "back", to: 1 };
+      yield token(1, 7);
+      yield { kind: "end", finish_reason: "length", text: "aa" };
+    },
+  };
+  const state = { prompt: "a", params: {}, order: null, forced: [], draft: null, schema: null, beside: null };
+  const lab = new Lab(engine, { parameters: [] }, state);
+  while (lab.run.tokens.length < 2) await turn();
+  lab.select("main", 1);
+  await turn();
+  const seen = lab.look.draw;
+  goOn();
+  while (lab.run.status === "writing") await turn();
+  await turn();
+  assert.deepEqual([looked.filter((position) => position === 1).length, lab.look.draw], [2, seen + 1]);
+  // It is kept again: to and fro asks for nothing.
+  const count = looked.length;
+  for (const position of [0, 1]) {
+    lab.select("main", position);
+    await turn();
+  }
+  assert.equal(looked.length, count);
+});
+
+test("a look at what is taken back later is asked for again", async () => {
+  const waiting = [];
+  let asked = 0;
+  const engine = {
+    async *ask(_question, body) {
+      asked++;
+      const draw = asked;
+      if (body.waits) await new Promise((resolve) => waiting.push(resolve));
+      yield { position: body.position, draw };
+    },
+  };
+  const looks = new Looks(engine);
+  const look = (question) => new Promise((resolve) => looks.ask(question, (found) => resolve(found.draw)));
+  assert.deepEqual([await look({ position: 3 }), await look({ position: 5 })], [1, 2]);
+  await turn();
+  looks.forget(4);
+  assert.deepEqual([await look({ position: 3 }), await look({ position: 5 })], [1, 3]);
+  // One that was under way when tokens were taken back is shown, and not kept.
+  const late = look({ position: 6, waits: true });
+  await turn();
+  looks.forget(6);
+  waiting[0]();
+  assert.equal(await late, 4);
+  await turn();
+  const again = look({ position: 6, waits: true });
+  await turn();
+  waiting[1]();
+  assert.equal(await again, 5);
+});
+
 test("a worker goes on with all answers in turn, and drops one that is stopped", async () => {
   const left = new Map();
   const dropped = [];
@@ -227,7 +411,11 @@ test("a worker goes on with all answers in turn, and drops one that is stopped",
     drop: (answer) => dropped.push(answer),
   };
   const posted = [];
-  const serving = new Serving(laboratory, (message) => posted.push(message));
+  const serving = new Serving(
+    laboratory,
+    (message) => posted.push(message),
+    async () => null,
+  );
   serving.take({ ask: 4, question: "write", body: { lines: 3 } });
   serving.take({ ask: 5, question: "look", body: { lines: 1 } });
   serving.take({ ask: 6, question: "write", body: { lines: 100 } });

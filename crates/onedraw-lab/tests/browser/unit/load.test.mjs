@@ -1,6 +1,7 @@
 // What the site without a server fetches.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 
 import { checkBrowser, fetchModel, fetchSite } from "../../../page/engine/load.js";
@@ -22,13 +23,28 @@ test("a browser with SIMD is taken, and one without is told what it lacks", (t) 
   assert.throws(checkBrowser, { kind: "browser", message: /no WebAssembly with SIMD/ });
 });
 
+test("the module that shows whether a browser has SIMD is that of the package", async () => {
+  const [page, npm] = await Promise.all(
+    ["../../../page/engine/load.js", "../../../../onedraw-web/package/load.js"].map((path) =>
+      readFile(new URL(path, import.meta.url), "utf8"),
+    ),
+  );
+  const bytes = (code) =>
+    code
+      .match(/new Uint8Array\(\[([\d,\s]+)\]\)/)[1]
+      .match(/\d+/g)
+      .map(Number);
+  assert.deepEqual(bytes(page), bytes(npm));
+  assert.ok(WebAssembly.validate(new Uint8Array(bytes(page))));
+});
+
 test("the files of the model arrive whole, with progress", async (t) => {
   serve(t, {
-    "/lab/site.json": '{"version":"1"}',
+    "/lab/site.json": '{"module":"a.js"}',
     "/lab/a.bin": new Uint8Array([1, 2, 3]),
     "/lab/b.bin": new Uint8Array([4]),
   });
-  assert.deepEqual(await fetchSite(base), { version: "1" });
+  assert.deepEqual(await fetchSite(base), { module: "a.js" });
   const progress = [];
   const parts = { weights: { path: "a.bin", bytes: 3 }, words: { path: "b.bin", bytes: 1 } };
   const files = await fetchModel(base, parts, (loaded, total) => progress.push(`${loaded}/${total}`));

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { factsOf, insteadOf } from "../../../page/model/facts.js";
 import { percent, spoken, visible } from "../../../page/model/figures.js";
 import { pathTo, place } from "../../../page/model/forest.js";
 import { History } from "../../../page/model/history.js";
@@ -19,6 +20,27 @@ const ids = (...found) => found.map((id, position) => ({ id, position }));
 test("probabilities are shown with as many digits as tell something", () => {
   const shownOf = [0, 0.00001, 0.0034, 0.123456, 0.9994, 0.99999, 1].map(percent);
   assert.deepEqual(shownOf, ["0 %", "< 0.01 %", "0.34 %", "12.3 %", "99.9 %", "> 99.9 %", "100 %"]);
+});
+
+test("what is said of a token is true of one that the reader holds, too", () => {
+  const token = { id: 4, raw_probability: 0.25, probability: 0.5, rank: 2, entropy: 1.5, forced: false };
+  assert.equal(
+    factsOf(token),
+    "The model alone gives it 25.0 %; it was drawn with 50.0 %; rank 2; 1.5 bits of choice.",
+  );
+  const held = { ...token, forced: true };
+  assert.equal(
+    factsOf(held),
+    "The model alone gives it 25.0 %; it is held, not drawn: a draw would have taken it with 50.0 %; rank 2; 1.5 bits of choice.",
+  );
+  assert.match(factsOf({ ...held, probability: 0 }), /it is held, not drawn: the stages had removed it;/);
+  const none = { probability: null, raw_probability: null, rank: null, entropy: null };
+  assert.equal(factsOf({ ...held, ...none }), "The schema left no other choice.");
+  // What the parameters draw is another thing.
+  assert.equal(insteadOf(token, { id: 4 }), null);
+  assert.equal(insteadOf(token, { id: 5 }), "With these parameters, the draw takes");
+  assert.equal(insteadOf(held, { id: 5 }), "Were it not held, a draw would take");
+  assert.equal(insteadOf(held, { id: 4 }), "A draw would take this token, too.");
 });
 
 test("spaces and line ends of a token can be seen, and heard", () => {

@@ -1,0 +1,1 @@
+curl http://127.0.0.1:8080/v1/completions -H 'content-type: application/json' -d '{"max_tokens":24,"min_p":0.05,"order":["min_p","temperature","top_k","top_p","penalties"],"seed":7,"temperature":1.3,"top_k":20,"prompt":"Tom saw a big"}'

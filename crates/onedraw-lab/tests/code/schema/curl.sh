@@ -1,0 +1,1 @@
+curl http://127.0.0.1:8080/v1/completions -H 'content-type: application/json' -d '{"max_tokens":60,"seed":7,"prompt":"The dog is ","structured_outputs":{"json":"{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":8},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":9}},\"required\":[\"name\",\"age\"],\"additionalProperties\":false}"}}'

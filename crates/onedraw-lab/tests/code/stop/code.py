@@ -1,0 +1,5 @@
+import onedraw
+
+generator = onedraw.Generator()
+params = {"eos_token_id": [0], "include_stop_str_in_output": True, "max_tokens": 60, "order": ["logit_bias", "penalties", "no_repeat_ngram", "bad_words", "min_tokens", "allowed", "temperature", "top_k", "top_p", "min_p", "typical", "epsilon", "eta"], "seed": 7, "stop": ["named", "."], "temperature": 0.7, "top_k": 50, "top_p": 0.9}
+print(generator.generate("Once upon a time", params).text)
