@@ -112,6 +112,29 @@ typedef struct onedraw_error {
 } onedraw_error;
 
 /**
+ * Tokens with their logits: an array of structs that have both, or two arrays. Each token comes once at most; the
+ * order does not matter.
+ */
+typedef struct onedraw_records {
+    /**
+     * The id of the first record.
+     */
+    const int32_t *ids;
+    /**
+     * The logit of the first record.
+     */
+    const float *logits;
+    /**
+     * How many records there are.
+     */
+    size_t count;
+    /**
+     * How many bytes the beginnings of two records are apart, a multiple of 4; zero is 4, for two arrays.
+     */
+    size_t stride;
+} onedraw_records;
+
+/**
  * A type of numbers: `ONEDRAW_F32`, `ONEDRAW_F16` or `ONEDRAW_BF16`.
  */
 typedef uint32_t onedraw_dtype;
@@ -252,12 +275,12 @@ typedef struct onedraw_probability {
 } onedraw_probability;
 
 /**
- * Several rows in one buffer: a matrix, whose rows may have something between them. Set what you do not need to
- * zero.
+ * Several rows: a matrix in one buffer, whose rows may have something between them, or a pointer to each row. Set
+ * what you do not need to zero.
  */
 typedef struct onedraw_rows {
     /**
-     * The first logit of the first row, aligned as its type is.
+     * The first logit of the first row, aligned as its type is; NULL if there are `pointers`.
      */
     const void *logits;
     /**
@@ -269,7 +292,8 @@ typedef struct onedraw_rows {
      */
     size_t vocabulary;
     /**
-     * How many logits the beginnings of two rows are apart; zero is the same as `vocabulary`.
+     * How many logits the beginnings of two rows are apart; zero is the same as `vocabulary`, and goes with
+     * `pointers`.
      */
     size_t stride;
     /**
@@ -284,6 +308,10 @@ typedef struct onedraw_rows {
      * A mask for each row, or NULL for a row without one; NULL: no row has one.
      */
     const uint32_t *const *masks;
+    /**
+     * A pointer to the first logit of each row, where they are not in one buffer; NULL: they are.
+     */
+    const void *const *pointers;
 } onedraw_rows;
 
 /**
@@ -652,6 +680,15 @@ onedraw_status onedraw_params_to_json(const struct onedraw_params *params,
 onedraw_status onedraw_params_free(struct onedraw_params *params, struct onedraw_error *error);
 
 /**
+ * Writes records as a row of `vocabulary` logits, for `onedraw_row.logits`. A token without a record has -inf there,
+ * and is not drawn. It allocates no memory. Any thread may call it.
+ */
+onedraw_status onedraw_row_from_records(const struct onedraw_records *records,
+                                        float *logits,
+                                        size_t vocabulary,
+                                        struct onedraw_error *error);
+
+/**
  * Makes a sampler of parameters, which are checked. Of `n` sequences it is the first. The parameters may be freed
  * after that. Any thread may call it.
  */
@@ -705,6 +742,94 @@ onedraw_status onedraw_sampler_sample_uniform(struct onedraw_sampler *sampler,
                                               struct onedraw_error *error);
 
 /**
+ * Frees a sampler; NULL is nothing. Any thread may call it. A call that another thread is in comes to its end.
+ */
+onedraw_status onedraw_sampler_free(struct onedraw_sampler *sampler,
+                                    struct onedraw_error *error);
+
+/**
+ * Appends a token that was chosen elsewhere. Mirostat learns nothing from it. One thread at a time.
+ */
+onedraw_status onedraw_sampler_accept(struct onedraw_sampler *sampler,
+                                      uint32_t token,
+                                      struct onedraw_error *error);
+
+/**
+ * Appends a token that `onedraw_sampler_peek` drew at the next position, with what mirostat learned from it. One
+ * thread at a time.
+ */
+onedraw_status onedraw_sampler_accept_sampled(struct onedraw_sampler *sampler,
+                                              const struct onedraw_sampled *sampled,
+                                              struct onedraw_error *error);
+
+/**
+ * Takes back the tokens after the first `length` of the output; a longer length changes nothing. This is an undo:
+ * the same rows draw the same tokens again. One thread at a time.
+ */
+onedraw_status onedraw_sampler_rewind(struct onedraw_sampler *sampler,
+                                      size_t length,
+                                      struct onedraw_error *error);
+
+/**
+ * Takes back the tokens after the first `length` because of what was drawn, as a stop matcher decides: `token` is
+ * banned at that position, and the next draw there has fresh noise. One thread at a time.
+ */
+onedraw_status onedraw_sampler_take_back(struct onedraw_sampler *sampler,
+                                         size_t length,
+                                         uint32_t token,
+                                         struct onedraw_error *error);
+
+/**
+ * Replaces the prompt, where it is known only after the sampler was made. The output stays, and so does the position.
+ * One thread at a time.
+ */
+onedraw_status onedraw_sampler_set_prompt(struct onedraw_sampler *sampler,
+                                          const uint32_t *tokens,
+                                          size_t count,
+                                          struct onedraw_error *error);
+
+/**
+ * Makes the sampler what it was when it was made or loaded: the prompt and the output of its parameters, no bans, no
+ * rewinds, mirostat where it began. The seed stays, one that was drawn from the system too, so the same rows draw the
+ * same tokens again. One thread at a time.
+ */
+onedraw_status onedraw_sampler_reset(struct onedraw_sampler *sampler,
+                                     struct onedraw_error *error);
+
+/**
+ * The tokens written so far, those of `output_token_ids` included. One thread at a time.
+ */
+onedraw_status onedraw_sampler_output(struct onedraw_sampler *sampler,
+                                      uint32_t *tokens,
+                                      size_t capacity,
+                                      size_t *count,
+                                      struct onedraw_error *error);
+
+/**
+ * The seed: the one that was given, or the one drawn from the system. One thread at a time.
+ */
+onedraw_status onedraw_sampler_seed(struct onedraw_sampler *sampler,
+                                    uint64_t *seed,
+                                    struct onedraw_error *error);
+
+/**
+ * Everything that a later draw depends on, as JSON: parameters, seed, tokens, mirostat's state, rewinds and bans.
+ * One thread at a time.
+ */
+onedraw_status onedraw_sampler_save(struct onedraw_sampler *sampler,
+                                    char *json,
+                                    size_t capacity,
+                                    size_t *length,
+                                    struct onedraw_error *error);
+
+/**
+ * Makes the sampler that `onedraw_sampler_save` wrote. Any thread may call it.
+ */
+onedraw_status onedraw_sampler_load(const char *json,
+                                    struct onedraw_sampler **sampler,
+                                    struct onedraw_error *error);
+
+/**
  * The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
  */
 onedraw_status onedraw_sampler_logprobs(struct onedraw_sampler *sampler,
@@ -752,7 +877,66 @@ onedraw_status onedraw_sampler_explain(struct onedraw_sampler *sampler,
 /**
  * The logprobs of the prompt (`prompt_token_ids`) as a JSON list: row i predicts token i + 1. There is an entry for
  * each token: null for the first, which nothing predicts, {"token", "logprob", "probability", "rank", "logprobs"}, or
- * {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed. One thread at a time.
+ * {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed. The rows are in one
+ * buffer and have no masks. One thread at a time.
+ */
+onedraw_status onedraw_sampler_prompt_logprobs(struct onedraw_sampler *sampler,
+                                               const struct onedraw_rows *rows,
+                                               char *json,
+                                               size_t capacity,
+                                               size_t *length,
+                                               struct onedraw_error *error);
+
+/**
+ * The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
+ */
+onedraw_status onedraw_sampler_logprobs(struct onedraw_sampler *sampler,
+                                        struct onedraw_token_logprob *logprobs,
+                                        size_t capacity,
+                                        size_t *count,
+                                        struct onedraw_error *error);
+
+/**
+ * The kept set of the last draw, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending order; with
+ * a summary there are none. One thread at a time.
+ */
+onedraw_status onedraw_sampler_kept(struct onedraw_sampler *sampler,
+                                    struct onedraw_kept *kept,
+                                    uint32_t *ids,
+                                    size_t capacity,
+                                    size_t *count,
+                                    struct onedraw_error *error);
+
+/**
+ * Every token that can be drawn from a row, in order, with its probability. As many as the vocabulary has are
+ * always enough. One thread at a time.
+ */
+onedraw_status onedraw_sampler_distribution(struct onedraw_sampler *sampler,
+                                            const struct onedraw_row *row,
+                                            struct onedraw_probability *distribution,
+                                            size_t capacity,
+                                            size_t *count,
+                                            struct onedraw_error *error);
+
+/**
+ * What each stage does to a row, as JSON: for each stage the tokens left, the share of the mass, the most likely
+ * tokens that it removes and leaves (`listed` of each), the entropy, and in the end the token that is drawn. The
+ * history stays as it is. `*length` is the number of bytes without the zero at the end. The JSON tells times, so
+ * its length may differ between two calls by a few bytes. One thread at a time.
+ */
+onedraw_status onedraw_sampler_explain(struct onedraw_sampler *sampler,
+                                       const struct onedraw_row *row,
+                                       size_t listed,
+                                       char *json,
+                                       size_t capacity,
+                                       size_t *length,
+                                       struct onedraw_error *error);
+
+/**
+ * The logprobs of the prompt (`prompt_token_ids`) as a JSON list: row i predicts token i + 1. There is an entry for
+ * each token: null for the first, which nothing predicts, {"token", "logprob", "probability", "rank", "logprobs"}, or
+ * {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed. The rows are in one
+ * buffer and have no masks. One thread at a time.
  */
 onedraw_status onedraw_sampler_prompt_logprobs(struct onedraw_sampler *sampler,
                                                const struct onedraw_rows *rows,
@@ -794,6 +978,23 @@ onedraw_status onedraw_sampler_take_back(struct onedraw_sampler *sampler,
                                          struct onedraw_error *error);
 
 /**
+ * Replaces the prompt, where it is known only after the sampler was made. The output stays, and so does the position.
+ * One thread at a time.
+ */
+onedraw_status onedraw_sampler_set_prompt(struct onedraw_sampler *sampler,
+                                          const uint32_t *tokens,
+                                          size_t count,
+                                          struct onedraw_error *error);
+
+/**
+ * Makes the sampler what it was when it was made or loaded: the prompt and the output of its parameters, no bans, no
+ * rewinds, mirostat where it began. The seed stays, one that was drawn from the system too, so the same rows draw the
+ * same tokens again. One thread at a time.
+ */
+onedraw_status onedraw_sampler_reset(struct onedraw_sampler *sampler,
+                                     struct onedraw_error *error);
+
+/**
  * The tokens written so far, those of `output_token_ids` included. One thread at a time.
  */
 onedraw_status onedraw_sampler_output(struct onedraw_sampler *sampler,
@@ -824,12 +1025,6 @@ onedraw_status onedraw_sampler_save(struct onedraw_sampler *sampler,
  */
 onedraw_status onedraw_sampler_load(const char *json,
                                     struct onedraw_sampler **sampler,
-                                    struct onedraw_error *error);
-
-/**
- * Frees a sampler; NULL is nothing. Any thread may call it. A call that another thread is in comes to its end.
- */
-onedraw_status onedraw_sampler_free(struct onedraw_sampler *sampler,
                                     struct onedraw_error *error);
 
 /**
@@ -904,6 +1099,107 @@ onedraw_status onedraw_batch_row_error(struct onedraw_batch *batch,
                                        struct onedraw_error *error);
 
 /**
+ * Frees a batch and all of its sequences; NULL is nothing. Any thread may call it. A call that another thread is in
+ * comes to its end.
+ */
+onedraw_status onedraw_batch_free(struct onedraw_batch *batch,
+                                  struct onedraw_error *error);
+
+/**
+ * Removes a sequence. One thread at a time.
+ */
+onedraw_status onedraw_batch_remove(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    struct onedraw_error *error);
+
+/**
+ * Appends a token that was chosen elsewhere. Mirostat learns nothing from it. One thread at a time.
+ */
+onedraw_status onedraw_batch_accept(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    uint32_t token,
+                                    struct onedraw_error *error);
+
+/**
+ * Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
+ * `onedraw_batch_verify`, with what mirostat learned from it. One thread at a time.
+ */
+onedraw_status onedraw_batch_accept_sampled(struct onedraw_batch *batch,
+                                            onedraw_sequence sequence,
+                                            const struct onedraw_sampled *sampled,
+                                            struct onedraw_error *error);
+
+/**
+ * Takes back a sequence's tokens after the first `length` of its output; see `onedraw_sampler_rewind`. One thread at a
+ * time.
+ */
+onedraw_status onedraw_batch_rewind(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    size_t length,
+                                    struct onedraw_error *error);
+
+/**
+ * Takes back a sequence's tokens because of what was drawn; see `onedraw_sampler_take_back`. One thread at a time.
+ */
+onedraw_status onedraw_batch_take_back(struct onedraw_batch *batch,
+                                       onedraw_sequence sequence,
+                                       size_t length,
+                                       uint32_t token,
+                                       struct onedraw_error *error);
+
+/**
+ * Replaces the prompt of a sequence; see `onedraw_sampler_set_prompt`. One thread at a time.
+ */
+onedraw_status onedraw_batch_set_prompt(struct onedraw_batch *batch,
+                                        onedraw_sequence sequence,
+                                        const uint32_t *tokens,
+                                        size_t count,
+                                        struct onedraw_error *error);
+
+/**
+ * Makes a sequence what it was when it was added or loaded; see `onedraw_sampler_reset`. One thread at a time.
+ */
+onedraw_status onedraw_batch_reset(struct onedraw_batch *batch,
+                                   onedraw_sequence sequence,
+                                   struct onedraw_error *error);
+
+/**
+ * The tokens that a sequence has written so far. One thread at a time.
+ */
+onedraw_status onedraw_batch_output(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    uint32_t *tokens,
+                                    size_t capacity,
+                                    size_t *count,
+                                    struct onedraw_error *error);
+
+/**
+ * The seed of a sequence. One thread at a time.
+ */
+onedraw_status onedraw_batch_seed(struct onedraw_batch *batch,
+                                  onedraw_sequence sequence,
+                                  uint64_t *seed,
+                                  struct onedraw_error *error);
+
+/**
+ * Everything that later draws of a sequence depend on, as JSON. A sampler can load it too. One thread at a time.
+ */
+onedraw_status onedraw_batch_save(struct onedraw_batch *batch,
+                                  onedraw_sequence sequence,
+                                  char *json,
+                                  size_t capacity,
+                                  size_t *length,
+                                  struct onedraw_error *error);
+
+/**
+ * Adds a sequence that `onedraw_batch_save` or `onedraw_sampler_save` wrote. One thread at a time.
+ */
+onedraw_status onedraw_batch_load(struct onedraw_batch *batch,
+                                  const char *json,
+                                  onedraw_sequence *sequence,
+                                  struct onedraw_error *error);
+
+/**
  * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
  * time.
  */
@@ -963,11 +1259,63 @@ onedraw_status onedraw_batch_runners(struct onedraw_batch *batch,
                                      struct onedraw_error *error);
 
 /**
- * Frees a batch and all of its sequences; NULL is nothing. Any thread may call it. A call that another thread is in
- * comes to its end.
+ * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
+ * time.
  */
-onedraw_status onedraw_batch_free(struct onedraw_batch *batch,
+onedraw_status onedraw_batch_logprobs(struct onedraw_batch *batch,
+                                      size_t row,
+                                      struct onedraw_token_logprob *logprobs,
+                                      size_t capacity,
+                                      size_t *count,
+                                      struct onedraw_error *error);
+
+/**
+ * The kept set of a row of the last call, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending
+ * order; with a summary there are none. One thread at a time.
+ */
+onedraw_status onedraw_batch_kept(struct onedraw_batch *batch,
+                                  size_t row,
+                                  struct onedraw_kept *kept,
+                                  uint32_t *ids,
+                                  size_t capacity,
+                                  size_t *count,
                                   struct onedraw_error *error);
+
+/**
+ * Every token that a sequence can draw from a row, in order, with its probability. One thread at a time.
+ */
+onedraw_status onedraw_batch_distribution(struct onedraw_batch *batch,
+                                          onedraw_sequence sequence,
+                                          const struct onedraw_row *row,
+                                          struct onedraw_probability *distribution,
+                                          size_t capacity,
+                                          size_t *count,
+                                          struct onedraw_error *error);
+
+/**
+ * What each stage of a sequence does to a row, as JSON; see `onedraw_sampler_explain`. One thread at a time.
+ */
+onedraw_status onedraw_batch_explain(struct onedraw_batch *batch,
+                                     onedraw_sequence sequence,
+                                     const struct onedraw_row *row,
+                                     size_t listed,
+                                     char *json,
+                                     size_t capacity,
+                                     size_t *length,
+                                     struct onedraw_error *error);
+
+/**
+ * The first `capacity` tokens of the race of a sequence's draw: the one that it would draw, then what it would have
+ * drawn without that one. A drafter guesses with these: a target with nearly the same logits draws one of them. The
+ * history stays as it is. One thread at a time.
+ */
+onedraw_status onedraw_batch_runners(struct onedraw_batch *batch,
+                                     onedraw_sequence sequence,
+                                     const struct onedraw_row *row,
+                                     struct onedraw_runner *runners,
+                                     size_t capacity,
+                                     size_t *count,
+                                     struct onedraw_error *error);
 
 /**
  * Removes a sequence. One thread at a time.
@@ -1010,6 +1358,22 @@ onedraw_status onedraw_batch_take_back(struct onedraw_batch *batch,
                                        size_t length,
                                        uint32_t token,
                                        struct onedraw_error *error);
+
+/**
+ * Replaces the prompt of a sequence; see `onedraw_sampler_set_prompt`. One thread at a time.
+ */
+onedraw_status onedraw_batch_set_prompt(struct onedraw_batch *batch,
+                                        onedraw_sequence sequence,
+                                        const uint32_t *tokens,
+                                        size_t count,
+                                        struct onedraw_error *error);
+
+/**
+ * Makes a sequence what it was when it was added or loaded; see `onedraw_sampler_reset`. One thread at a time.
+ */
+onedraw_status onedraw_batch_reset(struct onedraw_batch *batch,
+                                   onedraw_sequence sequence,
+                                   struct onedraw_error *error);
 
 /**
  * The tokens that a sequence has written so far. One thread at a time.
@@ -1056,7 +1420,21 @@ onedraw_status onedraw_batch_load(struct onedraw_batch *batch,
  * accepted guesses, whose numbers `path` receives, and the one after them; so there are `*drawn` - 1 accepted ones.
  * If a row cannot be drawn from, `ONEDRAW_BAD_ROW` is returned, and `*drawn` tokens before it were accepted.
  *
- * The sequence and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
+ * The sampler and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
+ * `onedraw_sampler_accept_sampled`. One thread at a time may use the sampler and the matcher.
+ */
+onedraw_status onedraw_sampler_verify(struct onedraw_sampler *sampler,
+                                      const struct onedraw_draft *draft,
+                                      const struct onedraw_rows *rows,
+                                      struct onedraw_matcher *matcher,
+                                      struct onedraw_sampled *sampled,
+                                      size_t *path,
+                                      size_t capacity,
+                                      size_t *drawn,
+                                      struct onedraw_error *error);
+
+/**
+ * As `onedraw_sampler_verify`, for a sequence of a batch. Append the tokens that you use with
  * `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
  */
 onedraw_status onedraw_batch_verify(struct onedraw_batch *batch,

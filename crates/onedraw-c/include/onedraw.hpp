@@ -64,6 +64,9 @@ private:
     std::size_t size_ = 0;
 };
 
+/// A type of logits.
+enum class Dtype : onedraw_dtype { f32 = ONEDRAW_F32, f16 = ONEDRAW_F16, bf16 = ONEDRAW_BF16 };
+
 using Sampled = onedraw_sampled;
 using TokenLogprob = onedraw_token_logprob;
 using Probability = onedraw_probability;
@@ -173,19 +176,37 @@ public:
     Row(const Logits &logits, Span<const std::uint32_t> mask = {}) noexcept : Row(Span<const float>(logits), mask, 0) {}
 
     /// Logits of any type.
-    Row(const void *logits, std::size_t vocabulary, onedraw_dtype dtype, Span<const std::uint32_t> mask = {}) noexcept
-        : onedraw_row{logits, vocabulary, dtype, static_cast<std::uint32_t>(mask.size()), mask.size() ? mask.data() : nullptr} {}
+    Row(const void *logits, std::size_t vocabulary, Dtype dtype, Span<const std::uint32_t> mask = {}) noexcept
+        : onedraw_row{logits, vocabulary, static_cast<onedraw_dtype>(dtype), static_cast<std::uint32_t>(mask.size()),
+                      mask.size() ? mask.data() : nullptr} {}
 
 private:
     Row(Span<const float> logits, Span<const std::uint32_t> mask, int) noexcept
-        : Row(logits.data(), logits.size(), ONEDRAW_F32, mask) {}
+        : Row(logits.data(), logits.size(), Dtype::f32, mask) {}
 };
 
-/// Several rows in one buffer, whose beginnings are `stride` logits apart (0: as many as a row has).
+/// Several rows: in one buffer, their beginnings `stride` logits apart (0: as many as a row has), or anywhere.
 class Rows : public onedraw_rows {
 public:
-    Rows(const void *logits, std::size_t count, std::size_t vocabulary, std::size_t stride = 0, onedraw_dtype dtype = ONEDRAW_F32) noexcept
-        : onedraw_rows{logits, count, vocabulary, stride, dtype, 0, nullptr} {}
+    /// Floats in one buffer.
+    Rows(const float *logits, std::size_t count, std::size_t vocabulary, std::size_t stride = 0) noexcept
+        : Rows(logits, Dtype::f32, count, vocabulary, stride) {}
+
+    /// Logits of any type in one buffer.
+    Rows(const void *logits, Dtype dtype, std::size_t count, std::size_t vocabulary, std::size_t stride = 0) noexcept
+        : onedraw_rows{logits, count, vocabulary, stride, static_cast<onedraw_dtype>(dtype), 0, nullptr, nullptr} {}
+
+    /// An array of rows of floats.
+    template <std::size_t Count, std::size_t Vocabulary>
+    Rows(const float (&logits)[Count][Vocabulary]) noexcept : Rows(logits[0], Count, Vocabulary) {}
+
+    /// A pointer to each row of floats. The pointers, too, must live as long as this does.
+    Rows(Span<const float *const> rows, std::size_t vocabulary) noexcept
+        : Rows(reinterpret_cast<const void *const *>(rows.data()), rows.size(), vocabulary, Dtype::f32) {}
+
+    /// A pointer to each row of logits of any type.
+    Rows(Span<const void *const> rows, Dtype dtype, std::size_t vocabulary) noexcept
+        : Rows(rows.data(), rows.size(), vocabulary, dtype) {}
 
     /// The same rows with a mask for each, or nullptr for a row without one.
     Rows with_masks(const std::uint32_t *const *masks, std::uint32_t words) const noexcept {
@@ -194,7 +215,21 @@ public:
         rows.mask_words = words;
         return rows;
     }
+
+private:
+    Rows(const void *const *pointers, std::size_t count, std::size_t vocabulary, Dtype dtype) noexcept
+        : onedraw_rows{nullptr, count, vocabulary, 0, static_cast<onedraw_dtype>(dtype), 0, nullptr, pointers} {}
 };
+
+/// Writes records that have an id and a logit, in any order, as a row of `row.size()` logits: see
+/// `onedraw_row_from_records`. As in `row_from_records(candidates, &Candidate::id, &Candidate::logit, row)`.
+template <class Records, class Record>
+void row_from_records(const Records &records, std::int32_t Record::*id, float Record::*logit, Span<float> row) {
+    const Record *first = records.data();
+    std::size_t count = records.size();
+    onedraw_records all{count ? &(first->*id) : nullptr, count ? &(first->*logit) : nullptr, count, sizeof(Record)};
+    detail::check([&](auto error) { return onedraw_row_from_records(&all, row.data(), row.size(), error); });
+}
 
 /// Sampling parameters.
 class Params : public detail::Owner<onedraw_params, onedraw_params_free> {
@@ -270,6 +305,100 @@ private:
         return *this;
     }
 };
+
+/// The tokens of a model, prepared for grammars.
+class Vocabulary : public detail::Owner<onedraw_vocabulary, onedraw_vocabulary_free> {
+public:
+    /// The bytes of every token, from id 0 on, and the ids that end a text; `special` tokens are marks and not text.
+    Vocabulary(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos, Span<const std::uint32_t> special = {})
+        : Owner(made(tokens, eos, special)) {}
+
+private:
+    static onedraw_vocabulary *made(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos,
+                                    Span<const std::uint32_t> special) {
+        std::string bytes;
+        std::vector<std::size_t> offsets{0};
+        for (const std::string &token : tokens) offsets.push_back((bytes += token).size());
+        return make([&](auto out, auto error) {
+            return onedraw_vocabulary_new(reinterpret_cast<const std::uint8_t *>(bytes.data()), offsets.data(), tokens.size(),
+                                          eos.data(), eos.size(), special.data(), special.size(), out, error);
+        });
+    }
+};
+
+/// What a text must keep to.
+class Grammar : public detail::Owner<onedraw_grammar, onedraw_grammar_free> {
+public:
+    /// `kind` is `json_schema`, `compact_json_schema`, `regex`, `choices` (a JSON list) or `grammar` (Lark).
+    Grammar(const Vocabulary &vocabulary, const char *kind, const std::string &text)
+        : Owner(make([&](auto out, auto error) { return onedraw_grammar_new(vocabulary.get(), kind, text.c_str(), out, error); })) {}
+};
+
+/// A text that follows a grammar.
+class Matcher : public detail::Owner<onedraw_matcher, onedraw_matcher_free> {
+public:
+    explicit Matcher(const Grammar &grammar)
+        : Owner(make([&](auto out, auto error) { return onedraw_matcher_new(grammar.get(), out, error); })) {}
+
+    Matcher clone() const {
+        return Matcher(make([&](auto out, auto error) { return onedraw_matcher_clone(get(), out, error); }));
+    }
+
+    /// The tokens that may come next, for a Row.
+    std::vector<std::uint32_t> mask() {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_mask(get(), arguments...); });
+    }
+    /// The tokens that must come next.
+    std::vector<std::uint32_t> forced() {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_forced(get(), arguments...); });
+    }
+    void accept(std::uint32_t token) {
+        detail::check([&](auto error) { return onedraw_matcher_accept(get(), token, error); });
+    }
+    void rollback(std::size_t tokens) {
+        detail::check([&](auto error) { return onedraw_matcher_rollback(get(), tokens, error); });
+    }
+    bool may_end() {
+        std::int32_t may_end = 0;
+        detail::check([&](auto error) { return onedraw_matcher_may_end(get(), &may_end, error); });
+        return may_end != 0;
+    }
+
+private:
+    using Owner::Owner;
+};
+
+/// What became of guesses.
+struct Verdict {
+    /// The numbers of the guesses that hold.
+    std::vector<std::size_t> path;
+    /// Their tokens, and the one after them.
+    std::vector<Sampled> sampled;
+};
+
+namespace detail {
+
+/// Verifies guesses with a function of C.
+template <class Call>
+Verdict verify(Span<const std::uint32_t> guesses, Span<const std::int32_t> parents, const Rows &rows, Matcher *matcher, Call call) {
+    if (parents.size() != 0 && parents.size() != guesses.size()) {
+        onedraw_error error{ONEDRAW_BAD_ARGUMENT, 0, "parents", "parents: there must be one for each guess, or none"};
+        fail(error);
+    }
+    Verdict verdict;
+    std::size_t room = guesses.size() + 1, drawn = 0;
+    verdict.path.resize(room);
+    verdict.sampled.resize(room);
+    onedraw_draft draft{guesses.data(), parents.size() ? parents.data() : nullptr, guesses.size()};
+    check([&](auto error) {
+        return call(&draft, &rows, matcher ? matcher->get() : nullptr, verdict.sampled.data(), verdict.path.data(), room, &drawn, error);
+    });
+    verdict.sampled.resize(drawn);
+    verdict.path.resize(drawn - 1);
+    return verdict;
+}
+
+}  // namespace detail
 
 /// Tokens that could have been drawn.
 struct Kept {
@@ -355,6 +484,22 @@ public:
         });
     }
 
+    /// Replaces the prompt. The output stays.
+    void set_prompt(Span<const std::uint32_t> tokens) {
+        detail::check([&](auto error) { return onedraw_sampler_set_prompt(get(), tokens.data(), tokens.size(), error); });
+    }
+    /// Makes the sampler what it was when it was made or loaded, with the same seed.
+    void reset() {
+        detail::check([&](auto error) { return onedraw_sampler_reset(get(), error); });
+    }
+
+    /// Verifies guesses exactly; row 0 is the row after the text, row i + 1 that after guess i. Without parents they are
+    /// a chain. Append the tokens that you use with accept().
+    Verdict verify(Span<const std::uint32_t> guesses, const Rows &rows, Span<const std::int32_t> parents = {},
+                   Matcher *matcher = nullptr) {
+        return detail::verify(guesses, parents, rows, matcher, [&](auto... arguments) { return onedraw_sampler_verify(get(), arguments...); });
+    }
+
     std::vector<std::uint32_t> output() const {
         return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_sampler_output(get(), arguments...); });
     }
@@ -376,68 +521,6 @@ private:
         detail::check([&](auto error) { return call(&sampled, error); });
         return sampled;
     }
-};
-
-/// The tokens of a model, prepared for grammars.
-class Vocabulary : public detail::Owner<onedraw_vocabulary, onedraw_vocabulary_free> {
-public:
-    /// The bytes of every token, from id 0 on, and the ids that end a text; `special` tokens are marks and not text.
-    Vocabulary(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos, Span<const std::uint32_t> special = {})
-        : Owner(made(tokens, eos, special)) {}
-
-private:
-    static onedraw_vocabulary *made(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos,
-                                    Span<const std::uint32_t> special) {
-        std::string bytes;
-        std::vector<std::size_t> offsets{0};
-        for (const std::string &token : tokens) offsets.push_back((bytes += token).size());
-        return make([&](auto out, auto error) {
-            return onedraw_vocabulary_new(reinterpret_cast<const std::uint8_t *>(bytes.data()), offsets.data(), tokens.size(),
-                                          eos.data(), eos.size(), special.data(), special.size(), out, error);
-        });
-    }
-};
-
-/// What a text must keep to.
-class Grammar : public detail::Owner<onedraw_grammar, onedraw_grammar_free> {
-public:
-    /// `kind` is `json_schema`, `compact_json_schema`, `regex`, `choices` (a JSON list) or `grammar` (Lark).
-    Grammar(const Vocabulary &vocabulary, const char *kind, const std::string &text)
-        : Owner(make([&](auto out, auto error) { return onedraw_grammar_new(vocabulary.get(), kind, text.c_str(), out, error); })) {}
-};
-
-/// A text that follows a grammar.
-class Matcher : public detail::Owner<onedraw_matcher, onedraw_matcher_free> {
-public:
-    explicit Matcher(const Grammar &grammar)
-        : Owner(make([&](auto out, auto error) { return onedraw_matcher_new(grammar.get(), out, error); })) {}
-
-    Matcher clone() const {
-        return Matcher(make([&](auto out, auto error) { return onedraw_matcher_clone(get(), out, error); }));
-    }
-
-    /// The tokens that may come next, for a Row.
-    std::vector<std::uint32_t> mask() {
-        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_mask(get(), arguments...); });
-    }
-    /// The tokens that must come next.
-    std::vector<std::uint32_t> forced() {
-        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_forced(get(), arguments...); });
-    }
-    void accept(std::uint32_t token) {
-        detail::check([&](auto error) { return onedraw_matcher_accept(get(), token, error); });
-    }
-    void rollback(std::size_t tokens) {
-        detail::check([&](auto error) { return onedraw_matcher_rollback(get(), tokens, error); });
-    }
-    bool may_end() {
-        std::int32_t may_end = 0;
-        detail::check([&](auto error) { return onedraw_matcher_may_end(get(), &may_end, error); });
-        return may_end != 0;
-    }
-
-private:
-    using Owner::Owner;
 };
 
 /// Finds where a text ends.
@@ -477,14 +560,6 @@ private:
             return onedraw_stop_text(get(), reinterpret_cast<std::uint8_t *>(&shown[before]), length, &length, error);
         });
     }
-};
-
-/// What became of guesses.
-struct Verdict {
-    /// The numbers of the guesses that hold.
-    std::vector<std::size_t> path;
-    /// Their tokens, and the one after them.
-    std::vector<Sampled> sampled;
 };
 
 /// Many sequences.
@@ -557,22 +632,8 @@ public:
     /// a chain.
     Verdict verify(Sequence sequence, Span<const std::uint32_t> guesses, const Rows &rows, Span<const std::int32_t> parents = {},
                    Matcher *matcher = nullptr) {
-        if (parents.size() != 0 && parents.size() != guesses.size()) {
-            onedraw_error error{ONEDRAW_BAD_ARGUMENT, 0, "parents", "parents: there must be one for each guess, or none"};
-            detail::fail(error);
-        }
-        Verdict verdict;
-        std::size_t room = guesses.size() + 1, drawn = 0;
-        verdict.path.resize(room);
-        verdict.sampled.resize(room);
-        onedraw_draft draft{guesses.data(), parents.size() ? parents.data() : nullptr, guesses.size()};
-        detail::check([&](auto error) {
-            return onedraw_batch_verify(get(), sequence, &draft, &rows, matcher ? matcher->get() : nullptr, verdict.sampled.data(),
-                                        verdict.path.data(), room, &drawn, error);
-        });
-        verdict.sampled.resize(drawn);
-        verdict.path.resize(drawn - 1);
-        return verdict;
+        return detail::verify(guesses, parents, rows, matcher,
+                              [&](auto... arguments) { return onedraw_batch_verify(get(), sequence, arguments...); });
     }
 
     void accept(Sequence sequence, std::uint32_t token) {
@@ -588,6 +649,14 @@ public:
         detail::check([&](auto error) {
             return onedraw_batch_take_back(get(), sequence, progress.rewind_length, progress.rewind_token, error);
         });
+    }
+    /// Replaces the prompt of a sequence. The output stays.
+    void set_prompt(Sequence sequence, Span<const std::uint32_t> tokens) {
+        detail::check([&](auto error) { return onedraw_batch_set_prompt(get(), sequence, tokens.data(), tokens.size(), error); });
+    }
+    /// Makes a sequence what it was when it was added or loaded, with the same seed.
+    void reset(Sequence sequence) {
+        detail::check([&](auto error) { return onedraw_batch_reset(get(), sequence, error); });
     }
     std::vector<std::uint32_t> output(Sequence sequence) const {
         return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_batch_output(get(), sequence, arguments...); });

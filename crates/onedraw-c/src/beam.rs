@@ -181,7 +181,7 @@ impl Beams {
         matrix: &Matrix<'_>,
         mut ask: impl FnMut(usize, u32) -> onedraw_finish,
     ) -> Result<Expansion> {
-        let (needed, given) = (self.search()?.count(), matrix.rows.len());
+        let (needed, given) = (self.search()?.count(), matrix.len());
         if given != needed {
             return Err(Failure::argument("rows", format_args!("there are {given} rows for {needed} beams")));
         }

@@ -95,6 +95,34 @@ impl<'a> Memory<'a> {
         Ok(unsafe { std::slice::from_raw_parts(pointer, length) })
     }
 
+    /// `count` values whose beginnings are `stride` bytes apart, a multiple of their alignment.
+    pub(crate) fn strided<T: Plain>(
+        self,
+        pointer: *const T,
+        count: usize,
+        stride: usize,
+        name: &str,
+    ) -> Result<impl ExactSizeIterator<Item = T> + use<'a, T>> {
+        if !stride.is_multiple_of(align_of::<T>()) {
+            let message = format!("must be a multiple of {}, not {stride}", align_of::<T>());
+            return Err(Failure::argument("stride", message));
+        }
+        if count > 0 {
+            check(pointer, name)?;
+            let bytes = stride.checked_mul(count - 1).and_then(|bytes| bytes.checked_add(size_of::<T>()));
+            if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+                return Err(Failure::argument(
+                    name,
+                    format_args!("has {count} values, more than memory can hold"),
+                ));
+            }
+        }
+        // SAFETY: not NULL, aligned, not larger than memory, and by the caller's promise so many values, which
+        // nobody changes during the call. Any bits are one.
+        let value = move |index| unsafe { *pointer.byte_add(index * stride) };
+        Ok((0..count).map(value))
+    }
+
     /// Text that ends with a zero.
     pub(crate) fn text(self, pointer: *const c_char, name: &str) -> Result<&'a str> {
         check(pointer, name)?;
@@ -122,6 +150,8 @@ impl<'a> Memory<'a> {
         name: &'static str,
     ) -> Result<Buffer<'a, T>> {
         let count = self.place(count, "the place for the length")?;
+        // What a call that fails returns.
+        count.write(0);
         Ok(Buffer { room: self.room(pointer, capacity, name)?, count, name })
     }
 
@@ -139,6 +169,20 @@ impl<'a> Memory<'a> {
         // SAFETY: not NULL, aligned, not larger than memory, and by the caller's promise room for so many
         // values that nothing else uses during the call. They need not be values yet.
         Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), capacity) })
+    }
+
+    /// `length` values of the caller, which are all `value` now.
+    pub(crate) fn filled<T: Copy>(
+        self,
+        pointer: *mut T,
+        length: usize,
+        value: T,
+        name: &str,
+    ) -> Result<&'a mut [T]> {
+        let room = self.room(pointer, length, name)?;
+        room.fill(MaybeUninit::new(value));
+        // SAFETY: every value was written just now.
+        Ok(unsafe { room.assume_init_mut() })
     }
 }
 

@@ -9,9 +9,8 @@ use crate::error::ONEDRAW_OK;
 use crate::params::{onedraw_params_free, onedraw_params_from_json};
 use crate::rows::{ONEDRAW_F32, onedraw_row, onedraw_rows};
 use crate::sampled::onedraw_sampled;
-use crate::sampler::{
-    onedraw_sampler_free, onedraw_sampler_new, onedraw_sampler_output, onedraw_sampler_sample,
-};
+use crate::sampler::history::onedraw_sampler_output;
+use crate::sampler::{onedraw_sampler_free, onedraw_sampler_new, onedraw_sampler_sample};
 
 thread_local! {
     /// The number of allocations of this thread.
@@ -60,6 +59,7 @@ fn a_step_allocates_nothing() {
         dtype: ONEDRAW_F32,
         mask_words: 0,
         masks: null(),
+        pointers: null(),
     };
     let (mut params, mut sampler, mut batch) = (null_mut(), null_mut(), null_mut());
     let (mut sequences, mut sampled) = ([0; ROWS], [onedraw_sampled::failed(0); ROWS]);

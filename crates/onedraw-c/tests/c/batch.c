@@ -106,6 +106,15 @@ static void sequences(onedraw_batch *batch) {
     OK(onedraw_batch_sample(batch, &loaded, &rows, &again, &error));
     CHECK(again.token == sampled.token && again.position == 1);
 
+    /* As it was when it was loaded, and with another prompt. */
+    OK(onedraw_batch_reset(batch, loaded, &error));
+    OK(onedraw_batch_sample(batch, &loaded, &rows, &again, &error));
+    CHECK(again.token == sampled.token && again.position == 1);
+    const uint32_t outside[] = {9};
+    OK(onedraw_batch_set_prompt(batch, loaded, outside, 1, &error));
+    FAILS(onedraw_batch_peek(batch, &loaded, &rows, 0, &again, &error), ONEDRAW_BAD_ROW, "outside_vocabulary",
+          "row 0: prompt_token_ids: token 9 is outside the vocabulary; ids of this row are 0 to 3");
+
     OK(onedraw_batch_remove(batch, sequence, &error));
     FAILS(onedraw_batch_remove(batch, sequence, &error), ONEDRAW_BAD_ROW, "unknown_sequence", "the sequence is not in the batch");
     CHECK(onedraw_batch_sample(batch, &sequence, &rows, &sampled, &error) == ONEDRAW_BAD_ROW);
@@ -144,6 +153,36 @@ static void verification(onedraw_batch *batch) {
     rows.count = 2;
     FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ROW,
           "draft_rows", "a draft of 2 tokens needs 3 rows, not 2");
+    CHECK(drawn == 0);
+
+    /* Rows anywhere in memory. */
+    logits[1][1] = 0.0f;
+    const void *pointers[] = {logits[0], logits[1], logits[2]};
+    rows = (onedraw_rows){.pointers = pointers, .count = 3, .vocabulary = 3};
+    OK(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error));
+    CHECK(drawn == 2 && path[0] == 0 && sampled[0].token == 1 && sampled[1].token == 0);
+    rows.count = 1;
+    pointers[0] = logits[2];
+    OK(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error));
+    CHECK(sampled[0].token == 2);
+    pointers[0] = NULL;
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "logits", "logits: is NULL");
+    rows.stride = 3;
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "stride",
+          "stride: must be zero where there are pointers");
+    rows.logits = logits;
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "logits",
+          "logits: must be zero where there are pointers");
+    rows = (onedraw_rows){.logits = logits, .count = 3, .vocabulary = 3, .mask_words = 1};
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "masks",
+          "masks: is NULL, and mask_words is 1");
+    const uint32_t mask[] = {7};
+    const uint32_t *const masks[] = {NULL, mask, NULL};
+    rows.masks = masks;
+    FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ARGUMENT,
+          "masks", "masks: must be NULL here; the matcher has them");
+    rows = (onedraw_rows){.logits = logits, .count = 3, .vocabulary = 3};
+
     const int32_t parents[] = {ONEDRAW_ROOT, 1};
     draft.parents = parents;
     FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ARGUMENT,

@@ -50,6 +50,7 @@ void golden_row(const char *shape, const float *list, uint32_t seed, float *logi
 
 void test_golden(void);
 void test_params(void);
+void test_records(void);
 void test_samplers(void);
 void test_batches(void);
 void test_texts(void);

@@ -70,6 +70,11 @@ static void refused(void *handle, onedraw_params *params) {
     REFUSES("sampler", onedraw_sampler_output(handle, &token, 1, &count, &error));
     REFUSES("sampler", onedraw_sampler_seed(handle, &seed, &error));
     REFUSES("sampler", onedraw_sampler_save(handle, text, sizeof text, &count, &error));
+    REFUSES("sampler", onedraw_sampler_set_prompt(handle, &token, 0, &error));
+    REFUSES("sampler", onedraw_sampler_reset(handle, &error));
+    REFUSES("sampler", onedraw_sampler_verify(handle, &draft, &rows, NULL, sampled, path, 2, &count, &error));
+    REFUSES("batch", onedraw_batch_set_prompt(handle, 0, &token, 0, &error));
+    REFUSES("batch", onedraw_batch_reset(handle, 0, &error));
     REFUSES("batch", onedraw_batch_add(handle, params, &sequence, &error));
     REFUSES("batch", onedraw_batch_add_all(handle, params, &sequence, 1, &count, &error));
     REFUSES("batch", onedraw_batch_fork(handle, 0, &sequence, &error));

@@ -75,7 +75,30 @@ void samplers() {
         sampler.sample(bad);
     });
     const std::vector<std::uint16_t> ones(3, 0x3f80);
-    CHECK(sampler.peek({ones.data(), 3, ONEDRAW_BF16}).token < 3);
+    CHECK(sampler.peek({ones.data(), 3, onedraw::Dtype::bf16}).token < 3);
+
+    // The same draws again, after a prompt that is not that of the parameters.
+    sampler = onedraw::Sampler(onedraw::Params::from_json(R"({"temperature": 0, "repetition_penalty": 2})"));
+    CHECK(sampler.sample(logits).token == 1);
+    sampler.reset();
+    sampler.set_prompt(std::vector<std::uint32_t>{1});
+    CHECK(sampler.sample(logits).token == 3);
+    sampler.reset();
+    CHECK(sampler.output().empty() && sampler.sample(logits).token == 1);
+
+    // Candidates as other programs have them, in any order, one of them missing.
+    struct Candidate {
+        std::int32_t id;
+        float logit, probability;
+    };
+    const std::vector<Candidate> candidates{{3, 2.9f, 0}, {0, 1.0f, 0}, {2, 0.2f, 0}};
+    std::vector<float> row(4);
+    onedraw::row_from_records(candidates, &Candidate::id, &Candidate::logit, row);
+    CHECK((row == std::vector<float>{1.0f, -INFINITY, 0.2f, 2.9f}));
+    onedraw::row_from_records(std::vector<Candidate>(), &Candidate::id, &Candidate::logit, row);
+    CHECK((row == std::vector<float>(4, -INFINITY)));
+    fails(ONEDRAW_BAD_ARGUMENT, "ids", "ids: record 0 has id 3, which is no token of a vocabulary of 3",
+          [&] { onedraw::row_from_records(candidates, &Candidate::id, &Candidate::logit, {row.data(), 3}); });
 }
 
 void batches() {
@@ -83,19 +106,35 @@ void batches() {
     onedraw::Batch batch;
     auto greedy = onedraw::Params::from_json(R"({"temperature": 0})");
     std::vector<onedraw::Sequence> sequences{batch.add(greedy), batch.add(greedy)};
-    auto verdict = batch.verify(sequences[0], std::vector<std::uint32_t>{1, 1}, {logits, 3, 3});
+    std::vector<onedraw::Sampled> drawn;
+    auto verdict = batch.verify(sequences[0], std::vector<std::uint32_t>{1, 1}, logits);
     CHECK(verdict.path == std::vector<std::size_t>{0} && verdict.sampled.size() == 2 && verdict.sampled[1].token == 0);
+    const std::vector<const float *> pointers{logits[0], logits[1], logits[2]};
+    onedraw::Sampler sampler(greedy);
+    auto same = sampler.verify(std::vector<std::uint32_t>{1, 1}, {pointers, 3});
+    CHECK(same.path == verdict.path && same.sampled.size() == 2 && same.sampled[0].token == 1 && same.sampled[1].token == 0);
+    CHECK(sampler.output().empty());
+    const std::uint16_t halves[2][3] = {{0, 0x4000, 0x3c00}, {0x4200, 0, 0x3c00}};
+    const void *const of_halves[] = {halves[1], halves[0]};
+    drawn = batch.peek(sequences, {of_halves, onedraw::Dtype::f16, 3});
+    CHECK(drawn[0].token == 0 && drawn[1].token == 1);
+    drawn = batch.peek(sequences, {halves, onedraw::Dtype::f16, 2, 3});
+    CHECK(drawn[0].token == 1 && drawn[1].token == 0);
     for (const auto &sampled : verdict.sampled) batch.accept(sequences[0], sampled);
     CHECK((batch.output(sequences[0]) == std::vector<std::uint32_t>{1, 0}));
-    auto drawn = batch.sample(sequences, {logits, 2, 3});
+    drawn = batch.sample(sequences, {logits[0], 2, 3});
     CHECK(drawn[0].token == 1 && drawn[0].position == 2 && drawn[1].token == 0 && !batch.row_error(0));
     const float bad[2][3] = {{0, NAN, 1}, {3, 0, 1}};
-    drawn = batch.peek(sequences, {bad, 2, 3});
+    drawn = batch.peek(sequences, bad);
     CHECK(drawn[0].status == ONEDRAW_BAD_ROW && drawn[1].token == 0 && batch.row_error(0)->kind() == "nan_logit");
     auto fork = batch.fork(sequences[1]);
     batch.rewind(fork, 0);
     CHECK(batch.output(fork).empty() && batch.size() == 3 && batch.runners(fork, logits[0], 2).size() == 2);
     CHECK(batch.load(batch.save(sequences[0])) != fork && batch.distribution(fork, logits[0]).size() == 1);
+    batch.set_prompt(fork, std::vector<std::uint32_t>{1});
+    batch.accept(fork, 2);
+    batch.reset(fork);
+    CHECK(batch.output(fork).empty());
     batch.remove(fork);
     fails(ONEDRAW_BAD_ROW, "unknown_sequence", "the sequence is not in the batch", [&] { batch.remove(fork); });
     CHECK(batch.add_all(onedraw::Params::from_json(R"({"n": 3})")).size() == 3);
@@ -127,7 +166,7 @@ void beams() {
     onedraw::Beams beams(onedraw::Params::from_json(R"({"max_tokens": 3, "n": 2, "eos_token_id": 2})"), R"({"width": 2})");
     const float logits[2][3] = {{0.5f, 0.0f, 1.0f}, {0.5f, 0.0f, 1.0f}};
     while (!beams.is_done()) {
-        auto branches = beams.step({logits, beams.size(), 3}, 2);
+        auto branches = beams.step({logits[0], beams.size(), 3}, 2);
         for (std::size_t i = 0; i < branches.size(); i++) CHECK(beams.tokens(i).back() == branches[i].token);
     }
     auto found = beams.finish();

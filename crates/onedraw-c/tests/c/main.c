@@ -22,10 +22,10 @@ int main(void) {
         const char *name;
         void (*run)(void);
     } tests[] = {
-        {"golden draws", test_golden}, {"parameters", test_params}, {"samplers", test_samplers},
-        {"batches", test_batches},     {"texts", test_texts},       {"grammars", test_grammars},
-        {"beams", test_beams},         {"handles", test_handles},   {"arguments", test_arguments},
-        {"threads", test_threads},
+        {"golden draws", test_golden}, {"parameters", test_params}, {"records", test_records},
+        {"samplers", test_samplers},   {"batches", test_batches},   {"texts", test_texts},
+        {"grammars", test_grammars},   {"beams", test_beams},       {"handles", test_handles},
+        {"arguments", test_arguments}, {"threads", test_threads},
     };
     CHECK(strcmp(onedraw_version(), ONEDRAW_VERSION) == 0);
     CHECK(onedraw_stream_version() == 1);

@@ -68,6 +68,63 @@ static void histories(void) {
     OK(onedraw_sampler_free(clone, &error));
 }
 
+/* A sampler that is used for one text after another. */
+static void used_again(void) {
+    onedraw_error error;
+    onedraw_sampled sampled;
+    uint32_t first[6], output[2];
+    size_t count, length;
+    uint64_t seed, same;
+    static char made[8192], after[8192];
+    onedraw_sampler *loaded, *sampler = sampler_of("{\"mirostat\": 2, \"repetition_penalty\": 1.3, \"output_token_ids\": [2]}");
+    OK(onedraw_sampler_seed(sampler, &seed, &error));
+    OK(onedraw_sampler_save(sampler, made, sizeof made, &length, &error));
+    for (int i = 0; i < 6; i++) first[i] = sample(sampler);
+    OK(onedraw_sampler_take_back(sampler, 1, first[0], &error));
+    OK(onedraw_sampler_reset(sampler, &error));
+    OK(onedraw_sampler_seed(sampler, &same, &error));
+    CHECK(same == seed);
+    OK(onedraw_sampler_save(sampler, after, sizeof after, &length, &error));
+    CHECK(strcmp(made, after) == 0);
+    for (int i = 0; i < 6; i++) CHECK(sample(sampler) == first[i]);
+
+    /* One that is loaded begins where it was saved. */
+    OK(onedraw_sampler_take_back(sampler, 3, first[2], &error));
+    OK(onedraw_sampler_save(sampler, made, sizeof made, &length, &error));
+    OK(onedraw_sampler_load(made, &loaded, &error));
+    for (int i = 0; i < 6; i++) first[i] = sample(loaded);
+    OK(onedraw_sampler_reset(loaded, &error));
+    OK(onedraw_sampler_save(loaded, after, sizeof after, &length, &error));
+    CHECK(strcmp(made, after) == 0);
+    for (int i = 0; i < 6; i++) CHECK(sample(loaded) == first[i]);
+    OK(onedraw_sampler_free(loaded, &error));
+    OK(onedraw_sampler_free(sampler, &error));
+
+    /* A prompt that is given later is the one that is given at first. */
+    const uint32_t prompt[] = {1, 1, 3};
+    onedraw_sampler *other = sampler_of("{\"prompt_token_ids\": [1, 1, 3], \"repetition_penalty\": 3, \"seed\": 5}");
+    sampler = sampler_of("{\"prompt_token_ids\": [0], \"repetition_penalty\": 3, \"seed\": 5}");
+    OK(onedraw_sampler_set_prompt(sampler, prompt, COUNT(prompt), &error));
+    for (int i = 0; i < 6; i++) CHECK((first[i] = sample(sampler)) == sample(other));
+    OK(onedraw_sampler_save(sampler, made, sizeof made, &length, &error));
+    OK(onedraw_sampler_save(other, after, sizeof after, &length, &error));
+    CHECK(strcmp(made, after) == 0);
+    /* Its ids are checked as those of the parameters are. */
+    OK(onedraw_sampler_rewind(sampler, 2, &error));
+    const uint32_t outside[] = {4};
+    OK(onedraw_sampler_set_prompt(sampler, outside, 1, &error));
+    FAILS(onedraw_sampler_sample(sampler, &ROW, &sampled, &error), ONEDRAW_BAD_ROW, "outside_vocabulary",
+          "prompt_token_ids: token 4 is outside the vocabulary; ids of this row are 0 to 3");
+    OK(onedraw_sampler_output(sampler, output, 2, &count, &error));
+    CHECK(count == 2 && memcmp(output, first, sizeof output) == 0);
+    OK(onedraw_sampler_set_prompt(sampler, NULL, 0, &error));
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
+    CHECK(sampled.position == 2);
+    FAILS(onedraw_sampler_set_prompt(sampler, NULL, 1, &error), ONEDRAW_BAD_ARGUMENT, "tokens", "tokens: is NULL");
+    OK(onedraw_sampler_free(sampler, &error));
+    OK(onedraw_sampler_free(other, &error));
+}
+
 static void reports(void) {
     onedraw_error error;
     onedraw_sampled sampled;
@@ -148,6 +205,16 @@ static void rows(void) {
     onedraw_rows prompt = {.logits = LOGITS, .count = 1, .vocabulary = 4};
     OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
     CHECK(strncmp(json, "[null,{", 7) == 0 && strstr(json, "\"rank\":4"));
+    const uint32_t *const masks[] = {only_2};
+    prompt.masks = masks;
+    prompt.mask_words = 1;
+    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error), ONEDRAW_BAD_ARGUMENT, "masks",
+          "masks: must be NULL here; a prompt has no grammar");
+    const void *const pointers[] = {LOGITS};
+    prompt = (onedraw_rows){.pointers = pointers, .count = 1, .vocabulary = 4};
+    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error), ONEDRAW_BAD_ARGUMENT, "pointers",
+          "pointers: must be NULL here; the rows must be in one buffer");
+    prompt = (onedraw_rows){.logits = LOGITS, .count = 1, .vocabulary = 4};
     prompt.logits = bad;
     OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
     CHECK(strstr(json, "[null,{\"error\":{") == json && strstr(json, "\"kind\":\"nan_logit\""));
@@ -157,6 +224,7 @@ static void rows(void) {
 
 void test_samplers(void) {
     histories();
+    used_again();
     reports();
     rows();
 }

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use library::Rewind;
 
-use crate::batch::{Batch, id, onedraw_batch, onedraw_sequence, unknown};
+use super::{Batch, id, onedraw_batch, onedraw_sequence, unknown};
 use crate::call::call;
 use crate::error::{onedraw_error, onedraw_status};
 use crate::json::{json_of, saved};
@@ -86,6 +86,34 @@ pub extern "C" fn onedraw_batch_take_back(
     error: *mut onedraw_error,
 ) -> onedraw_status {
     change(batch, error, |batch| batch.take_back(id(sequence), &Rewind { length, token, phrase: 0 }))
+}
+
+/// Replaces the prompt of a sequence; see `onedraw_sampler_set_prompt`. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_set_prompt(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    tokens: *const u32,
+    count: usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let tokens = memory.array(tokens, count, "tokens")?;
+        with(batch, |batch: &mut Batch| match batch.batch.set_prompt(id(sequence), tokens) {
+            true => Ok(()),
+            false => Err(unknown()),
+        })
+    })
+}
+
+/// Makes a sequence what it was when it was added or loaded; see `onedraw_sampler_reset`. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_reset(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    change(batch, error, |batch| batch.reset(id(sequence)))
 }
 
 /// The tokens that a sequence has written so far. One thread at a time.
