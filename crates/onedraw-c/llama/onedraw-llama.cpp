@@ -40,8 +40,6 @@ struct State {
     onedraw_error broken{};
     // The size of the vocabulary; 0 where it was not told.
     size_t vocabulary = 0;
-    // The logits of candidates, in the order of their ids. Kept, so that a draw allocates nothing.
-    std::vector<float> row;
 
     State() { drawn.status = ONEDRAW_NOTHING; }
 
@@ -82,25 +80,44 @@ void accept(llama_sampler * smpl, llama_token token) {
     if (!done(error.status, error)) state.broken = error;
 }
 
-// Draws from the candidates and tells the place of the drawn one.
-bool draw(State & state, const llama_token_data_array & candidates, size_t & place) {
-    if (!state.is_whole()) return false;
+// Writes the logits of candidates that stand in the order of their ids, as llama_sampler_sample fills the array. Whether
+// they do.
+bool in_order(const llama_token_data_array & candidates, std::vector<float> & row) {
+    if (candidates.size != row.size()) return false;
+    llama_token other = 0;
+    for (size_t i = 0; i < row.size(); i++) {
+        row[i] = candidates.data[i].logit;
+        other |= candidates.data[i].id ^ static_cast<llama_token>(i);
+    }
+    return other == 0;
+}
+
+// Writes the logits of candidates in any order. A token that is not among them gets none.
+bool in_any_order(const llama_token_data_array & candidates, std::vector<float> & row, bool knows_vocabulary) {
     onedraw_error error;
-    // The ids of as many candidates as there are tokens are those of all tokens.
-    state.row.resize(state.vocabulary > 0 ? state.vocabulary : candidates.size);
     onedraw_records records{};
     records.ids = candidates.size > 0 ? &candidates.data->id : nullptr;
     records.logits = candidates.size > 0 ? &candidates.data->logit : nullptr;
     records.count = candidates.size;
     records.stride = sizeof(llama_token_data);
-    if (onedraw_row_from_records(&records, state.row.data(), state.row.size(), &error) != ONEDRAW_OK) {
-        if (state.vocabulary > 0) return done(error.status, error);
-        return fail("smpl", "samplers before it left fewer candidates than there are tokens: draw with onedraw_llama_sample, "
-                            "or tell the vocabulary with onedraw_llama_set_vocabulary");
-    }
+    if (onedraw_row_from_records(&records, row.data(), row.size(), &error) == ONEDRAW_OK) return true;
+    if (knows_vocabulary) return done(error.status, error);
+    return fail("smpl", "samplers before it left fewer candidates than there are tokens: draw with onedraw_llama_sample, "
+                        "or tell the vocabulary with onedraw_llama_set_vocabulary");
+}
+
+// Draws from the candidates and tells the place of the drawn one.
+bool draw(State & state, const llama_token_data_array & candidates, size_t & place) {
+    if (!state.is_whole()) return false;
+    // Kept, so that a draw allocates nothing.
+    thread_local std::vector<float> logits;
+    // The ids of as many candidates as there are tokens are those of all tokens.
+    logits.resize(state.vocabulary > 0 ? state.vocabulary : candidates.size);
+    if (!in_order(candidates, logits) && !in_any_order(candidates, logits, state.vocabulary > 0)) return false;
     onedraw_row row{};
-    row.logits = state.row.data();
-    row.vocabulary = state.row.size();
+    row.logits = logits.data();
+    row.vocabulary = logits.size();
+    onedraw_error error;
     state.drawn.status = ONEDRAW_NOTHING;
     if (!done(onedraw_sampler_peek(state.sampler, &row, 0, &state.drawn, &error), error)) return false;
     const auto token = static_cast<llama_token>(state.drawn.token);
