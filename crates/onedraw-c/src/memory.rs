@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
-use crate::error::{Failure, ONEDRAW_OK, ONEDRAW_TOO_SMALL, Result, onedraw_error};
+use crate::error::{Failure, ONEDRAW_OK, ONEDRAW_TOO_SMALL, Result, c_text, onedraw_error};
 
 /// A type of which any bits are a value, so that what a caller wrote can be read.
 pub(crate) trait Plain: Copy {}
@@ -218,8 +218,8 @@ impl Buffer<'_, c_char> {
     /// Returns a text with a zero after it, and its length without the zero.
     pub(crate) fn fill_text(&mut self, text: &str) -> Result<()> {
         self.check(text.len() + 1)?;
-        let bytes = text.bytes().chain([0]);
-        self.room.iter_mut().zip(bytes).for_each(|(place, byte)| _ = place.write(byte as c_char));
+        let bytes = c_text(text).chain([0]);
+        self.room.iter_mut().zip(bytes).for_each(|(place, byte)| _ = place.write(byte));
         self.count.write(text.len());
         Ok(())
     }
