@@ -1,4 +1,6 @@
 // An exception that leaves a callback ends the program with a message: .ci/c looks for it.
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 
 #include "onedraw.h"
