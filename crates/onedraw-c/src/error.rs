@@ -98,7 +98,6 @@ impl Failure {
 pub(crate) fn status_of(error: &RowError) -> onedraw_status {
     match error {
         RowError::UnknownSequence | RowError::RepeatedSequence => ONEDRAW_BAD_SEQUENCE,
-        RowError::UniformOutOfRange { .. } => ONEDRAW_BAD_ARGUMENT,
         _ => ONEDRAW_BAD_ROW,
     }
 }
@@ -111,7 +110,12 @@ impl From<ParamError> for Failure {
 
 impl From<RowError> for Failure {
     fn from(error: RowError) -> Self {
-        Self::new(status_of(&error), error.kind(), &error)
+        match error {
+            RowError::UniformOutOfRange { uniform } => {
+                Self::argument("uniform", format_args!("must be in [0, 1), not {uniform}"))
+            }
+            _ => Self::new(status_of(&error), error.kind(), &error),
+        }
     }
 }
 

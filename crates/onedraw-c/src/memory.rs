@@ -102,7 +102,7 @@ impl<'a> Memory<'a> {
         count: usize,
         stride: usize,
         name: &str,
-    ) -> Result<impl ExactSizeIterator<Item = T> + use<'a, T>> {
+    ) -> Result<impl ExactSizeIterator<Item = T> + Clone + use<'a, T>> {
         if !stride.is_multiple_of(align_of::<T>()) {
             let message = format!("must be a multiple of {}, not {stride}", align_of::<T>());
             return Err(Failure::argument("stride", message));
@@ -170,20 +170,13 @@ impl<'a> Memory<'a> {
         // values that nothing else uses during the call. They need not be values yet.
         Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), capacity) })
     }
+}
 
-    /// `length` values of the caller, which are all `value` now.
-    pub(crate) fn filled<T: Copy>(
-        self,
-        pointer: *mut T,
-        length: usize,
-        value: T,
-        name: &str,
-    ) -> Result<&'a mut [T]> {
-        let room = self.room(pointer, length, name)?;
-        room.fill(MaybeUninit::new(value));
-        // SAFETY: every value was written just now.
-        Ok(unsafe { room.assume_init_mut() })
-    }
+/// Room of the caller, all of which is `value` now.
+pub(crate) fn filled<T: Copy>(room: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
+    room.fill(MaybeUninit::new(value));
+    // SAFETY: every value was written just now.
+    unsafe { room.assume_init_mut() }
 }
 
 /// Room of the caller for some number of values.

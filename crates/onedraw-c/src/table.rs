@@ -60,7 +60,7 @@ type Members = Slots<Arc<dyn Any + Send + Sync>, { (1 << GENERATION_BITS) - 1 }>
 struct Part(RwLock<Members>);
 
 /// Every value.
-static TABLE: [Part; PARTS] = [const { Part(RwLock::new(Members::new())) }; PARTS];
+static TABLE: [Part; PARTS] = [const { Part(RwLock::new(Members::empty())) }; PARTS];
 
 impl Part {
     fn read(&self) -> RwLockReadGuard<'_, Members> {

@@ -62,13 +62,20 @@ pub struct Slots<T, const GENERATIONS: u32 = { u32::MAX }> {
 
 impl<T, const GENERATIONS: u32> Default for Slots<T, GENERATIONS> {
     fn default() -> Self {
-        Self::new()
+        Self::empty()
+    }
+}
+
+impl<T> Slots<T> {
+    /// No members, in slots that are used as often as a number of 32 bits can tell.
+    pub const fn new() -> Self {
+        Self::empty()
     }
 }
 
 impl<T, const GENERATIONS: u32> Slots<T, GENERATIONS> {
     /// No members.
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self { slots: Vec::new(), free: Vec::new(), retired: 0 }
     }
 
@@ -175,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_used_a_number_of_times() {
-        let mut slots = Slots::<u32, 2>::new();
+        let mut slots = Slots::<u32, 2>::empty();
         let other = slots.insert(7);
         let ids: Vec<SequenceId> = (0..5)
             .map(|member| {

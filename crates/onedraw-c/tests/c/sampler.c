@@ -180,8 +180,8 @@ static void rows(void) {
     CHECK(sampled.token == 2 && sampled.position == 6);
     FAILS(onedraw_sampler_sample_uniform(sampler, &masked, 0.5, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "mask",
           "mask: must be NULL here");
-    FAILS(onedraw_sampler_sample_uniform(sampler, &ROW, 1.0, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "uniform_out_of_range",
-          "the uniform number 1 is not in [0, 1)");
+    FAILS(onedraw_sampler_sample_uniform(sampler, &ROW, 1.0, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "uniform",
+          "uniform: must be in [0, 1), not 1");
 
     FAILS(onedraw_sampler_json(sampler, json, sizeof json, &length, &error), ONEDRAW_NOTHING, "nothing",
           "this sampler has explained nothing yet");
