@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
-use crate::error::{Failure, ONEDRAW_OK, ONEDRAW_TOO_SMALL, Result, onedraw_error};
+use crate::error::{Failure, ONEDRAW_OK, ONEDRAW_TOO_SMALL, Result, c_text, onedraw_error};
 
 /// A type of which any bits are a value, so that what a caller wrote can be read.
 pub(crate) trait Plain: Copy {}
@@ -102,7 +102,7 @@ impl<'a> Memory<'a> {
         count: usize,
         stride: usize,
         name: &str,
-    ) -> Result<impl ExactSizeIterator<Item = T> + use<'a, T>> {
+    ) -> Result<impl ExactSizeIterator<Item = T> + Clone + use<'a, T>> {
         if !stride.is_multiple_of(align_of::<T>()) {
             let message = format!("must be a multiple of {}, not {stride}", align_of::<T>());
             return Err(Failure::argument("stride", message));
@@ -170,20 +170,13 @@ impl<'a> Memory<'a> {
         // values that nothing else uses during the call. They need not be values yet.
         Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), capacity) })
     }
+}
 
-    /// `length` values of the caller, which are all `value` now.
-    pub(crate) fn filled<T: Copy>(
-        self,
-        pointer: *mut T,
-        length: usize,
-        value: T,
-        name: &str,
-    ) -> Result<&'a mut [T]> {
-        let room = self.room(pointer, length, name)?;
-        room.fill(MaybeUninit::new(value));
-        // SAFETY: every value was written just now.
-        Ok(unsafe { room.assume_init_mut() })
-    }
+/// Room of the caller, all of which is `value` now.
+pub(crate) fn filled<T: Copy>(room: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
+    room.fill(MaybeUninit::new(value));
+    // SAFETY: every value was written just now.
+    unsafe { room.assume_init_mut() }
 }
 
 /// Room of the caller for some number of values.
@@ -218,8 +211,8 @@ impl Buffer<'_, c_char> {
     /// Returns a text with a zero after it, and its length without the zero.
     pub(crate) fn fill_text(&mut self, text: &str) -> Result<()> {
         self.check(text.len() + 1)?;
-        let bytes = text.bytes().chain([0]);
-        self.room.iter_mut().zip(bytes).for_each(|(place, byte)| _ = place.write(byte as c_char));
+        let bytes = c_text(text).chain([0]);
+        self.room.iter_mut().zip(bytes).for_each(|(place, byte)| _ = place.write(byte));
         self.count.write(text.len());
         Ok(())
     }

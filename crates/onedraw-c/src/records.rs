@@ -1,8 +1,10 @@
 //! Logits that come with their ids, in any order.
 
+use std::mem::MaybeUninit;
+
 use crate::call::call;
 use crate::error::{Failure, Result, onedraw_error, onedraw_status};
-use crate::memory::{Memory, Plain};
+use crate::memory::{Memory, Plain, filled};
 
 /// Tokens with their logits: an array of structs that have both, or two arrays. Each token comes once at most; the
 /// order does not matter.
@@ -32,34 +34,46 @@ pub extern "C" fn onedraw_row_from_records(
 ) -> onedraw_status {
     call(error, |memory| {
         let records = memory.value(records, "records")?;
-        let row = memory.filled(logits, vocabulary, f32::from_bits(MISSING), "logits")?;
-        fill(memory, &records, row)
+        fill(memory, &records, memory.room(logits, vocabulary, "logits")?)
     })
 }
 
 /// Stands in the row where no record was yet. It is a NaN that no record leaves there.
 const MISSING: u32 = 0x7fff_ffff;
 
-/// Writes records over a row of `MISSING`.
-fn fill(memory: Memory<'_>, records: &onedraw_records, row: &mut [f32]) -> Result<()> {
+fn fill(memory: Memory<'_>, records: &onedraw_records, row: &mut [MaybeUninit<f32>]) -> Result<()> {
     let &onedraw_records { ids, logits, count, stride } = records;
     let stride = if stride == 0 { size_of::<f32>() } else { stride };
-    let ids = memory.strided(ids, count, stride, "ids")?;
     let logits = memory.strided(logits, count, stride, "logits")?;
+    let records = memory.strided(ids, count, stride, "ids")?.zip(logits);
     let vocabulary = row.len();
-    for (record, (id, logit)) in ids.zip(logits).enumerate() {
+
+    // Most programs have all of them in order. Up to the first that is not, nothing need be looked up.
+    let mut in_order = 0;
+    for ((index, place), (id, logit)) in row.iter_mut().enumerate().zip(records.clone()) {
+        if id as usize != index {
+            break;
+        }
+        place.write(logit);
+        in_order += 1;
+    }
+
+    let rest = filled(&mut row[in_order..], f32::from_bits(MISSING));
+    for (record, (id, logit)) in records.enumerate().skip(in_order) {
         let bad =
             |what: &str| Err(Failure::argument("ids", format_args!("record {record} has id {id}, {what}")));
-        let Some(place) = usize::try_from(id).ok().and_then(|id| row.get_mut(id)) else {
+        let Some(token) = usize::try_from(id).ok().filter(|&token| token < vocabulary) else {
             return bad(&format!("which is no token of a vocabulary of {vocabulary}"));
         };
-        if place.to_bits() != MISSING {
-            return bad("which an earlier record has");
+        match token.checked_sub(in_order).map(|index| &mut rest[index]) {
+            Some(place) if place.to_bits() == MISSING => {
+                *place = if logit.to_bits() == MISSING { f32::NAN } else { logit };
+            }
+            _ => return bad("which an earlier record has"),
         }
-        *place = if logit.to_bits() == MISSING { f32::NAN } else { logit };
     }
     if count < vocabulary {
-        for logit in row.iter_mut().filter(|logit| logit.to_bits() == MISSING) {
+        for logit in rest.iter_mut().filter(|logit| logit.to_bits() == MISSING) {
             *logit = f32::NEG_INFINITY;
         }
     }

@@ -107,6 +107,11 @@ fn verify(
         // Before anything is drawn: a walk may go on to the last guess.
         sampled.check(draft.tree.len() + 1)?;
         let rows = read_rows(memory, rows)?.unmasked("the matcher has them")?;
+        let (given, needed) = (rows.len(), draft.tree.len() + 1);
+        if given != needed {
+            let message = format!("there are {given} rows, and {needed} are needed");
+            return Err(Failure::argument("rows", message));
+        }
         let verdict = match matcher.is_null() {
             true => verify(&draft, &rows, None),
             false => with(matcher, |matcher: &mut Matcher| verify(&draft, &rows, Some(matcher))),

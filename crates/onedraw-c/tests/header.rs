@@ -87,3 +87,14 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
+
+/// The installed library's name has the number of the interface.
+#[test]
+fn the_library_is_named_after_its_interface() {
+    let (_, manifest) =
+        include_str!("../Cargo.toml").split_once("[package.metadata.capi.library]").expect("it");
+    let named = manifest.lines().find_map(|line| line.strip_prefix("version = "));
+    let header = header();
+    let abi = header.lines().find_map(|line| line.strip_prefix("#define ONEDRAW_ABI ")).expect("a number");
+    assert_eq!(named, Some(format!("\"{abi}.0.0\"").as_str()));
+}

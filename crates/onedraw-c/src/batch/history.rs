@@ -47,7 +47,8 @@ pub extern "C" fn onedraw_batch_accept(
 }
 
 /// Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
-/// `onedraw_batch_verify`, with what mirostat learned from it. One thread at a time.
+/// `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position. One
+/// thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_accept_sampled(
     batch: *mut onedraw_batch,
@@ -56,10 +57,11 @@ pub extern "C" fn onedraw_batch_accept_sampled(
     error: *mut onedraw_error,
 ) -> onedraw_status {
     call(error, |memory| {
-        let sampled = memory.value(sampled, "sampled")?.accepted()?;
-        with(batch, |batch: &mut Batch| match batch.batch.accept_sampled(id(sequence), &sampled) {
-            true => Ok(()),
-            false => Err(unknown()),
+        let sampled = memory.value(sampled, "sampled")?;
+        with(batch, |batch: &mut Batch| {
+            let position = batch.batch.output(id(sequence)).ok_or_else(unknown)?.len();
+            batch.batch.accept_sampled(id(sequence), &sampled.accepted(position)?);
+            Ok(())
         })
     })
 }

@@ -6,7 +6,7 @@ pub(crate) mod report;
 use library::{ParamError, RowError, Sampled, SequenceId, Step};
 
 use crate::call::call;
-use crate::error::{Failure, ONEDRAW_BAD_ROW, Result, onedraw_error, onedraw_status};
+use crate::error::{Failure, Result, onedraw_error, onedraw_status, status_of};
 use crate::params::{onedraw_params, params_of};
 use crate::rows::{Masked, Matrix, onedraw_rows, read_rows};
 use crate::sampled::onedraw_sampled;
@@ -23,6 +23,8 @@ pub(crate) struct Batch {
     pub batch: library::Batch,
     /// The draws of the last call.
     last: Vec<std::result::Result<Sampled, RowError>>,
+    /// What `onedraw_batch_json` returns.
+    json: String,
     /// Memory for the steps of a call; empty between two calls.
     steps: Vec<Step<'static>>,
 }
@@ -66,7 +68,7 @@ pub extern "C" fn onedraw_batch_new(
                 );
             }
             let batch = library::Batch::new().threads(threads);
-            Ok(Batch { batch, last: Vec::new(), steps: Vec::new() })
+            Ok(Batch { batch, last: Vec::new(), json: String::new(), steps: Vec::new() })
         })
     })
 }
@@ -145,9 +147,9 @@ pub extern "C" fn onedraw_batch_count(
 }
 
 /// Draws a token from each row for the sequence of that number, and appends it. `sequences` and `sampled` have as many
-/// entries as there are rows. A bad row spoils no other: its `status` is not `ONEDRAW_OK`, and the function returns
-/// `ONEDRAW_BAD_ROW` with the first bad row's words. It allocates no memory after the first calls, where one thread
-/// draws, unless logprobs or kept ids are asked for. One thread at a time.
+/// entries as there are rows. A bad row spoils no other: its `status` is not `ONEDRAW_OK`, and the function returns the
+/// first such status, with its row's words. Where one thread draws, it allocates memory as `onedraw_sampler_sample` does.
+/// One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_sample(
     batch: *mut onedraw_batch,
@@ -195,7 +197,7 @@ fn draw(
             for (row, (place, result)) in places.iter_mut().zip(&batch.last).enumerate() {
                 place.write(match result {
                     Ok(sampled) => onedraw_sampled::from(sampled),
-                    Err(_) => onedraw_sampled::failed(ONEDRAW_BAD_ROW),
+                    Err(error) => onedraw_sampled::failed(status_of(error)),
                 });
                 if let (Err(error), None) = (result, &failure) {
                     failure = Some(Failure::of_row(row, error));

@@ -8,7 +8,6 @@ use super::{Batch, id, onedraw_batch, onedraw_sequence};
 use crate::call::call;
 use crate::error::{Failure, Result, onedraw_error, onedraw_status};
 use crate::json::json_of;
-use crate::memory::Memory;
 use crate::rows::{Masked, onedraw_row, read_row};
 use crate::sampled::{
     fill_distribution, fill_logprobs, kept_of, onedraw_kept, onedraw_probability, onedraw_token_logprob,
@@ -72,18 +71,14 @@ pub extern "C" fn onedraw_batch_kept(
 }
 
 /// A question about one sequence and a row.
-fn ask<T>(
-    memory: Memory<'_>,
-    batch: *mut onedraw_batch,
+fn asked<T>(
+    batch: &mut Batch,
     sequence: onedraw_sequence,
-    row: *const onedraw_row,
+    Masked { row, mask }: Masked<'_>,
     ask: impl FnOnce(&mut library::Batch, &[Step<'_>]) -> Vec<std::result::Result<T, RowError>>,
 ) -> Result<T> {
-    let Masked { row, mask } = read_row(memory, row)?;
-    with(batch, |batch: &mut Batch| {
-        let step = Step { sequence: id(sequence), row, mask };
-        Ok(ask(&mut batch.batch, &[step]).pop().unwrap_or(Err(RowError::UnknownSequence))?)
-    })
+    let step = Step { sequence: id(sequence), row, mask };
+    Ok(ask(&mut batch.batch, &[step]).pop().unwrap_or(Err(RowError::UnknownSequence))?)
 }
 
 /// Every token that a sequence can draw from a row, in order, with its probability. One thread at a time.
@@ -99,18 +94,41 @@ pub extern "C" fn onedraw_batch_distribution(
 ) -> onedraw_status {
     call(error, |memory| {
         let buffer = memory.buffer(distribution, capacity, count, "distribution")?;
-        let found = ask(memory, batch, sequence, row, |batch, steps| batch.distributions(steps))?;
-        fill_distribution(&found, buffer)
+        let row = read_row(memory, row)?;
+        with(batch, |batch: &mut Batch| {
+            fill_distribution(&asked(batch, sequence, row, library::Batch::distributions)?, buffer)
+        })
     })
 }
 
-/// What each stage of a sequence does to a row, as JSON; see `onedraw_sampler_explain`. One thread at a time.
+/// Finds out what each stage of a sequence does to a row, as JSON for `onedraw_batch_json`; see
+/// `onedraw_sampler_explain`. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_explain(
     batch: *mut onedraw_batch,
     sequence: onedraw_sequence,
     row: *const onedraw_row,
     listed: usize,
+    length: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let length = memory.place(length, "length")?;
+        let row = read_row(memory, row)?;
+        with(batch, |batch: &mut Batch| {
+            let explanation = asked(batch, sequence, row, |batch, steps| batch.explanations(steps, listed))?;
+            batch.json = json_of(&explanation)?;
+            length.write(batch.json.len());
+            Ok(())
+        })
+    })
+}
+
+/// The JSON of the last `onedraw_batch_explain`, with a zero at the end; `*length` is the number of bytes without it. One
+/// thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_json(
+    batch: *mut onedraw_batch,
     json: *mut c_char,
     capacity: usize,
     length: *mut usize,
@@ -118,8 +136,10 @@ pub extern "C" fn onedraw_batch_explain(
 ) -> onedraw_status {
     call(error, |memory| {
         let mut buffer = memory.buffer(json, capacity, length, "json")?;
-        let found = ask(memory, batch, sequence, row, |batch, steps| batch.explanations(steps, listed))?;
-        buffer.fill_text(&json_of(&found)?)
+        with(batch, |batch: &mut Batch| match batch.json.is_empty() {
+            true => Err(Failure::nothing("this batch has explained nothing yet")),
+            false => buffer.fill_text(&batch.json),
+        })
     })
 }
 
@@ -138,9 +158,12 @@ pub extern "C" fn onedraw_batch_runners(
 ) -> onedraw_status {
     call(error, |memory| {
         let mut buffer = memory.buffer(runners, capacity, count, "runners")?;
-        let found = ask(memory, batch, sequence, row, |batch, steps| batch.runners(steps, capacity))?;
-        buffer.fill(
-            found.into_iter().map(|runner| onedraw_runner { token: runner.token, behind: runner.behind }),
-        )
+        let row = read_row(memory, row)?;
+        with(batch, |batch: &mut Batch| {
+            let found = asked(batch, sequence, row, |batch, steps| batch.runners(steps, capacity))?;
+            buffer.fill(
+                found.into_iter().map(|runner| onedraw_runner { token: runner.token, behind: runner.behind }),
+            )
+        })
     })
 }

@@ -21,8 +21,8 @@ pub extern "C" fn onedraw_sampler_accept(
     change(sampler, error, |sampler| sampler.accept(token))
 }
 
-/// Appends a token that `onedraw_sampler_peek` drew at the next position, with what mirostat learned from it. One
-/// thread at a time.
+/// Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
+/// learned from it. It is an error if it was drawn at another position. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_accept_sampled(
     sampler: *mut onedraw_sampler,
@@ -30,9 +30,10 @@ pub extern "C" fn onedraw_sampler_accept_sampled(
     error: *mut onedraw_error,
 ) -> onedraw_status {
     call(error, |memory| {
-        let sampled = memory.value(sampled, "sampled")?.accepted()?;
+        let sampled = memory.value(sampled, "sampled")?;
         with(sampler, |sampler: &mut Sampler| {
-            sampler.sampler.accept_sampled(&sampled);
+            let position = sampler.sampler.output().len();
+            sampler.sampler.accept_sampled(&sampled.accepted(position)?);
             Ok(())
         })
     })

@@ -19,6 +19,8 @@ pub(crate) struct Sampler {
     pub sampler: library::Sampler,
     /// The last draw, for what it can tell beside the token.
     last: Option<Sampled>,
+    /// What `onedraw_sampler_json` returns.
+    json: String,
 }
 
 impl Handle for Sampler {
@@ -28,7 +30,7 @@ impl Handle for Sampler {
 
 impl Sampler {
     fn new(sampler: library::Sampler) -> Self {
-        Self { sampler, last: None }
+        Self { sampler, last: None, json: String::new() }
     }
 
     fn last(&self) -> Result<&Sampled> {
@@ -78,8 +80,11 @@ pub extern "C" fn onedraw_sampler_clone(
     })
 }
 
-/// Draws the next token from a row and appends it to the history. It allocates no memory, unless logprobs or kept
-/// ids are asked for. One thread at a time.
+/// Draws the next token from a row and appends it to the history. One thread at a time.
+///
+/// The first draws allocate memory. After them one does so where logprobs or kept ids are asked for, where a row is longer
+/// than those before it or needs another look, and where the history outgrows its memory: that has room for `max_tokens`
+/// tokens, at most 1,024, and doubles then.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_sample(
     sampler: *mut onedraw_sampler,

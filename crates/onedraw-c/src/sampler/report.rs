@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Sampler, onedraw_sampler};
 use crate::call::call;
-use crate::error::{Result, onedraw_error, onedraw_status};
+use crate::error::{Failure, Result, onedraw_error, onedraw_status};
 use crate::json::{json_of, value_of};
 use crate::rows::{Masked, onedraw_row, onedraw_rows, read_row, read_rows};
 use crate::sampled::{
@@ -77,48 +77,45 @@ pub extern "C" fn onedraw_sampler_distribution(
     })
 }
 
-/// What each stage does to a row, as JSON: for each stage the tokens left, the share of the mass, the most likely
-/// tokens that it removes and leaves (`listed` of each), the entropy, and in the end the token that is drawn. The
-/// history stays as it is. `*length` is the number of bytes without the zero at the end. The JSON tells times, so
-/// its length may differ between two calls by a few bytes. One thread at a time.
+/// Finds out what each stage does to a row, as JSON for `onedraw_sampler_json`: for each stage the tokens left, the share
+/// of the mass, the most likely tokens that it removes and leaves (`listed` of each), the entropy, and in the end the
+/// token that is drawn. The history stays as it is. `*length` is the number of bytes. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_explain(
     sampler: *mut onedraw_sampler,
     row: *const onedraw_row,
     listed: usize,
-    json: *mut c_char,
-    capacity: usize,
     length: *mut usize,
     error: *mut onedraw_error,
 ) -> onedraw_status {
     call(error, |memory| {
-        let mut buffer = memory.buffer(json, capacity, length, "json")?;
+        let length = memory.place(length, "length")?;
         let Masked { row, mask } = read_row(memory, row)?;
         with(sampler, |sampler: &mut Sampler| {
             let explanation = match mask {
                 None => sampler.sampler.explain(row, listed),
                 Some(mask) => sampler.sampler.explain_masked(row, mask, listed),
             };
-            buffer.fill_text(&json_of(&explanation?)?)
+            sampler.json = json_of(&explanation?)?;
+            length.write(sampler.json.len());
+            Ok(())
         })
     })
 }
 
-/// The logprobs of the prompt (`prompt_token_ids`) as a JSON list: row i predicts token i + 1. There is an entry for
-/// each token: null for the first, which nothing predicts, {"token", "logprob", "probability", "rank", "logprobs"}, or
-/// {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed. The rows are in one
-/// buffer and have no masks. One thread at a time.
+/// Finds the logprobs of the prompt (`prompt_token_ids`), as a JSON list for `onedraw_sampler_json`: row i predicts
+/// token i + 1. There is an entry for each token: null for the first, which nothing predicts, {"token", "logprob",
+/// "probability", "rank", "logprobs"}, or {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed.
+/// The rows are in one buffer and have no masks. `*length` is the number of bytes. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_prompt_logprobs(
     sampler: *mut onedraw_sampler,
     rows: *const onedraw_rows,
-    json: *mut c_char,
-    capacity: usize,
     length: *mut usize,
     error: *mut onedraw_error,
 ) -> onedraw_status {
     call(error, |memory| {
-        let mut buffer = memory.buffer(json, capacity, length, "json")?;
+        let length = memory.place(length, "length")?;
         let rows = read_rows(memory, rows)?.bare_buffer()?;
         with(sampler, |sampler: &mut Sampler| {
             let reports = sampler.sampler.prompt_logprobs(rows).into_iter();
@@ -127,7 +124,28 @@ pub extern "C" fn onedraw_sampler_prompt_logprobs(
                 Err(error) => Ok(json!({"error": {"kind": error.kind(), "message": error.to_string()}})),
             };
             let entries: Vec<Value> = reports.map(entry).collect::<Result<_>>()?;
-            buffer.fill_text(&Value::Array(entries).to_string())
+            sampler.json = Value::Array(entries).to_string();
+            length.write(sampler.json.len());
+            Ok(())
+        })
+    })
+}
+
+/// The JSON of the last `onedraw_sampler_explain` or `onedraw_sampler_prompt_logprobs`, with a zero at the end; `*length`
+/// is the number of bytes without it. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_sampler_json(
+    sampler: *mut onedraw_sampler,
+    json: *mut c_char,
+    capacity: usize,
+    length: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let mut buffer = memory.buffer(json, capacity, length, "json")?;
+        with(sampler, |sampler: &mut Sampler| match sampler.json.is_empty() {
+            true => Err(Failure::nothing("this sampler has explained nothing yet")),
+            false => buffer.fill_text(&sampler.json),
         })
     })
 }

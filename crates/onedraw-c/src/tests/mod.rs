@@ -54,27 +54,57 @@ fn words_are_cut_after_a_whole_character() {
     let error = onedraw_error::from(&failure);
     assert_eq!((error.status, error.length), (ONEDRAW_NOTHING, 600));
     assert_eq!((text(&error.kind), text(&error.message)), ("k".repeat(47), "é".repeat(227)));
+    // A zero in it does not end it.
+    let error = onedraw_error::from(&Failure::argument("name", "a\0b"));
+    assert_eq!((error.length, text(&error.message)), (9, "name: a b".to_owned()));
 }
 
+/// The numbers are in `tests/c/layout.c`, which holds the header to them.
 #[test]
 fn the_layout_of_structs_is_pinned() {
     use crate::batch::report::onedraw_runner;
     use crate::beam::{onedraw_branch, onedraw_hypothesis};
+    use crate::error::onedraw_error;
     use crate::records::onedraw_records;
     use crate::rows::{onedraw_row, onedraw_rows};
     use crate::sampled::{onedraw_kept, onedraw_probability, onedraw_sampled, onedraw_token_logprob};
     use crate::stop::onedraw_progress;
     use crate::verify::onedraw_draft;
-    assert_eq!((size_of::<onedraw_error>(), align_of::<onedraw_error>()), (512, 4));
-    assert_eq!(
-        (size_of::<onedraw_row>(), size_of::<onedraw_rows>(), size_of::<onedraw_records>()),
-        (32, 56, 32)
-    );
-    assert_eq!((size_of::<onedraw_sampled>(), size_of::<onedraw_token_logprob>()), (56, 16));
-    assert_eq!((size_of::<onedraw_probability>(), size_of::<onedraw_kept>()), (24, 24));
-    assert_eq!((size_of::<onedraw_runner>(), size_of::<onedraw_draft>()), (16, 24));
-    assert_eq!((size_of::<onedraw_progress>(), size_of::<onedraw_branch>()), (32, 8));
-    assert_eq!(size_of::<onedraw_hypothesis>(), 40);
+    let mut lines = Vec::new();
+    macro_rules! layout {
+        ($($type:ident { $($member:ident),* })*) => {$(
+            lines.push(format!("SIZE({}, {});", stringify!($type), size_of::<$type>()));
+            $(lines.push(format!(
+                "AT({}, {}, {});", stringify!($type), stringify!($member), std::mem::offset_of!($type, $member)
+            ));)*
+            // Names every member, or it does not compile.
+            #[expect(dead_code, reason = "only its pattern matters")]
+            fn $type($type { $($member: _),* }: $type) {}
+        )*};
+    }
+    layout! {
+        onedraw_error { status, length, kind, message }
+        onedraw_row { logits, vocabulary, dtype, mask_words, mask }
+        onedraw_rows { logits, count, vocabulary, stride, dtype, mask_words, masks, pointers }
+        onedraw_records { ids, logits, count, stride }
+        onedraw_sampled {
+            status, token, position, sequence, seed, probability, logprob, mirostat_mu, rank, logprobs
+        }
+        onedraw_token_logprob { token, rank, logprob }
+        onedraw_probability { token, probability, logprob }
+        onedraw_kept { count, is_prefix, last_token, last_logit, ln_mass }
+        onedraw_runner { token, behind }
+        onedraw_draft { tokens, parents, count }
+        onedraw_progress { shown, finish, by, rewinds, rewind_token, rewind_length }
+        onedraw_branch { beam, token }
+        onedraw_hypothesis { score, logprob, inclusion, length, finish, by }
+    }
+    let text = include_str!("../../tests/c/layout.c");
+    let pinned: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("SIZE(") || line.starts_with("AT(")).collect();
+    // Those of the numbers, which are no structs.
+    let types = ["SIZE(onedraw_status, 4);", "SIZE(onedraw_sequence, 8);", "SIZE(onedraw_finish, 4);"];
+    assert_eq!(pinned, [types.map(String::from).to_vec(), lines].concat());
 }
 
 #[test]

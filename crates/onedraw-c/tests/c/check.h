@@ -58,6 +58,7 @@ void test_grammars(void);
 void test_beams(void);
 void test_handles(void);
 void test_arguments(void);
+void test_guards(void);
 void test_threads(void);
 
 #endif

@@ -67,12 +67,27 @@ void test_records(void) {
     candidates[4].id = 4;
     FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "ids",
           "ids: record 4 has id 4, which an earlier record has");
+    /* The same where the first are in order. */
+    const int32_t begun[] = {0, 1, 2, 1, 4};
+    records = (onedraw_records){.ids = begun, .logits = in_order, .count = 3};
+    OK(onedraw_row_from_records(&records, row, 5, &error));
+    CHECK(row[0] == 1.0f && row[1] == 3.5f && row[2] == 0.2f && row[3] == -INFINITY && row[4] == -INFINITY);
+    records.count = 5;
+    FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "ids",
+          "ids: record 3 has id 1, which an earlier record has");
+    const int32_t all[] = {0, 1, 2, 3, 4};
+    records.ids = all;
+    OK(onedraw_row_from_records(&records, row, 5, &error));
+    CHECK(memcmp(row, in_order, sizeof in_order) == 0);
+    FAILS(onedraw_row_from_records(&records, row, 4, &error), ONEDRAW_BAD_ARGUMENT, "ids",
+          "ids: record 4 has id 4, which is no token of a vocabulary of 4");
+    records = (onedraw_records){&candidates[0].id, &candidates[0].logit, COUNT(candidates), sizeof candidates[0]};
     records.stride = 6;
     FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "stride",
           "stride: must be a multiple of 4, not 6");
     records.stride = SIZE_MAX / 4 * 4;
-    FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "ids",
-          "ids: has 5 values, more than memory can hold");
+    FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "logits",
+          "logits: has 5 values, more than memory can hold");
     records.stride = 0;
     records.logits = NULL;
     FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "logits", "logits: is NULL");

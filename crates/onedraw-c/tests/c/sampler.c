@@ -51,6 +51,8 @@ static void histories(void) {
     OK(onedraw_sampler_accept_sampled(sampler, &sampled, &error));
     OK(onedraw_sampler_accept(sampler, expected[1], &error));
     CHECK(sample(sampler) == expected[2]);
+    FAILS(onedraw_sampler_accept_sampled(sampler, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
+          "sampled: was drawn at position 0, and the next one is 3");
     sampled.status = ONEDRAW_BAD_ROW;
     FAILS(onedraw_sampler_accept_sampled(sampler, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
           "sampled: was not drawn: its status is 6");
@@ -162,7 +164,7 @@ static void rows(void) {
     onedraw_error error;
     onedraw_sampled sampled;
     onedraw_probability distribution[4];
-    size_t count, length;
+    size_t count, length, needed;
     char json[4096];
     onedraw_sampler *sampler = sampler_of("{\"temperature\": 0.8, \"top_p\": 0.9, \"seed\": 42}");
     OK(onedraw_sampler_distribution(sampler, &ROW, distribution, 4, &count, &error));
@@ -178,12 +180,21 @@ static void rows(void) {
     CHECK(sampled.token == 2 && sampled.position == 6);
     FAILS(onedraw_sampler_sample_uniform(sampler, &masked, 0.5, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "mask",
           "mask: must be NULL here");
-    FAILS(onedraw_sampler_sample_uniform(sampler, &ROW, 1.0, &sampled, &error), ONEDRAW_BAD_ROW, "uniform_out_of_range",
-          "the uniform number 1 is not in [0, 1)");
+    FAILS(onedraw_sampler_sample_uniform(sampler, &ROW, 1.0, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "uniform",
+          "uniform: must be in [0, 1), not 1");
 
-    OK(onedraw_sampler_explain(sampler, &ROW, 3, json, sizeof json, &length, &error));
-    CHECK(length == strlen(json) && strstr(json, "\"stage\":\"temperature\"") && strstr(json, "\"stage\":\"top_p\""));
-    CHECK(onedraw_sampler_explain(sampler, &ROW, 3, NULL, 0, &length, &error) == ONEDRAW_TOO_SMALL && length > 100);
+    FAILS(onedraw_sampler_json(sampler, json, sizeof json, &length, &error), ONEDRAW_NOTHING, "nothing",
+          "this sampler has explained nothing yet");
+    OK(onedraw_sampler_explain(sampler, &ROW, 3, &needed, &error));
+    CHECK(needed > 100);
+    CHECK(onedraw_sampler_json(sampler, NULL, 0, &length, &error) == ONEDRAW_TOO_SMALL && length == needed + 1);
+    CHECK(onedraw_sampler_json(sampler, json, needed, &length, &error) == ONEDRAW_TOO_SMALL && length == needed + 1);
+    OK(onedraw_sampler_json(sampler, json, needed + 1, &length, &error));
+    CHECK(length == needed && length == strlen(json));
+    CHECK(strstr(json, "\"stage\":\"temperature\"") && strstr(json, "\"stage\":\"top_p\""));
+    OK(onedraw_sampler_explain(sampler, &masked, 3, &needed, &error));
+    OK(onedraw_sampler_json(sampler, json, sizeof json, &length, &error));
+    CHECK(strstr(json, "],\"token\":2,\"probability\":1.0"));
 
     float bad[4] = {0.0f, NAN, 1.0f, INFINITY};
     onedraw_row bad_row = {.logits = bad, .vocabulary = 4};
@@ -203,20 +214,22 @@ static void rows(void) {
     FAILS(onedraw_sampler_new_sequence(params, 3, &none, &error), ONEDRAW_BAD_PARAMETER, "sequence",
           "sequence: must be below n (3), not 3");
     onedraw_rows prompt = {.logits = LOGITS, .count = 1, .vocabulary = 4};
-    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
-    CHECK(strncmp(json, "[null,{", 7) == 0 && strstr(json, "\"rank\":4"));
+    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, &needed, &error));
+    OK(onedraw_sampler_json(sampler, json, sizeof json, &length, &error));
+    CHECK(length == needed && strncmp(json, "[null,{", 7) == 0 && strstr(json, "\"rank\":4"));
     const uint32_t *const masks[] = {only_2};
     prompt.masks = masks;
     prompt.mask_words = 1;
-    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error), ONEDRAW_BAD_ARGUMENT, "masks",
+    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, &length, &error), ONEDRAW_BAD_ARGUMENT, "masks",
           "masks: must be NULL here; a prompt has no grammar");
     const void *const pointers[] = {LOGITS};
     prompt = (onedraw_rows){.pointers = pointers, .count = 1, .vocabulary = 4};
-    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error), ONEDRAW_BAD_ARGUMENT, "pointers",
+    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, &length, &error), ONEDRAW_BAD_ARGUMENT, "pointers",
           "pointers: must be NULL here; the rows must be in one buffer");
     prompt = (onedraw_rows){.logits = LOGITS, .count = 1, .vocabulary = 4};
     prompt.logits = bad;
-    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
+    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, &length, &error));
+    OK(onedraw_sampler_json(sampler, json, sizeof json, &length, &error));
     CHECK(strstr(json, "[null,{\"error\":{") == json && strstr(json, "\"kind\":\"nan_logit\""));
     OK(onedraw_sampler_free(sampler, &error));
     OK(onedraw_params_free(params, &error));
