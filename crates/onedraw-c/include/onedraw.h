@@ -14,7 +14,8 @@
  *   the call.
  * - Text that is given ends with a zero and is UTF-8. Text that is returned does too, and its length is told without
  *   the zero. A buffer that is too small is the error ONEDRAW_TOO_SMALL, and the number that is needed is told:
- *   ask with a capacity of zero to learn it (for text, add 1 for the zero).
+ *   ask with a capacity of zero to learn it (for text, the zero is counted then). Where a call fails otherwise, that
+ *   number is 0.
  * - "One thread at a time" means for each handle: different handles may be used at the same time. */
 
 #ifndef ONEDRAW_H
@@ -22,6 +23,14 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/**
+ * The version of the interface, to compare with `onedraw_abi()`. A program that was compiled with a header of this number
+ * works with every library of this number that is not older than the header: functions are added, and never removed or
+ * changed; structs and numbers stay as they are. What cannot be done so gets another number, and the installed library
+ * another name (`libonedraw.so.1`).
+ */
+#define ONEDRAW_ABI 1
 
 /**
  * The bytes of `onedraw_error.kind`, with the zero at the end.
@@ -102,14 +111,38 @@ typedef struct onedraw_error {
      */
     uint32_t length;
     /**
-     * A short name for programs to test: the parameter, the argument or the kind of the row's error. UTF-8.
+     * A short name for programs to test: the parameter, the argument or the kind of the row's error. UTF-8, cut
+     * like the message.
      */
     char kind[ONEDRAW_KIND_SIZE];
     /**
-     * The message. UTF-8, one line.
+     * The message. UTF-8.
      */
     char message[ONEDRAW_MESSAGE_SIZE];
 } onedraw_error;
+
+/**
+ * Tokens with their logits: an array of structs that have both, or two arrays. Each token comes once at most; the
+ * order does not matter.
+ */
+typedef struct onedraw_records {
+    /**
+     * The id of the first record.
+     */
+    const int32_t *ids;
+    /**
+     * The logit of the first record.
+     */
+    const float *logits;
+    /**
+     * How many records there are.
+     */
+    size_t count;
+    /**
+     * How many bytes the beginnings of two records are apart, a multiple of 4; zero is 4, for two arrays.
+     */
+    size_t stride;
+} onedraw_records;
 
 /**
  * A type of numbers: `ONEDRAW_F32`, `ONEDRAW_F16` or `ONEDRAW_BF16`.
@@ -252,12 +285,12 @@ typedef struct onedraw_probability {
 } onedraw_probability;
 
 /**
- * Several rows in one buffer: a matrix, whose rows may have something between them. Set what you do not need to
- * zero.
+ * Several rows: a matrix in one buffer, whose rows may have something between them, or a pointer to each row. Set
+ * what you do not need to zero.
  */
 typedef struct onedraw_rows {
     /**
-     * The first logit of the first row, aligned as its type is.
+     * The first logit of the first row, aligned as its type is; NULL if there are `pointers`.
      */
     const void *logits;
     /**
@@ -269,7 +302,8 @@ typedef struct onedraw_rows {
      */
     size_t vocabulary;
     /**
-     * How many logits the beginnings of two rows are apart; zero is the same as `vocabulary`.
+     * How many logits the beginnings of two rows are apart; zero is the same as `vocabulary`, and goes with
+     * `pointers`.
      */
     size_t stride;
     /**
@@ -284,6 +318,10 @@ typedef struct onedraw_rows {
      * A mask for each row, or NULL for a row without one; NULL: no row has one.
      */
     const uint32_t *const *masks;
+    /**
+     * A pointer to the first logit of each row, where they are not in one buffer; NULL: they are.
+     */
+    const void *const *pointers;
 } onedraw_rows;
 
 /**
@@ -361,8 +399,9 @@ typedef struct onedraw_progress {
 
 /**
  * What a token does to the text of a beam: `ONEDRAW_GOES_ON`, `ONEDRAW_STOP_STRING` if it ends the text, or
- * `ONEDRAW_FORBIDDEN`. It is asked about tokens that do not end the text by their ids. It must not throw or jump
- * out, and cannot use the same beams.
+ * `ONEDRAW_FORBIDDEN`. It is asked about tokens that do not end the text by their ids, and no more once it has given an
+ * answer that has no meaning. It cannot use the same beams. It must not throw or jump out: an exception of C++ that
+ * leaves it ends the program with a message.
  */
 typedef onedraw_finish (*onedraw_continuation)(void *context, size_t beam, uint32_t token);
 
@@ -422,7 +461,7 @@ typedef struct onedraw_hypothesis {
 #define ONEDRAW_BAD_ARGUMENT 1
 
 /**
- * The handle is NULL, was freed, or is not of this kind. Nothing was changed.
+ * The handle is NULL, was freed, or is not of this kind; or there are four million already. Nothing was changed.
  */
 #define ONEDRAW_BAD_HANDLE 2
 
@@ -443,8 +482,8 @@ typedef struct onedraw_hypothesis {
 #define ONEDRAW_BAD_PARAMETER 5
 
 /**
- * A row cannot be drawn from. The kind of the error is one of the library's: `nan_logit`, `nothing_left`, … The
- * history was not changed.
+ * A row cannot be drawn from, by itself or with these parameters and this history. The kind of the error is one of the
+ * library's: `nan_logit`, `outside_vocabulary`, `nothing_left`, … The history was not changed.
  */
 #define ONEDRAW_BAD_ROW 6
 
@@ -467,6 +506,12 @@ typedef struct onedraw_hypothesis {
  * A mistake in onedraw. The handle cannot be used any more; free it. Please report the message.
  */
 #define ONEDRAW_INTERNAL 10
+
+/**
+ * The sequence is not in the batch, or no longer (kind `unknown_sequence`), or has two rows in one call
+ * (`repeated_sequence`). Its history was not changed.
+ */
+#define ONEDRAW_BAD_SEQUENCE 11
 
 /**
  * 32-bit floats.
@@ -527,6 +572,11 @@ const char *onedraw_version(void);
  * tokens. Any thread may call it.
  */
 uint32_t onedraw_stream_version(void);
+
+/**
+ * The version of the interface that the library has: its `ONEDRAW_ABI`. Any thread may call it.
+ */
+uint32_t onedraw_abi(void);
 
 /**
  * Writes parameters that have their defaults to `*params`. Free them with `onedraw_params_free`. Any thread may
@@ -652,6 +702,15 @@ onedraw_status onedraw_params_to_json(const struct onedraw_params *params,
 onedraw_status onedraw_params_free(struct onedraw_params *params, struct onedraw_error *error);
 
 /**
+ * Writes records as a row of `vocabulary` logits, for `onedraw_row.logits`. A token without a record has -inf there,
+ * and is not drawn. It allocates no memory. Any thread may call it.
+ */
+onedraw_status onedraw_row_from_records(const struct onedraw_records *records,
+                                        float *logits,
+                                        size_t vocabulary,
+                                        struct onedraw_error *error);
+
+/**
  * Makes a sampler of parameters, which are checked. Of `n` sequences it is the first. The parameters may be freed
  * after that. Any thread may call it.
  */
@@ -677,8 +736,11 @@ onedraw_status onedraw_sampler_clone(const struct onedraw_sampler *sampler,
                                      struct onedraw_error *error);
 
 /**
- * Draws the next token from a row and appends it to the history. It allocates no memory, unless logprobs or kept
- * ids are asked for. One thread at a time.
+ * Draws the next token from a row and appends it to the history. One thread at a time.
+ *
+ * The first draws allocate memory. After them one does so where logprobs or kept ids are asked for, where a row is longer
+ * than those before it or needs another look, and where the history outgrows its memory: that has room for `max_tokens`
+ * tokens, at most 1,024, and doubles then.
  */
 onedraw_status onedraw_sampler_sample(struct onedraw_sampler *sampler,
                                       const struct onedraw_row *row,
@@ -705,61 +767,10 @@ onedraw_status onedraw_sampler_sample_uniform(struct onedraw_sampler *sampler,
                                               struct onedraw_error *error);
 
 /**
- * The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
+ * Frees a sampler; NULL is nothing. Any thread may call it. A call that another thread is in comes to its end.
  */
-onedraw_status onedraw_sampler_logprobs(struct onedraw_sampler *sampler,
-                                        struct onedraw_token_logprob *logprobs,
-                                        size_t capacity,
-                                        size_t *count,
-                                        struct onedraw_error *error);
-
-/**
- * The kept set of the last draw, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending order; with
- * a summary there are none. One thread at a time.
- */
-onedraw_status onedraw_sampler_kept(struct onedraw_sampler *sampler,
-                                    struct onedraw_kept *kept,
-                                    uint32_t *ids,
-                                    size_t capacity,
-                                    size_t *count,
+onedraw_status onedraw_sampler_free(struct onedraw_sampler *sampler,
                                     struct onedraw_error *error);
-
-/**
- * Every token that can be drawn from a row, in order, with its probability. As many as the vocabulary has are
- * always enough. One thread at a time.
- */
-onedraw_status onedraw_sampler_distribution(struct onedraw_sampler *sampler,
-                                            const struct onedraw_row *row,
-                                            struct onedraw_probability *distribution,
-                                            size_t capacity,
-                                            size_t *count,
-                                            struct onedraw_error *error);
-
-/**
- * What each stage does to a row, as JSON: for each stage the tokens left, the share of the mass, the most likely
- * tokens that it removes and leaves (`listed` of each), the entropy, and in the end the token that is drawn. The
- * history stays as it is. `*length` is the number of bytes without the zero at the end. The JSON tells times, so
- * its length may differ between two calls by a few bytes. One thread at a time.
- */
-onedraw_status onedraw_sampler_explain(struct onedraw_sampler *sampler,
-                                       const struct onedraw_row *row,
-                                       size_t listed,
-                                       char *json,
-                                       size_t capacity,
-                                       size_t *length,
-                                       struct onedraw_error *error);
-
-/**
- * The logprobs of the prompt (`prompt_token_ids`) as a JSON list: row i predicts token i + 1. There is an entry for
- * each token: null for the first, which nothing predicts, {"token", "logprob", "probability", "rank", "logprobs"}, or
- * {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed. One thread at a time.
- */
-onedraw_status onedraw_sampler_prompt_logprobs(struct onedraw_sampler *sampler,
-                                               const struct onedraw_rows *rows,
-                                               char *json,
-                                               size_t capacity,
-                                               size_t *length,
-                                               struct onedraw_error *error);
 
 /**
  * Appends a token that was chosen elsewhere. Mirostat learns nothing from it. One thread at a time.
@@ -769,8 +780,8 @@ onedraw_status onedraw_sampler_accept(struct onedraw_sampler *sampler,
                                       struct onedraw_error *error);
 
 /**
- * Appends a token that `onedraw_sampler_peek` drew at the next position, with what mirostat learned from it. One
- * thread at a time.
+ * Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
+ * learned from it. It is an error if it was drawn at another position. One thread at a time.
  */
 onedraw_status onedraw_sampler_accept_sampled(struct onedraw_sampler *sampler,
                                               const struct onedraw_sampled *sampled,
@@ -792,6 +803,23 @@ onedraw_status onedraw_sampler_take_back(struct onedraw_sampler *sampler,
                                          size_t length,
                                          uint32_t token,
                                          struct onedraw_error *error);
+
+/**
+ * Replaces the prompt, where it is known only after the sampler was made. The output stays, and so does the position.
+ * One thread at a time.
+ */
+onedraw_status onedraw_sampler_set_prompt(struct onedraw_sampler *sampler,
+                                          const uint32_t *tokens,
+                                          size_t count,
+                                          struct onedraw_error *error);
+
+/**
+ * Makes the sampler what it was when it was made or loaded: the prompt and the output of its parameters, no bans, no
+ * rewinds, mirostat where it began. The seed stays, one that was drawn from the system too, so the same rows draw the
+ * same tokens again. One thread at a time.
+ */
+onedraw_status onedraw_sampler_reset(struct onedraw_sampler *sampler,
+                                     struct onedraw_error *error);
 
 /**
  * The tokens written so far, those of `output_token_ids` included. One thread at a time.
@@ -827,9 +855,211 @@ onedraw_status onedraw_sampler_load(const char *json,
                                     struct onedraw_error *error);
 
 /**
- * Frees a sampler; NULL is nothing. Any thread may call it. A call that another thread is in comes to its end.
+ * The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
  */
-onedraw_status onedraw_sampler_free(struct onedraw_sampler *sampler,
+onedraw_status onedraw_sampler_logprobs(struct onedraw_sampler *sampler,
+                                        struct onedraw_token_logprob *logprobs,
+                                        size_t capacity,
+                                        size_t *count,
+                                        struct onedraw_error *error);
+
+/**
+ * The kept set of the last draw, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending order; with
+ * a summary there are none. One thread at a time.
+ */
+onedraw_status onedraw_sampler_kept(struct onedraw_sampler *sampler,
+                                    struct onedraw_kept *kept,
+                                    uint32_t *ids,
+                                    size_t capacity,
+                                    size_t *count,
+                                    struct onedraw_error *error);
+
+/**
+ * Every token that can be drawn from a row, in order, with its probability. As many as the vocabulary has are
+ * always enough. One thread at a time.
+ */
+onedraw_status onedraw_sampler_distribution(struct onedraw_sampler *sampler,
+                                            const struct onedraw_row *row,
+                                            struct onedraw_probability *distribution,
+                                            size_t capacity,
+                                            size_t *count,
+                                            struct onedraw_error *error);
+
+/**
+ * Finds out what each stage does to a row, as JSON for `onedraw_sampler_json`: for each stage the tokens left, the share
+ * of the mass, the most likely tokens that it removes and leaves (`listed` of each), the entropy, and in the end the
+ * token that is drawn. The history stays as it is. `*length` is the number of bytes. One thread at a time.
+ */
+onedraw_status onedraw_sampler_explain(struct onedraw_sampler *sampler,
+                                       const struct onedraw_row *row,
+                                       size_t listed,
+                                       size_t *length,
+                                       struct onedraw_error *error);
+
+/**
+ * Finds the logprobs of the prompt (`prompt_token_ids`), as a JSON list for `onedraw_sampler_json`: row i predicts
+ * token i + 1. There is an entry for each token: null for the first, which nothing predicts, {"token", "logprob",
+ * "probability", "rank", "logprobs"}, or {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed.
+ * The rows are in one buffer and have no masks. `*length` is the number of bytes. One thread at a time.
+ */
+onedraw_status onedraw_sampler_prompt_logprobs(struct onedraw_sampler *sampler,
+                                               const struct onedraw_rows *rows,
+                                               size_t *length,
+                                               struct onedraw_error *error);
+
+/**
+ * The JSON of the last `onedraw_sampler_explain` or `onedraw_sampler_prompt_logprobs`, with a zero at the end; `*length`
+ * is the number of bytes without it. One thread at a time.
+ */
+onedraw_status onedraw_sampler_json(struct onedraw_sampler *sampler,
+                                    char *json,
+                                    size_t capacity,
+                                    size_t *length,
+                                    struct onedraw_error *error);
+
+/**
+ * The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
+ */
+onedraw_status onedraw_sampler_logprobs(struct onedraw_sampler *sampler,
+                                        struct onedraw_token_logprob *logprobs,
+                                        size_t capacity,
+                                        size_t *count,
+                                        struct onedraw_error *error);
+
+/**
+ * The kept set of the last draw, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending order; with
+ * a summary there are none. One thread at a time.
+ */
+onedraw_status onedraw_sampler_kept(struct onedraw_sampler *sampler,
+                                    struct onedraw_kept *kept,
+                                    uint32_t *ids,
+                                    size_t capacity,
+                                    size_t *count,
+                                    struct onedraw_error *error);
+
+/**
+ * Every token that can be drawn from a row, in order, with its probability. As many as the vocabulary has are
+ * always enough. One thread at a time.
+ */
+onedraw_status onedraw_sampler_distribution(struct onedraw_sampler *sampler,
+                                            const struct onedraw_row *row,
+                                            struct onedraw_probability *distribution,
+                                            size_t capacity,
+                                            size_t *count,
+                                            struct onedraw_error *error);
+
+/**
+ * Finds out what each stage does to a row, as JSON for `onedraw_sampler_json`: for each stage the tokens left, the share
+ * of the mass, the most likely tokens that it removes and leaves (`listed` of each), the entropy, and in the end the
+ * token that is drawn. The history stays as it is. `*length` is the number of bytes. One thread at a time.
+ */
+onedraw_status onedraw_sampler_explain(struct onedraw_sampler *sampler,
+                                       const struct onedraw_row *row,
+                                       size_t listed,
+                                       size_t *length,
+                                       struct onedraw_error *error);
+
+/**
+ * Finds the logprobs of the prompt (`prompt_token_ids`), as a JSON list for `onedraw_sampler_json`: row i predicts
+ * token i + 1. There is an entry for each token: null for the first, which nothing predicts, {"token", "logprob",
+ * "probability", "rank", "logprobs"}, or {"error": {"kind", "message"}}. The best `prompt_logprobs` others are listed.
+ * The rows are in one buffer and have no masks. `*length` is the number of bytes. One thread at a time.
+ */
+onedraw_status onedraw_sampler_prompt_logprobs(struct onedraw_sampler *sampler,
+                                               const struct onedraw_rows *rows,
+                                               size_t *length,
+                                               struct onedraw_error *error);
+
+/**
+ * The JSON of the last `onedraw_sampler_explain` or `onedraw_sampler_prompt_logprobs`, with a zero at the end; `*length`
+ * is the number of bytes without it. One thread at a time.
+ */
+onedraw_status onedraw_sampler_json(struct onedraw_sampler *sampler,
+                                    char *json,
+                                    size_t capacity,
+                                    size_t *length,
+                                    struct onedraw_error *error);
+
+/**
+ * Appends a token that was chosen elsewhere. Mirostat learns nothing from it. One thread at a time.
+ */
+onedraw_status onedraw_sampler_accept(struct onedraw_sampler *sampler,
+                                      uint32_t token,
+                                      struct onedraw_error *error);
+
+/**
+ * Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
+ * learned from it. It is an error if it was drawn at another position. One thread at a time.
+ */
+onedraw_status onedraw_sampler_accept_sampled(struct onedraw_sampler *sampler,
+                                              const struct onedraw_sampled *sampled,
+                                              struct onedraw_error *error);
+
+/**
+ * Takes back the tokens after the first `length` of the output; a longer length changes nothing. This is an undo:
+ * the same rows draw the same tokens again. One thread at a time.
+ */
+onedraw_status onedraw_sampler_rewind(struct onedraw_sampler *sampler,
+                                      size_t length,
+                                      struct onedraw_error *error);
+
+/**
+ * Takes back the tokens after the first `length` because of what was drawn, as a stop matcher decides: `token` is
+ * banned at that position, and the next draw there has fresh noise. One thread at a time.
+ */
+onedraw_status onedraw_sampler_take_back(struct onedraw_sampler *sampler,
+                                         size_t length,
+                                         uint32_t token,
+                                         struct onedraw_error *error);
+
+/**
+ * Replaces the prompt, where it is known only after the sampler was made. The output stays, and so does the position.
+ * One thread at a time.
+ */
+onedraw_status onedraw_sampler_set_prompt(struct onedraw_sampler *sampler,
+                                          const uint32_t *tokens,
+                                          size_t count,
+                                          struct onedraw_error *error);
+
+/**
+ * Makes the sampler what it was when it was made or loaded: the prompt and the output of its parameters, no bans, no
+ * rewinds, mirostat where it began. The seed stays, one that was drawn from the system too, so the same rows draw the
+ * same tokens again. One thread at a time.
+ */
+onedraw_status onedraw_sampler_reset(struct onedraw_sampler *sampler,
+                                     struct onedraw_error *error);
+
+/**
+ * The tokens written so far, those of `output_token_ids` included. One thread at a time.
+ */
+onedraw_status onedraw_sampler_output(struct onedraw_sampler *sampler,
+                                      uint32_t *tokens,
+                                      size_t capacity,
+                                      size_t *count,
+                                      struct onedraw_error *error);
+
+/**
+ * The seed: the one that was given, or the one drawn from the system. One thread at a time.
+ */
+onedraw_status onedraw_sampler_seed(struct onedraw_sampler *sampler,
+                                    uint64_t *seed,
+                                    struct onedraw_error *error);
+
+/**
+ * Everything that a later draw depends on, as JSON: parameters, seed, tokens, mirostat's state, rewinds and bans.
+ * One thread at a time.
+ */
+onedraw_status onedraw_sampler_save(struct onedraw_sampler *sampler,
+                                    char *json,
+                                    size_t capacity,
+                                    size_t *length,
+                                    struct onedraw_error *error);
+
+/**
+ * Makes the sampler that `onedraw_sampler_save` wrote. Any thread may call it.
+ */
+onedraw_status onedraw_sampler_load(const char *json,
+                                    struct onedraw_sampler **sampler,
                                     struct onedraw_error *error);
 
 /**
@@ -873,9 +1103,9 @@ onedraw_status onedraw_batch_count(struct onedraw_batch *batch, size_t *count, s
 
 /**
  * Draws a token from each row for the sequence of that number, and appends it. `sequences` and `sampled` have as many
- * entries as there are rows. A bad row spoils no other: its `status` is not `ONEDRAW_OK`, and the function returns
- * `ONEDRAW_BAD_ROW` with the first bad row's words. It allocates no memory after the first calls, where one thread
- * draws, unless logprobs or kept ids are asked for. One thread at a time.
+ * entries as there are rows. A bad row spoils no other: its `status` is not `ONEDRAW_OK`, and the function returns the
+ * first such status, with its row's words. Where one thread draws, it allocates memory as `onedraw_sampler_sample` does.
+ * One thread at a time.
  */
 onedraw_status onedraw_batch_sample(struct onedraw_batch *batch,
                                     const onedraw_sequence *sequences,
@@ -902,6 +1132,108 @@ onedraw_status onedraw_batch_row_error(struct onedraw_batch *batch,
                                        size_t row,
                                        struct onedraw_error *of_row,
                                        struct onedraw_error *error);
+
+/**
+ * Frees a batch and all of its sequences; NULL is nothing. Any thread may call it. A call that another thread is in
+ * comes to its end.
+ */
+onedraw_status onedraw_batch_free(struct onedraw_batch *batch,
+                                  struct onedraw_error *error);
+
+/**
+ * Removes a sequence. One thread at a time.
+ */
+onedraw_status onedraw_batch_remove(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    struct onedraw_error *error);
+
+/**
+ * Appends a token that was chosen elsewhere. Mirostat learns nothing from it. One thread at a time.
+ */
+onedraw_status onedraw_batch_accept(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    uint32_t token,
+                                    struct onedraw_error *error);
+
+/**
+ * Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
+ * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position. One
+ * thread at a time.
+ */
+onedraw_status onedraw_batch_accept_sampled(struct onedraw_batch *batch,
+                                            onedraw_sequence sequence,
+                                            const struct onedraw_sampled *sampled,
+                                            struct onedraw_error *error);
+
+/**
+ * Takes back a sequence's tokens after the first `length` of its output; see `onedraw_sampler_rewind`. One thread at a
+ * time.
+ */
+onedraw_status onedraw_batch_rewind(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    size_t length,
+                                    struct onedraw_error *error);
+
+/**
+ * Takes back a sequence's tokens because of what was drawn; see `onedraw_sampler_take_back`. One thread at a time.
+ */
+onedraw_status onedraw_batch_take_back(struct onedraw_batch *batch,
+                                       onedraw_sequence sequence,
+                                       size_t length,
+                                       uint32_t token,
+                                       struct onedraw_error *error);
+
+/**
+ * Replaces the prompt of a sequence; see `onedraw_sampler_set_prompt`. One thread at a time.
+ */
+onedraw_status onedraw_batch_set_prompt(struct onedraw_batch *batch,
+                                        onedraw_sequence sequence,
+                                        const uint32_t *tokens,
+                                        size_t count,
+                                        struct onedraw_error *error);
+
+/**
+ * Makes a sequence what it was when it was added or loaded; see `onedraw_sampler_reset`. One thread at a time.
+ */
+onedraw_status onedraw_batch_reset(struct onedraw_batch *batch,
+                                   onedraw_sequence sequence,
+                                   struct onedraw_error *error);
+
+/**
+ * The tokens that a sequence has written so far. One thread at a time.
+ */
+onedraw_status onedraw_batch_output(struct onedraw_batch *batch,
+                                    onedraw_sequence sequence,
+                                    uint32_t *tokens,
+                                    size_t capacity,
+                                    size_t *count,
+                                    struct onedraw_error *error);
+
+/**
+ * The seed of a sequence. One thread at a time.
+ */
+onedraw_status onedraw_batch_seed(struct onedraw_batch *batch,
+                                  onedraw_sequence sequence,
+                                  uint64_t *seed,
+                                  struct onedraw_error *error);
+
+/**
+ * Everything that later draws of a sequence depend on, as JSON. A sampler can load it too. One thread at a time.
+ */
+onedraw_status onedraw_batch_save(struct onedraw_batch *batch,
+                                  onedraw_sequence sequence,
+                                  char *json,
+                                  size_t capacity,
+                                  size_t *length,
+                                  struct onedraw_error *error);
+
+/**
+ * Adds a sequence that `onedraw_batch_save` or `onedraw_sampler_save` wrote. One thread at a time.
+ */
+onedraw_status onedraw_batch_load(struct onedraw_batch *batch,
+                                  const char *json,
+                                  onedraw_sequence *sequence,
+                                  struct onedraw_error *error);
 
 /**
  * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
@@ -938,16 +1270,25 @@ onedraw_status onedraw_batch_distribution(struct onedraw_batch *batch,
                                           struct onedraw_error *error);
 
 /**
- * What each stage of a sequence does to a row, as JSON; see `onedraw_sampler_explain`. One thread at a time.
+ * Finds out what each stage of a sequence does to a row, as JSON for `onedraw_batch_json`; see
+ * `onedraw_sampler_explain`. One thread at a time.
  */
 onedraw_status onedraw_batch_explain(struct onedraw_batch *batch,
                                      onedraw_sequence sequence,
                                      const struct onedraw_row *row,
                                      size_t listed,
-                                     char *json,
-                                     size_t capacity,
                                      size_t *length,
                                      struct onedraw_error *error);
+
+/**
+ * The JSON of the last `onedraw_batch_explain`, with a zero at the end; `*length` is the number of bytes without it. One
+ * thread at a time.
+ */
+onedraw_status onedraw_batch_json(struct onedraw_batch *batch,
+                                  char *json,
+                                  size_t capacity,
+                                  size_t *length,
+                                  struct onedraw_error *error);
 
 /**
  * The first `capacity` tokens of the race of a sequence's draw: the one that it would draw, then what it would have
@@ -963,11 +1304,72 @@ onedraw_status onedraw_batch_runners(struct onedraw_batch *batch,
                                      struct onedraw_error *error);
 
 /**
- * Frees a batch and all of its sequences; NULL is nothing. Any thread may call it. A call that another thread is in
- * comes to its end.
+ * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
+ * time.
  */
-onedraw_status onedraw_batch_free(struct onedraw_batch *batch,
+onedraw_status onedraw_batch_logprobs(struct onedraw_batch *batch,
+                                      size_t row,
+                                      struct onedraw_token_logprob *logprobs,
+                                      size_t capacity,
+                                      size_t *count,
+                                      struct onedraw_error *error);
+
+/**
+ * The kept set of a row of the last call, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending
+ * order; with a summary there are none. One thread at a time.
+ */
+onedraw_status onedraw_batch_kept(struct onedraw_batch *batch,
+                                  size_t row,
+                                  struct onedraw_kept *kept,
+                                  uint32_t *ids,
+                                  size_t capacity,
+                                  size_t *count,
                                   struct onedraw_error *error);
+
+/**
+ * Every token that a sequence can draw from a row, in order, with its probability. One thread at a time.
+ */
+onedraw_status onedraw_batch_distribution(struct onedraw_batch *batch,
+                                          onedraw_sequence sequence,
+                                          const struct onedraw_row *row,
+                                          struct onedraw_probability *distribution,
+                                          size_t capacity,
+                                          size_t *count,
+                                          struct onedraw_error *error);
+
+/**
+ * Finds out what each stage of a sequence does to a row, as JSON for `onedraw_batch_json`; see
+ * `onedraw_sampler_explain`. One thread at a time.
+ */
+onedraw_status onedraw_batch_explain(struct onedraw_batch *batch,
+                                     onedraw_sequence sequence,
+                                     const struct onedraw_row *row,
+                                     size_t listed,
+                                     size_t *length,
+                                     struct onedraw_error *error);
+
+/**
+ * The JSON of the last `onedraw_batch_explain`, with a zero at the end; `*length` is the number of bytes without it. One
+ * thread at a time.
+ */
+onedraw_status onedraw_batch_json(struct onedraw_batch *batch,
+                                  char *json,
+                                  size_t capacity,
+                                  size_t *length,
+                                  struct onedraw_error *error);
+
+/**
+ * The first `capacity` tokens of the race of a sequence's draw: the one that it would draw, then what it would have
+ * drawn without that one. A drafter guesses with these: a target with nearly the same logits draws one of them. The
+ * history stays as it is. One thread at a time.
+ */
+onedraw_status onedraw_batch_runners(struct onedraw_batch *batch,
+                                     onedraw_sequence sequence,
+                                     const struct onedraw_row *row,
+                                     struct onedraw_runner *runners,
+                                     size_t capacity,
+                                     size_t *count,
+                                     struct onedraw_error *error);
 
 /**
  * Removes a sequence. One thread at a time.
@@ -986,7 +1388,8 @@ onedraw_status onedraw_batch_accept(struct onedraw_batch *batch,
 
 /**
  * Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
- * `onedraw_batch_verify`, with what mirostat learned from it. One thread at a time.
+ * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position. One
+ * thread at a time.
  */
 onedraw_status onedraw_batch_accept_sampled(struct onedraw_batch *batch,
                                             onedraw_sequence sequence,
@@ -1010,6 +1413,22 @@ onedraw_status onedraw_batch_take_back(struct onedraw_batch *batch,
                                        size_t length,
                                        uint32_t token,
                                        struct onedraw_error *error);
+
+/**
+ * Replaces the prompt of a sequence; see `onedraw_sampler_set_prompt`. One thread at a time.
+ */
+onedraw_status onedraw_batch_set_prompt(struct onedraw_batch *batch,
+                                        onedraw_sequence sequence,
+                                        const uint32_t *tokens,
+                                        size_t count,
+                                        struct onedraw_error *error);
+
+/**
+ * Makes a sequence what it was when it was added or loaded; see `onedraw_sampler_reset`. One thread at a time.
+ */
+onedraw_status onedraw_batch_reset(struct onedraw_batch *batch,
+                                   onedraw_sequence sequence,
+                                   struct onedraw_error *error);
 
 /**
  * The tokens that a sequence has written so far. One thread at a time.
@@ -1056,7 +1475,21 @@ onedraw_status onedraw_batch_load(struct onedraw_batch *batch,
  * accepted guesses, whose numbers `path` receives, and the one after them; so there are `*drawn` - 1 accepted ones.
  * If a row cannot be drawn from, `ONEDRAW_BAD_ROW` is returned, and `*drawn` tokens before it were accepted.
  *
- * The sequence and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
+ * The sampler and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
+ * `onedraw_sampler_accept_sampled`. One thread at a time may use the sampler and the matcher.
+ */
+onedraw_status onedraw_sampler_verify(struct onedraw_sampler *sampler,
+                                      const struct onedraw_draft *draft,
+                                      const struct onedraw_rows *rows,
+                                      struct onedraw_matcher *matcher,
+                                      struct onedraw_sampled *sampled,
+                                      size_t *path,
+                                      size_t capacity,
+                                      size_t *drawn,
+                                      struct onedraw_error *error);
+
+/**
+ * As `onedraw_sampler_verify`, for a sequence of a batch. Append the tokens that you use with
  * `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
  */
 onedraw_status onedraw_batch_verify(struct onedraw_batch *batch,
@@ -1225,9 +1658,9 @@ onedraw_status onedraw_matcher_may_end(struct onedraw_matcher *matcher,
 onedraw_status onedraw_matcher_free(struct onedraw_matcher *matcher, struct onedraw_error *error);
 
 /**
- * Begins a search. `settings` is a JSON object with what is not its default: {"width": 4, "style": "hf" (or "vllm",
- * "gnmt"), "length_penalty": 1, "early_stopping": "heuristic" (or "full", "never"), "groups": 1, "diversity_penalty": 0,
- * "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the ids that end a text, and
+ * Begins a search. `settings` is a JSON object with what is not its default: {"beams": 4, "style": "hf" (or "vllm",
+ * "gnmt"), "length_penalty": 1, "early_stopping": "heuristic" (or "full", "never"), "beam_groups": 1,
+ * "diversity_penalty": 0, "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the ids that end a text, and
  * `n`, the number of texts to return. With "stochastic" texts are drawn without replacement instead, and temperature
  * and truncations act too. Any thread may call it.
  */
@@ -1258,7 +1691,7 @@ onedraw_status onedraw_beams_tokens(struct onedraw_beams *beams,
 /**
  * Adds one token to every beam. Row i is the row after beam i. Ids of `eos_token_id` and `stop_token_ids` end a text;
  * `continuation` (NULL: nothing else does) is asked about the other tokens, with `context`. `branches` has room for
- * `capacity` entries, at least the width of the search; `*count` of them say where the beams of the next step come
+ * `capacity` entries, at least as many as the setting `beams`; `*count` of them say where the beams of the next step come
  * from. If a row cannot be used, or an answer has no meaning, the search is over. One thread at a time.
  */
 onedraw_status onedraw_beams_step(struct onedraw_beams *beams,

@@ -2,18 +2,20 @@
 //
 // Every handle of C is a class here that owns it and can be moved but not copied; clone() makes a second one. An error
 // is an onedraw::Error, with the library's words. Without exceptions (-fno-exceptions) an error writes its words to
-// standard error and ends the program; a program that must go on after errors uses onedraw.h. Threads are as in
-// onedraw.h: different objects may be used at the same time, one object by one thread at a time.
+// standard error and ends the program; a program that must go on after errors uses onedraw.h. Files with and without
+// exceptions may be in one program. Threads are as in onedraw.h: different objects may be used at the same time, one object
+// by one thread at a time.
 
 #ifndef ONEDRAW_HPP
 #define ONEDRAW_HPP
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -23,7 +25,20 @@
 
 #include "onedraw.h"
 
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#define ONEDRAW_EXCEPTIONS 1
+#else
+#define ONEDRAW_EXCEPTIONS 0
+#endif
+
 namespace onedraw {
+
+// What is inline here differs with and without exceptions, so it has two names.
+#if ONEDRAW_EXCEPTIONS
+inline namespace with_exceptions {
+#else
+inline namespace without_exceptions {
+#endif
 
 /// What went wrong.
 class Error : public std::runtime_error {
@@ -47,7 +62,15 @@ template <class T>
 class Span {
 public:
     constexpr Span() noexcept = default;
-    constexpr Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    /// A pointer, and nothing that becomes one: in {0, 1} the 0 is a value.
+    template <class Pointer, class = std::enable_if_t<std::is_pointer_v<Pointer> && std::is_convertible_v<Pointer, T *>>>
+    constexpr Span(Pointer data, std::size_t size) noexcept : data_(data), size_(size) {}
+    /// Values in braces, which live until the end of the call that they are an argument of.
+    template <class U = T, class = std::enable_if_t<std::is_const_v<U>>>
+    constexpr Span(std::initializer_list<std::remove_const_t<T>> values) noexcept : size_(values.size()) {
+        T *first = values.begin();
+        data_ = first;
+    }
     template <std::size_t N>
     constexpr Span(T (&values)[N]) noexcept : data_(values), size_(N) {}
     /// Anything with data() and size(): vectors, arrays, strings.
@@ -64,6 +87,9 @@ private:
     std::size_t size_ = 0;
 };
 
+/// A type of logits.
+enum class Dtype : onedraw_dtype { f32 = ONEDRAW_F32, f16 = ONEDRAW_F16, bf16 = ONEDRAW_BF16 };
+
 using Sampled = onedraw_sampled;
 using TokenLogprob = onedraw_token_logprob;
 using Probability = onedraw_probability;
@@ -75,6 +101,9 @@ using Sequence = onedraw_sequence;
 /// The version of the library.
 inline const char *version() noexcept { return onedraw_version(); }
 
+/// The version of the library's interface, to compare with `ONEDRAW_ABI`.
+inline std::uint32_t abi() noexcept { return onedraw_abi(); }
+
 /// The version of the streams: which token a seed draws.
 inline std::uint32_t stream_version() noexcept { return onedraw_stream_version(); }
 
@@ -82,12 +111,28 @@ inline std::uint32_t stream_version() noexcept { return onedraw_stream_version()
 namespace detail {
 
 [[noreturn]] inline void fail(const onedraw_error &error) {
-#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#if ONEDRAW_EXCEPTIONS
     throw Error(error);
 #else
     std::fprintf(stderr, "onedraw: %s\n", error.message);
     std::abort();
 #endif
+}
+
+/// An argument that cannot be used; the message begins with its name.
+[[noreturn]] inline void bad_argument(const char *name, const char *what) {
+    onedraw_error error{};
+    error.status = ONEDRAW_BAD_ARGUMENT;
+    std::snprintf(error.kind, sizeof error.kind, "%s", name);
+    int length = std::snprintf(error.message, sizeof error.message, "%s: %s", name, what);
+    error.length = length < 0 ? 0 : static_cast<std::uint32_t>(length);
+    fail(error);
+}
+
+/// Text for C, where a zero would end it.
+inline const char *text_of(const std::string &text, const char *name) {
+    if (text.find('\0') != std::string::npos) bad_argument(name, "has a zero byte in it");
+    return text.c_str();
 }
 
 /// Calls a function of C, which fails or is done.
@@ -115,20 +160,28 @@ std::vector<T> values(Call call, std::size_t room = 0) {
 template <class Call>
 std::string text(Call call) {
     std::string text;
+    std::size_t room = 0;
     for (;;) {
         onedraw_error error;
         std::size_t length = 0;
         // The zero is written to where the string has one anyway.
-        std::size_t room = text.empty() ? 0 : text.size() + 1;
-        onedraw_status status = call(text.empty() ? nullptr : &text[0], room, &length, &error);
+        onedraw_status status = call(&text[0], room, &length, &error);
         if (status != ONEDRAW_OK && status != ONEDRAW_TOO_SMALL) fail(error);
-        if (status == ONEDRAW_OK) {
-            text.resize(length);
-            return text;
-        }
-        // A few bytes more, because an explanation tells times.
-        text.resize(length + 64);
+        text.resize(status == ONEDRAW_OK ? length : length - 1);
+        if (status == ONEDRAW_OK) return text;
+        room = length;
     }
+}
+
+/// Calls a function of C that finds text, and then the one that returns it.
+template <class Find, class Fetch>
+std::string found(Find find, Fetch fetch) {
+    std::size_t length = 0;
+    check([&](auto error) { return find(&length, error); });
+    std::string text(length, '\0');
+    // The zero is written to where the string has one anyway.
+    check([&](auto error) { return fetch(&text[0], length + 1, &length, error); });
+    return text;
 }
 
 /// Owns a handle.
@@ -173,19 +226,37 @@ public:
     Row(const Logits &logits, Span<const std::uint32_t> mask = {}) noexcept : Row(Span<const float>(logits), mask, 0) {}
 
     /// Logits of any type.
-    Row(const void *logits, std::size_t vocabulary, onedraw_dtype dtype, Span<const std::uint32_t> mask = {}) noexcept
-        : onedraw_row{logits, vocabulary, dtype, static_cast<std::uint32_t>(mask.size()), mask.size() ? mask.data() : nullptr} {}
+    Row(const void *logits, std::size_t vocabulary, Dtype dtype, Span<const std::uint32_t> mask = {}) noexcept
+        : onedraw_row{logits, vocabulary, static_cast<onedraw_dtype>(dtype), static_cast<std::uint32_t>(mask.size()),
+                      mask.size() ? mask.data() : nullptr} {}
 
 private:
     Row(Span<const float> logits, Span<const std::uint32_t> mask, int) noexcept
-        : Row(logits.data(), logits.size(), ONEDRAW_F32, mask) {}
+        : Row(logits.data(), logits.size(), Dtype::f32, mask) {}
 };
 
-/// Several rows in one buffer, whose beginnings are `stride` logits apart (0: as many as a row has).
+/// Several rows: in one buffer, their beginnings `stride` logits apart (0: as many as a row has), or anywhere.
 class Rows : public onedraw_rows {
 public:
-    Rows(const void *logits, std::size_t count, std::size_t vocabulary, std::size_t stride = 0, onedraw_dtype dtype = ONEDRAW_F32) noexcept
-        : onedraw_rows{logits, count, vocabulary, stride, dtype, 0, nullptr} {}
+    /// Floats in one buffer.
+    Rows(const float *logits, std::size_t count, std::size_t vocabulary, std::size_t stride = 0) noexcept
+        : Rows(logits, Dtype::f32, count, vocabulary, stride) {}
+
+    /// Logits of any type in one buffer.
+    Rows(const void *logits, Dtype dtype, std::size_t count, std::size_t vocabulary, std::size_t stride = 0) noexcept
+        : onedraw_rows{logits, count, vocabulary, stride, static_cast<onedraw_dtype>(dtype), 0, nullptr, nullptr} {}
+
+    /// An array of rows of floats.
+    template <std::size_t Count, std::size_t Vocabulary>
+    Rows(const float (&logits)[Count][Vocabulary]) noexcept : Rows(logits[0], Count, Vocabulary) {}
+
+    /// A pointer to each row of floats. The pointers, too, must live as long as this does.
+    Rows(Span<const float *const> rows, std::size_t vocabulary) noexcept
+        : Rows(reinterpret_cast<const void *const *>(rows.data()), rows.size(), vocabulary, Dtype::f32) {}
+
+    /// A pointer to each row of logits of any type.
+    Rows(Span<const void *const> rows, Dtype dtype, std::size_t vocabulary) noexcept
+        : Rows(rows.data(), rows.size(), vocabulary, dtype) {}
 
     /// The same rows with a mask for each, or nullptr for a row without one.
     Rows with_masks(const std::uint32_t *const *masks, std::uint32_t words) const noexcept {
@@ -194,7 +265,21 @@ public:
         rows.mask_words = words;
         return rows;
     }
+
+private:
+    Rows(const void *const *pointers, std::size_t count, std::size_t vocabulary, Dtype dtype) noexcept
+        : onedraw_rows{nullptr, count, vocabulary, 0, static_cast<onedraw_dtype>(dtype), 0, nullptr, pointers} {}
 };
+
+/// Writes records that have an id and a logit, in any order, as a row of `row.size()` logits: see
+/// `onedraw_row_from_records`. As in `row_from_records(candidates, &Candidate::id, &Candidate::logit, row)`.
+template <class Records, class Record>
+void row_from_records(const Records &records, std::int32_t Record::*id, float Record::*logit, Span<float> row) {
+    const Record *first = records.data();
+    std::size_t count = records.size();
+    onedraw_records all{count ? &(first->*id) : nullptr, count ? &(first->*logit) : nullptr, count, sizeof(Record)};
+    detail::check([&](auto error) { return onedraw_row_from_records(&all, row.data(), row.size(), error); });
+}
 
 /// Sampling parameters.
 class Params : public detail::Owner<onedraw_params, onedraw_params_free> {
@@ -204,19 +289,19 @@ public:
 
     /// Reads a JSON object, such as {"temperature": 0.8, "seed": 42}.
     static Params from_json(const std::string &json) {
-        return Params(make([&](auto out, auto error) { return onedraw_params_from_json(json.c_str(), out, error); }));
+        return Params(make([&](auto out, auto error) { return onedraw_params_from_json(detail::text_of(json, "json"), out, error); }));
     }
 
     /// `creative`, `precise`, `balanced` or `deterministic`.
     static Params preset(const std::string &name) {
-        return Params(make([&](auto out, auto error) { return onedraw_params_preset(name.c_str(), out, error); }));
+        return Params(make([&](auto out, auto error) { return onedraw_params_preset(detail::text_of(name, "name"), out, error); }));
     }
 
     /// The settings of another system, and a line for each that was lost or changed. Without a source it is recognised.
     static std::pair<Params, std::string> import_settings(const std::string &json, const char *source = nullptr) {
         onedraw_params *handle = nullptr;
         std::string notes = detail::text([&](char *text, std::size_t room, std::size_t *length, onedraw_error *error) {
-            return onedraw_params_import(json.c_str(), source, &handle, text, room, length, error);
+            return onedraw_params_import(detail::text_of(json, "json"), source, &handle, text, room, length, error);
         });
         return {Params(handle), notes};
     }
@@ -225,9 +310,13 @@ public:
     Params &set(const char *name, double value) {
         return done([&](auto error) { return onedraw_params_set_number(get(), name, value, error); });
     }
-    Params &set(const char *name, int value) { return set(name, static_cast<std::int64_t>(value)); }
-    Params &set(const char *name, std::int64_t value) {
-        return done([&](auto error) { return onedraw_params_set_integer(get(), name, value, error); });
+    template <class Integer, std::enable_if_t<std::is_integral_v<Integer> && !std::is_same_v<Integer, bool>, int> = 0>
+    Params &set(const char *name, Integer value) {
+        if constexpr (std::is_unsigned_v<Integer> && sizeof(Integer) >= sizeof(std::int64_t)) {
+            constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+            if (value > largest) detail::bad_argument(name, "is larger than 9223372036854775807; for a seed use seed()");
+        }
+        return done([&](auto error) { return onedraw_params_set_integer(get(), name, static_cast<std::int64_t>(value), error); });
     }
     Params &set(const char *name, bool value) {
         return done([&](auto error) { return onedraw_params_set_flag(get(), name, value, error); });
@@ -235,18 +324,18 @@ public:
     Params &set(const char *name, const char *value) {
         return done([&](auto error) { return onedraw_params_set_text(get(), name, value, error); });
     }
-    Params &set(const char *name, const std::string &value) { return set(name, value.c_str()); }
+    Params &set(const char *name, const std::string &value) { return set(name, detail::text_of(value, name)); }
     Params &set(const char *name, Span<const std::uint32_t> ids) {
         return done([&](auto error) { return onedraw_params_set_ids(get(), name, ids.data(), ids.size(), error); });
     }
     Params &set(const char *name, const std::vector<std::string> &values) {
         std::vector<const char *> texts;
-        for (const std::string &value : values) texts.push_back(value.c_str());
+        for (const std::string &value : values) texts.push_back(detail::text_of(value, name));
         return done([&](auto error) { return onedraw_params_set_texts(get(), name, texts.data(), texts.size(), error); });
     }
     /// Sets any parameter from JSON.
     Params &set_json(const char *name, const std::string &json) {
-        return done([&](auto error) { return onedraw_params_set_json(get(), name, json.c_str(), error); });
+        return done([&](auto error) { return onedraw_params_set_json(get(), name, detail::text_of(json, name), error); });
     }
     Params &seed(std::uint64_t seed) {
         return done([&](auto error) { return onedraw_params_set_seed(get(), seed, error); });
@@ -271,6 +360,99 @@ private:
     }
 };
 
+/// The tokens of a model, prepared for grammars.
+class Vocabulary : public detail::Owner<onedraw_vocabulary, onedraw_vocabulary_free> {
+public:
+    /// The bytes of every token, from id 0 on, and the ids that end a text; `special` tokens are marks and not text.
+    Vocabulary(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos, Span<const std::uint32_t> special = {})
+        : Owner(made(tokens, eos, special)) {}
+
+private:
+    static onedraw_vocabulary *made(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos,
+                                    Span<const std::uint32_t> special) {
+        std::string bytes;
+        std::vector<std::size_t> offsets{0};
+        for (const std::string &token : tokens) offsets.push_back((bytes += token).size());
+        return make([&](auto out, auto error) {
+            return onedraw_vocabulary_new(reinterpret_cast<const std::uint8_t *>(bytes.data()), offsets.data(), tokens.size(),
+                                          eos.data(), eos.size(), special.data(), special.size(), out, error);
+        });
+    }
+};
+
+/// What a text must keep to.
+class Grammar : public detail::Owner<onedraw_grammar, onedraw_grammar_free> {
+public:
+    /// `kind` is `json_schema`, `compact_json_schema`, `regex`, `choices` (a JSON list) or `grammar` (Lark).
+    Grammar(const Vocabulary &vocabulary, const char *kind, const std::string &text)
+        : Owner(make([&](auto out, auto error) { return onedraw_grammar_new(vocabulary.get(), kind, detail::text_of(text, "text"), out, error); })) {}
+};
+
+/// A text that follows a grammar.
+class Matcher : public detail::Owner<onedraw_matcher, onedraw_matcher_free> {
+public:
+    explicit Matcher(const Grammar &grammar)
+        : Owner(make([&](auto out, auto error) { return onedraw_matcher_new(grammar.get(), out, error); })) {}
+
+    Matcher clone() const {
+        return Matcher(make([&](auto out, auto error) { return onedraw_matcher_clone(get(), out, error); }));
+    }
+
+    /// The tokens that may come next, for a Row.
+    std::vector<std::uint32_t> mask() {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_mask(get(), arguments...); });
+    }
+    /// The tokens that must come next.
+    std::vector<std::uint32_t> forced() {
+        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_forced(get(), arguments...); });
+    }
+    void accept(std::uint32_t token) {
+        detail::check([&](auto error) { return onedraw_matcher_accept(get(), token, error); });
+    }
+    void rollback(std::size_t tokens) {
+        detail::check([&](auto error) { return onedraw_matcher_rollback(get(), tokens, error); });
+    }
+    bool may_end() {
+        std::int32_t may_end = 0;
+        detail::check([&](auto error) { return onedraw_matcher_may_end(get(), &may_end, error); });
+        return may_end != 0;
+    }
+
+private:
+    using Owner::Owner;
+};
+
+/// What became of guesses.
+struct Verdict {
+    /// The numbers of the guesses that hold.
+    std::vector<std::size_t> path;
+    /// Their tokens, and the one after them.
+    std::vector<Sampled> sampled;
+};
+
+namespace detail {
+
+/// Verifies guesses with a function of C.
+template <class Call>
+Verdict verify(Span<const std::uint32_t> guesses, Span<const std::int32_t> parents, const Rows &rows, Matcher *matcher, Call call) {
+    if (parents.size() != 0 && parents.size() != guesses.size()) {
+        bad_argument("parents", "there must be one for each guess, or none");
+    }
+    Verdict verdict;
+    std::size_t room = guesses.size() + 1, drawn = 0;
+    verdict.path.resize(room);
+    verdict.sampled.resize(room);
+    onedraw_draft draft{guesses.data(), parents.size() ? parents.data() : nullptr, guesses.size()};
+    check([&](auto error) {
+        return call(&draft, &rows, matcher ? matcher->get() : nullptr, verdict.sampled.data(), verdict.path.data(), room, &drawn, error);
+    });
+    verdict.sampled.resize(drawn);
+    verdict.path.resize(drawn - 1);
+    return verdict;
+}
+
+}  // namespace detail
+
 /// Tokens that could have been drawn.
 struct Kept {
     onedraw_kept summary;
@@ -289,7 +471,7 @@ public:
 
     /// The sampler that save() wrote.
     static Sampler load(const std::string &json) {
-        return Sampler(make([&](auto out, auto error) { return onedraw_sampler_load(json.c_str(), out, error); }));
+        return Sampler(make([&](auto out, auto error) { return onedraw_sampler_load(detail::text_of(json, "json"), out, error); }));
     }
 
     Sampler clone() const {
@@ -332,12 +514,12 @@ public:
 
     /// What each stage does, as JSON.
     std::string explain(const Row &row, std::size_t listed = 10) {
-        return detail::text([&](auto... arguments) { return onedraw_sampler_explain(get(), &row, listed, arguments...); });
+        return json([&](auto length, auto error) { return onedraw_sampler_explain(get(), &row, listed, length, error); });
     }
 
     /// The logprobs of the prompt, as JSON.
     std::string prompt_logprobs(const Rows &rows) {
-        return detail::text([&](auto... arguments) { return onedraw_sampler_prompt_logprobs(get(), &rows, arguments...); });
+        return json([&](auto length, auto error) { return onedraw_sampler_prompt_logprobs(get(), &rows, length, error); });
     }
 
     void accept(std::uint32_t token) {
@@ -353,6 +535,22 @@ public:
         detail::check([&](auto error) {
             return onedraw_sampler_take_back(get(), progress.rewind_length, progress.rewind_token, error);
         });
+    }
+
+    /// Replaces the prompt. The output stays.
+    void set_prompt(Span<const std::uint32_t> tokens) {
+        detail::check([&](auto error) { return onedraw_sampler_set_prompt(get(), tokens.data(), tokens.size(), error); });
+    }
+    /// Makes the sampler what it was when it was made or loaded, with the same seed.
+    void reset() {
+        detail::check([&](auto error) { return onedraw_sampler_reset(get(), error); });
+    }
+
+    /// Verifies guesses exactly; row 0 is the row after the text, row i + 1 that after guess i. Without parents they are
+    /// a chain. Append the tokens that you use with accept().
+    Verdict verify(Span<const std::uint32_t> guesses, const Rows &rows, Span<const std::int32_t> parents = {},
+                   Matcher *matcher = nullptr) {
+        return detail::verify(guesses, parents, rows, matcher, [&](auto... arguments) { return onedraw_sampler_verify(get(), arguments...); });
     }
 
     std::vector<std::uint32_t> output() const {
@@ -371,73 +569,16 @@ private:
     using Owner::Owner;
 
     template <class Call>
+    std::string json(Call call) {
+        return detail::found(call, [&](auto... arguments) { return onedraw_sampler_json(get(), arguments...); });
+    }
+
+    template <class Call>
     static Sampled drawn(Call call) {
         Sampled sampled{};
         detail::check([&](auto error) { return call(&sampled, error); });
         return sampled;
     }
-};
-
-/// The tokens of a model, prepared for grammars.
-class Vocabulary : public detail::Owner<onedraw_vocabulary, onedraw_vocabulary_free> {
-public:
-    /// The bytes of every token, from id 0 on, and the ids that end a text; `special` tokens are marks and not text.
-    Vocabulary(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos, Span<const std::uint32_t> special = {})
-        : Owner(made(tokens, eos, special)) {}
-
-private:
-    static onedraw_vocabulary *made(const std::vector<std::string> &tokens, Span<const std::uint32_t> eos,
-                                    Span<const std::uint32_t> special) {
-        std::string bytes;
-        std::vector<std::size_t> offsets{0};
-        for (const std::string &token : tokens) offsets.push_back((bytes += token).size());
-        return make([&](auto out, auto error) {
-            return onedraw_vocabulary_new(reinterpret_cast<const std::uint8_t *>(bytes.data()), offsets.data(), tokens.size(),
-                                          eos.data(), eos.size(), special.data(), special.size(), out, error);
-        });
-    }
-};
-
-/// What a text must keep to.
-class Grammar : public detail::Owner<onedraw_grammar, onedraw_grammar_free> {
-public:
-    /// `kind` is `json_schema`, `compact_json_schema`, `regex`, `choices` (a JSON list) or `grammar` (Lark).
-    Grammar(const Vocabulary &vocabulary, const char *kind, const std::string &text)
-        : Owner(make([&](auto out, auto error) { return onedraw_grammar_new(vocabulary.get(), kind, text.c_str(), out, error); })) {}
-};
-
-/// A text that follows a grammar.
-class Matcher : public detail::Owner<onedraw_matcher, onedraw_matcher_free> {
-public:
-    explicit Matcher(const Grammar &grammar)
-        : Owner(make([&](auto out, auto error) { return onedraw_matcher_new(grammar.get(), out, error); })) {}
-
-    Matcher clone() const {
-        return Matcher(make([&](auto out, auto error) { return onedraw_matcher_clone(get(), out, error); }));
-    }
-
-    /// The tokens that may come next, for a Row.
-    std::vector<std::uint32_t> mask() {
-        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_mask(get(), arguments...); });
-    }
-    /// The tokens that must come next.
-    std::vector<std::uint32_t> forced() {
-        return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_matcher_forced(get(), arguments...); });
-    }
-    void accept(std::uint32_t token) {
-        detail::check([&](auto error) { return onedraw_matcher_accept(get(), token, error); });
-    }
-    void rollback(std::size_t tokens) {
-        detail::check([&](auto error) { return onedraw_matcher_rollback(get(), tokens, error); });
-    }
-    bool may_end() {
-        std::int32_t may_end = 0;
-        detail::check([&](auto error) { return onedraw_matcher_may_end(get(), &may_end, error); });
-        return may_end != 0;
-    }
-
-private:
-    using Owner::Owner;
 };
 
 /// Finds where a text ends.
@@ -479,14 +620,6 @@ private:
     }
 };
 
-/// What became of guesses.
-struct Verdict {
-    /// The numbers of the guesses that hold.
-    std::vector<std::size_t> path;
-    /// Their tokens, and the one after them.
-    std::vector<Sampled> sampled;
-};
-
 /// Many sequences.
 class Batch : public detail::Owner<onedraw_batch, onedraw_batch_free> {
 public:
@@ -505,7 +638,7 @@ public:
         return named([&](auto out, auto error) { return onedraw_batch_fork(get(), sequence, out, error); });
     }
     Sequence load(const std::string &json) {
-        return named([&](auto out, auto error) { return onedraw_batch_load(get(), json.c_str(), out, error); });
+        return named([&](auto out, auto error) { return onedraw_batch_load(get(), detail::text_of(json, "json"), out, error); });
     }
     void remove(Sequence sequence) {
         detail::check([&](auto error) { return onedraw_batch_remove(get(), sequence, error); });
@@ -545,7 +678,8 @@ public:
             [&](auto... arguments) { return onedraw_batch_distribution(get(), sequence, &row, arguments...); }, row.vocabulary);
     }
     std::string explain(Sequence sequence, const Row &row, std::size_t listed = 10) {
-        return detail::text([&](auto... arguments) { return onedraw_batch_explain(get(), sequence, &row, listed, arguments...); });
+        return detail::found([&](auto length, auto error) { return onedraw_batch_explain(get(), sequence, &row, listed, length, error); },
+                             [&](auto... arguments) { return onedraw_batch_json(get(), arguments...); });
     }
     /// The first `count` tokens of the race: what a drafter guesses.
     std::vector<Runner> runners(Sequence sequence, const Row &row, std::size_t count) {
@@ -557,22 +691,8 @@ public:
     /// a chain.
     Verdict verify(Sequence sequence, Span<const std::uint32_t> guesses, const Rows &rows, Span<const std::int32_t> parents = {},
                    Matcher *matcher = nullptr) {
-        if (parents.size() != 0 && parents.size() != guesses.size()) {
-            onedraw_error error{ONEDRAW_BAD_ARGUMENT, 0, "parents", "parents: there must be one for each guess, or none"};
-            detail::fail(error);
-        }
-        Verdict verdict;
-        std::size_t room = guesses.size() + 1, drawn = 0;
-        verdict.path.resize(room);
-        verdict.sampled.resize(room);
-        onedraw_draft draft{guesses.data(), parents.size() ? parents.data() : nullptr, guesses.size()};
-        detail::check([&](auto error) {
-            return onedraw_batch_verify(get(), sequence, &draft, &rows, matcher ? matcher->get() : nullptr, verdict.sampled.data(),
-                                        verdict.path.data(), room, &drawn, error);
-        });
-        verdict.sampled.resize(drawn);
-        verdict.path.resize(drawn - 1);
-        return verdict;
+        return detail::verify(guesses, parents, rows, matcher,
+                              [&](auto... arguments) { return onedraw_batch_verify(get(), sequence, arguments...); });
     }
 
     void accept(Sequence sequence, std::uint32_t token) {
@@ -588,6 +708,14 @@ public:
         detail::check([&](auto error) {
             return onedraw_batch_take_back(get(), sequence, progress.rewind_length, progress.rewind_token, error);
         });
+    }
+    /// Replaces the prompt of a sequence. The output stays.
+    void set_prompt(Sequence sequence, Span<const std::uint32_t> tokens) {
+        detail::check([&](auto error) { return onedraw_batch_set_prompt(get(), sequence, tokens.data(), tokens.size(), error); });
+    }
+    /// Makes a sequence what it was when it was added or loaded, with the same seed.
+    void reset(Sequence sequence) {
+        detail::check([&](auto error) { return onedraw_batch_reset(get(), sequence, error); });
     }
     std::vector<std::uint32_t> output(Sequence sequence) const {
         return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_batch_output(get(), sequence, arguments...); });
@@ -611,15 +739,11 @@ private:
 
     template <class Call>
     std::vector<Sampled> drawn(Span<const Sequence> sequences, const Rows &rows, Call call) {
-        onedraw_error error{};
-        if (sequences.size() != rows.count) {
-            std::snprintf(error.message, sizeof error.message, "rows: there are %zu rows for %zu sequences", rows.count, sequences.size());
-            error.status = ONEDRAW_BAD_ARGUMENT;
-            detail::fail(error);
-        }
+        if (sequences.size() != rows.count) detail::bad_argument("rows", "there must be one for each sequence");
         std::vector<Sampled> sampled(rows.count);
+        onedraw_error error;
         onedraw_status status = call(sampled.data(), &error);
-        if (status != ONEDRAW_OK && status != ONEDRAW_BAD_ROW) detail::fail(error);
+        if (status != ONEDRAW_OK && status != ONEDRAW_BAD_ROW && status != ONEDRAW_BAD_SEQUENCE) detail::fail(error);
         return sampled;
     }
 };
@@ -635,7 +759,7 @@ class Beams : public detail::Owner<onedraw_beams, onedraw_beams_free> {
 public:
     /// `settings` is a JSON object; see `onedraw_beams_new`.
     explicit Beams(const Params &params, const std::string &settings = "{}")
-        : Owner(make([&](auto out, auto error) { return onedraw_beams_new(params.get(), settings.c_str(), out, error); })) {}
+        : Owner(make([&](auto out, auto error) { return onedraw_beams_new(params.get(), detail::text_of(settings, "settings"), out, error); })) {}
 
     /// The number of rows that the next step needs.
     std::size_t size() const { return count().first; }
@@ -644,15 +768,24 @@ public:
         return detail::values<std::uint32_t>([&](auto... arguments) { return onedraw_beams_tokens(get(), beam, arguments...); });
     }
 
-    /// Adds one token to every beam; returns where the beams of the next step come from. `width` is that of the settings.
-    std::vector<Branch> step(const Rows &rows, std::size_t width = 4, onedraw_continuation continuation = nullptr, void *context = nullptr) {
-        std::vector<Branch> branches(width);
-        std::size_t count = 0;
-        detail::check([&](auto error) {
-            return onedraw_beams_step(get(), &rows, continuation, context, branches.data(), width, &count, error);
-        });
-        branches.resize(count);
-        return branches;
+    /// Adds one token to every beam; returns where the beams of the next step come from.
+    std::vector<Branch> step(const Rows &rows) { return branches(rows, nullptr, nullptr); }
+
+    /// The same, where `continuation(beam, token)` says what a token does to the text of a beam: see
+    /// `onedraw_continuation`. What it throws leaves step(), and then the search is over.
+    template <class Continuation>
+    std::vector<Branch> step(const Rows &rows, Continuation continuation) {
+        Asked<Continuation> asked{continuation, {}};
+#if ONEDRAW_EXCEPTIONS
+        try {
+            return branches(rows, Asked<Continuation>::call, &asked);
+        } catch (const Error &) {
+            if (asked.thrown) std::rethrow_exception(asked.thrown);
+            throw;
+        }
+#else
+        return branches(rows, Asked<Continuation>::call, &asked);
+#endif
     }
 
     /// Ends the search and returns the texts, the best first.
@@ -668,6 +801,34 @@ public:
     }
 
 private:
+    /// What a step asks, and what that threw, which must not pass through the library.
+    template <class Continuation>
+    struct Asked {
+        Continuation &continuation;
+        std::exception_ptr thrown;
+
+        static onedraw_finish call(void *context, std::size_t beam, std::uint32_t token) {
+            auto &asked = *static_cast<Asked *>(context);
+#if ONEDRAW_EXCEPTIONS
+            try {
+                return asked.continuation(beam, token);
+            } catch (...) {
+                asked.thrown = std::current_exception();
+                // No answer, so that the step fails.
+                return std::numeric_limits<onedraw_finish>::max();
+            }
+#else
+            return asked.continuation(beam, token);
+#endif
+        }
+    };
+
+    std::vector<Branch> branches(const Rows &rows, onedraw_continuation continuation, void *context) {
+        // Asked for as many as there may be, which changes nothing, and then for them.
+        return detail::values<Branch>(
+            [&](auto... arguments) { return onedraw_beams_step(get(), &rows, continuation, context, arguments...); });
+    }
+
     std::pair<std::size_t, bool> count() const {
         std::size_t count = 0;
         std::int32_t is_done = 0;
@@ -676,6 +837,9 @@ private:
     }
 };
 
+}  // inline namespace
 }  // namespace onedraw
+
+#undef ONEDRAW_EXCEPTIONS
 
 #endif

@@ -48,10 +48,11 @@ pub struct onedraw_hypothesis {
 }
 
 /// What a token does to the text of a beam: `ONEDRAW_GOES_ON`, `ONEDRAW_STOP_STRING` if it ends the text, or
-/// `ONEDRAW_FORBIDDEN`. It is asked about tokens that do not end the text by their ids. It must not throw or jump
-/// out, and cannot use the same beams.
+/// `ONEDRAW_FORBIDDEN`. It is asked about tokens that do not end the text by their ids, and no more once it has given an
+/// answer that has no meaning. It cannot use the same beams. It must not throw or jump out: an exception of C++ that
+/// leaves it ends the program with a message.
 pub type onedraw_continuation =
-    Option<extern "C" fn(context: *mut c_void, beam: usize, token: u32) -> onedraw_finish>;
+    Option<extern "C-unwind" fn(context: *mut c_void, beam: usize, token: u32) -> onedraw_finish>;
 
 /// The text must not continue with this token.
 pub const ONEDRAW_FORBIDDEN: onedraw_finish = 5;
@@ -71,10 +72,12 @@ struct Found {
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Settings {
+    #[serde(rename = "beams")]
     width: usize,
     style: BeamStyle,
     length_penalty: f64,
     early_stopping: EarlyStopping,
+    #[serde(rename = "beam_groups")]
     groups: usize,
     diversity_penalty: f64,
     stochastic: bool,
@@ -111,7 +114,7 @@ impl Search {
             return Ok(Self::Best(BeamSearch::new(params, beams)?));
         }
         if beams != (BeamParams { width, ..BeamParams::default() }) {
-            return Err(ParamError::new("stochastic", "takes no other setting than width").into());
+            return Err(ParamError::new("stochastic", "takes no other setting than beams").into());
         }
         Ok(Self::Drawn(StochasticBeams::new(params, width)?))
     }
@@ -181,7 +184,7 @@ impl Beams {
         matrix: &Matrix<'_>,
         mut ask: impl FnMut(usize, u32) -> onedraw_finish,
     ) -> Result<Expansion> {
-        let (needed, given) = (self.search()?.count(), matrix.rows.len());
+        let (needed, given) = (self.search()?.count(), matrix.len());
         if given != needed {
             return Err(Failure::argument("rows", format_args!("there are {given} rows for {needed} beams")));
         }
@@ -193,6 +196,7 @@ impl Beams {
         let expansion =
             search.step(&rows, &masks, |beam, token| match self.conditions.finish_by_id(token) {
                 Some(finish) => Continuation::Ends(finish),
+                None if answer.is_err() => Continuation::Goes,
                 None => match ask(beam, token) {
                     ONEDRAW_GOES_ON => Continuation::Goes,
                     ONEDRAW_STOP_STRING => Continuation::Ends(Finish::StopString { index: 0 }),
@@ -214,9 +218,9 @@ fn over() -> Failure {
     Failure::nothing("the search is over: it was finished, or a step of it failed")
 }
 
-/// Begins a search. `settings` is a JSON object with what is not its default: {"width": 4, "style": "hf" (or "vllm",
-/// "gnmt"), "length_penalty": 1, "early_stopping": "heuristic" (or "full", "never"), "groups": 1, "diversity_penalty": 0,
-/// "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the ids that end a text, and
+/// Begins a search. `settings` is a JSON object with what is not its default: {"beams": 4, "style": "hf" (or "vllm",
+/// "gnmt"), "length_penalty": 1, "early_stopping": "heuristic" (or "full", "never"), "beam_groups": 1,
+/// "diversity_penalty": 0, "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the ids that end a text, and
 /// `n`, the number of texts to return. With "stochastic" texts are drawn without replacement instead, and temperature
 /// and truncations act too. Any thread may call it.
 #[unsafe(no_mangle)]
@@ -287,7 +291,7 @@ pub extern "C" fn onedraw_beams_tokens(
 
 /// Adds one token to every beam. Row i is the row after beam i. Ids of `eos_token_id` and `stop_token_ids` end a text;
 /// `continuation` (NULL: nothing else does) is asked about the other tokens, with `context`. `branches` has room for
-/// `capacity` entries, at least the width of the search; `*count` of them say where the beams of the next step come
+/// `capacity` entries, at least as many as the setting `beams`; `*count` of them say where the beams of the next step come
 /// from. If a row cannot be used, or an answer has no meaning, the search is over. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_beams_step(

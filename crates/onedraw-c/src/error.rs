@@ -14,7 +14,7 @@ pub const ONEDRAW_OK: onedraw_status = 0;
 /// An argument cannot be used: NULL where a pointer is needed, not aligned, too large, not UTF-8, or a value that
 /// has no meaning. The kind of the error is the argument's name. Nothing was changed.
 pub const ONEDRAW_BAD_ARGUMENT: onedraw_status = 1;
-/// The handle is NULL, was freed, or is not of this kind. Nothing was changed.
+/// The handle is NULL, was freed, or is not of this kind; or there are four million already. Nothing was changed.
 pub const ONEDRAW_BAD_HANDLE: onedraw_status = 2;
 /// Another thread uses the handle right now, or this thread does in an outer call. Nothing was changed.
 pub const ONEDRAW_IN_USE: onedraw_status = 3;
@@ -23,8 +23,8 @@ pub const ONEDRAW_IN_USE: onedraw_status = 3;
 pub const ONEDRAW_TOO_SMALL: onedraw_status = 4;
 /// A sampling parameter cannot be used. The kind of the error is its name.
 pub const ONEDRAW_BAD_PARAMETER: onedraw_status = 5;
-/// A row cannot be drawn from. The kind of the error is one of the library's: `nan_logit`, `nothing_left`, … The
-/// history was not changed.
+/// A row cannot be drawn from, by itself or with these parameters and this history. The kind of the error is one of the
+/// library's: `nan_logit`, `outside_vocabulary`, `nothing_left`, … The history was not changed.
 pub const ONEDRAW_BAD_ROW: onedraw_status = 6;
 /// A vocabulary or a grammar cannot be used.
 pub const ONEDRAW_BAD_GRAMMAR: onedraw_status = 7;
@@ -34,6 +34,9 @@ pub const ONEDRAW_BAD_TEXT: onedraw_status = 8;
 pub const ONEDRAW_NOTHING: onedraw_status = 9;
 /// A mistake in onedraw. The handle cannot be used any more; free it. Please report the message.
 pub const ONEDRAW_INTERNAL: onedraw_status = 10;
+/// The sequence is not in the batch, or no longer (kind `unknown_sequence`), or has two rows in one call
+/// (`repeated_sequence`). Its history was not changed.
+pub const ONEDRAW_BAD_SEQUENCE: onedraw_status = 11;
 
 /// The bytes of `onedraw_error.kind`, with the zero at the end.
 pub const ONEDRAW_KIND_SIZE: usize = 48;
@@ -50,9 +53,10 @@ pub struct onedraw_error {
     /// The bytes of the whole message, without the zero at the end; 0 if nothing went wrong. A message that is
     /// longer than `message` was cut, after a whole character.
     pub length: u32,
-    /// A short name for programs to test: the parameter, the argument or the kind of the row's error. UTF-8.
+    /// A short name for programs to test: the parameter, the argument or the kind of the row's error. UTF-8, cut
+    /// like the message.
     pub kind: [c_char; ONEDRAW_KIND_SIZE],
-    /// The message. UTF-8, one line.
+    /// The message. UTF-8.
     pub message: [c_char; ONEDRAW_MESSAGE_SIZE],
 }
 
@@ -86,7 +90,15 @@ impl Failure {
 
     /// The failure of row `row` of several.
     pub(crate) fn of_row(row: usize, error: &RowError) -> Self {
-        Self::new(ONEDRAW_BAD_ROW, error.kind(), format_args!("row {row}: {error}"))
+        Self::new(status_of(error), error.kind(), format_args!("row {row}: {error}"))
+    }
+}
+
+/// The status of a row's error.
+pub(crate) fn status_of(error: &RowError) -> onedraw_status {
+    match error {
+        RowError::UnknownSequence | RowError::RepeatedSequence => ONEDRAW_BAD_SEQUENCE,
+        _ => ONEDRAW_BAD_ROW,
     }
 }
 
@@ -98,7 +110,12 @@ impl From<ParamError> for Failure {
 
 impl From<RowError> for Failure {
     fn from(error: RowError) -> Self {
-        Self::new(ONEDRAW_BAD_ROW, error.kind(), &error)
+        match error {
+            RowError::UniformOutOfRange { uniform } => {
+                Self::argument("uniform", format_args!("must be in [0, 1), not {uniform}"))
+            }
+            _ => Self::new(status_of(&error), error.kind(), &error),
+        }
     }
 }
 
@@ -151,9 +168,11 @@ impl From<&Failure> for onedraw_error {
 fn bytes_of<const N: usize>(text: &str) -> [c_char; N] {
     let mut bytes = [0; N];
     let length = text.floor_char_boundary(N - 1);
+    bytes.iter_mut().zip(c_text(&text[..length])).for_each(|(to, from)| *to = from);
     bytes
-        .iter_mut()
-        .zip(&text.as_bytes()[..length])
-        .for_each(|(to, from)| *to = from.cast_signed() as c_char);
-    bytes
+}
+
+/// The bytes of a text for C. A zero would end it, so one inside of it becomes a space.
+pub(crate) fn c_text(text: &str) -> impl Iterator<Item = c_char> {
+    text.bytes().map(|byte| if byte == 0 { b' ' } else { byte } as c_char)
 }

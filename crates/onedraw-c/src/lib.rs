@@ -3,9 +3,9 @@
 //! - [`call`](mod@call): what every function does: no panic and no unwinding leaves it, and an error is told.
 //! - [`error`]: statuses, and the words of the library.  [`memory`]: the only place that follows the caller's
 //!   pointers.  [`table`]: handles, which are numbers, and the values that they stand for.
-//! - [`rows`]: logits and masks.  [`sampled`]: results.  [`json`](mod@json): values as JSON.
-//! - [`params`], [`sampler`], [`batch`], [`sequence`], [`verify`], [`stop`], [`grammar`], [`beam`], [`version`]: the
-//!   functions, one file for each kind of handle.
+//! - [`rows`] and [`records`]: logits and masks.  [`sampled`]: results.  [`json`](mod@json): values as JSON.
+//! - [`params`], [`sampler`], [`batch`], [`verify`], [`stop`], [`grammar`], [`beam`], [`version`]: the functions, by
+//!   what they are for.
 
 // The names of C.
 #![allow(non_camel_case_types)]
@@ -20,10 +20,10 @@ mod grammar;
 mod json;
 mod memory;
 mod params;
+mod records;
 mod rows;
 mod sampled;
 mod sampler;
-mod sequence;
 mod stop;
 mod table;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 
 use half::{bf16, f16};
 
-use crate::error::{Failure, ONEDRAW_OK, ONEDRAW_TOO_SMALL, Result, onedraw_error};
+use crate::error::{Failure, ONEDRAW_OK, ONEDRAW_TOO_SMALL, Result, c_text, onedraw_error};
 
 /// A type of which any bits are a value, so that what a caller wrote can be read.
 pub(crate) trait Plain: Copy {}
@@ -95,6 +95,34 @@ impl<'a> Memory<'a> {
         Ok(unsafe { std::slice::from_raw_parts(pointer, length) })
     }
 
+    /// `count` values whose beginnings are `stride` bytes apart, a multiple of their alignment.
+    pub(crate) fn strided<T: Plain>(
+        self,
+        pointer: *const T,
+        count: usize,
+        stride: usize,
+        name: &str,
+    ) -> Result<impl ExactSizeIterator<Item = T> + Clone + use<'a, T>> {
+        if !stride.is_multiple_of(align_of::<T>()) {
+            let message = format!("must be a multiple of {}, not {stride}", align_of::<T>());
+            return Err(Failure::argument("stride", message));
+        }
+        if count > 0 {
+            check(pointer, name)?;
+            let bytes = stride.checked_mul(count - 1).and_then(|bytes| bytes.checked_add(size_of::<T>()));
+            if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+                return Err(Failure::argument(
+                    name,
+                    format_args!("has {count} values, more than memory can hold"),
+                ));
+            }
+        }
+        // SAFETY: not NULL, aligned, not larger than memory, and by the caller's promise so many values, which
+        // nobody changes during the call. Any bits are one.
+        let value = move |index| unsafe { *pointer.byte_add(index * stride) };
+        Ok((0..count).map(value))
+    }
+
     /// Text that ends with a zero.
     pub(crate) fn text(self, pointer: *const c_char, name: &str) -> Result<&'a str> {
         check(pointer, name)?;
@@ -122,6 +150,8 @@ impl<'a> Memory<'a> {
         name: &'static str,
     ) -> Result<Buffer<'a, T>> {
         let count = self.place(count, "the place for the length")?;
+        // What a call that fails returns.
+        count.write(0);
         Ok(Buffer { room: self.room(pointer, capacity, name)?, count, name })
     }
 
@@ -140,6 +170,13 @@ impl<'a> Memory<'a> {
         // values that nothing else uses during the call. They need not be values yet.
         Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), capacity) })
     }
+}
+
+/// Room of the caller, all of which is `value` now.
+pub(crate) fn filled<T: Copy>(room: &mut [MaybeUninit<T>], value: T) -> &mut [T] {
+    room.fill(MaybeUninit::new(value));
+    // SAFETY: every value was written just now.
+    unsafe { room.assume_init_mut() }
 }
 
 /// Room of the caller for some number of values.
@@ -174,8 +211,8 @@ impl Buffer<'_, c_char> {
     /// Returns a text with a zero after it, and its length without the zero.
     pub(crate) fn fill_text(&mut self, text: &str) -> Result<()> {
         self.check(text.len() + 1)?;
-        let bytes = text.bytes().chain([0]);
-        self.room.iter_mut().zip(bytes).for_each(|(place, byte)| _ = place.write(byte as c_char));
+        let bytes = c_text(text).chain([0]);
+        self.room.iter_mut().zip(bytes).for_each(|(place, byte)| _ = place.write(byte));
         self.count.write(text.len());
         Ok(())
     }

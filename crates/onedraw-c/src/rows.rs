@@ -34,18 +34,19 @@ pub struct onedraw_row {
     pub mask: *const u32,
 }
 
-/// Several rows in one buffer: a matrix, whose rows may have something between them. Set what you do not need to
-/// zero.
+/// Several rows: a matrix in one buffer, whose rows may have something between them, or a pointer to each row. Set
+/// what you do not need to zero.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct onedraw_rows {
-    /// The first logit of the first row, aligned as its type is.
+    /// The first logit of the first row, aligned as its type is; NULL if there are `pointers`.
     pub logits: *const c_void,
     /// How many rows there are.
     pub count: usize,
     /// The logits of a row, at most 1,048,576.
     pub vocabulary: usize,
-    /// How many logits the beginnings of two rows are apart; zero is the same as `vocabulary`.
+    /// How many logits the beginnings of two rows are apart; zero is the same as `vocabulary`, and goes with
+    /// `pointers`.
     pub stride: usize,
     /// The type of the logits; zero is `ONEDRAW_F32`.
     pub dtype: onedraw_dtype,
@@ -53,6 +54,8 @@ pub struct onedraw_rows {
     pub mask_words: u32,
     /// A mask for each row, or NULL for a row without one; NULL: no row has one.
     pub masks: *const *const u32,
+    /// A pointer to the first logit of each row, where they are not in one buffer; NULL: they are.
+    pub pointers: *const *const c_void,
 }
 
 impl Plain for onedraw_row {}
@@ -103,42 +106,106 @@ pub(crate) fn read_row<'a>(memory: Memory<'a>, row: *const onedraw_row) -> Resul
     })
 }
 
-/// The rows of a matrix.
+/// Several rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Matrix<'a> {
     memory: Memory<'a>,
-    pub rows: library::Rows<'a>,
+    place: Place<'a>,
     masks: &'a [*const u32],
     mask_words: u32,
 }
 
-/// Reads a matrix.
+/// Where the rows are.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Buffer(library::Rows<'a>),
+    Pointers { rows: &'a [*const c_void], vocabulary: usize, dtype: onedraw_dtype },
+}
+
+/// Reads rows.
 pub(crate) fn read_rows<'a>(memory: Memory<'a>, rows: *const onedraw_rows) -> Result<Matrix<'a>> {
-    let onedraw_rows { logits: pointer, count, vocabulary, stride, dtype, mask_words, masks } =
-        memory.value(rows, "rows")?;
+    let rows = memory.value(rows, "rows")?;
+    let place = match rows.pointers.is_null() {
+        true => Place::Buffer(buffer(memory, &rows)?),
+        false => {
+            Place::Pointers { rows: pointers(memory, &rows)?, vocabulary: rows.vocabulary, dtype: rows.dtype }
+        }
+    };
+    let onedraw_rows { count, mask_words, masks, .. } = rows;
+    if masks.is_null() && mask_words != 0 {
+        return Err(Failure::argument("masks", format_args!("is NULL, and mask_words is {mask_words}")));
+    }
+    let masks = if masks.is_null() { &[][..] } else { memory.array(masks, count, "masks")? };
+    Ok(Matrix { memory, place, masks, mask_words })
+}
+
+fn buffer<'a>(memory: Memory<'a>, rows: &onedraw_rows) -> Result<library::Rows<'a>> {
+    let &onedraw_rows { logits: pointer, count, vocabulary, stride, dtype, .. } = rows;
     let stride = if stride == 0 { vocabulary } else { stride };
     let length =
         count.checked_sub(1).map_or(Some(0), |others| stride.checked_mul(others)?.checked_add(vocabulary));
     let too_large = || Failure::argument("rows", "are more than memory can hold");
     let data = logits(memory, pointer, length.ok_or_else(too_large)?, dtype)?;
-    let rows = library::Rows::new(data, count, vocabulary, stride).ok_or_else(|| {
+    library::Rows::new(data, count, vocabulary, stride).ok_or_else(|| {
         Failure::argument(
             "stride",
             format_args!("must be at least the vocabulary ({vocabulary}), not {stride}"),
         )
-    })?;
-    let masks = if masks.is_null() { &[][..] } else { memory.array(masks, count, "masks")? };
-    Ok(Matrix { memory, rows, masks, mask_words })
+    })
+}
+
+fn pointers<'a>(memory: Memory<'a>, rows: &onedraw_rows) -> Result<&'a [*const c_void]> {
+    let unused = |name| Err(Failure::argument(name, "must be zero where there are pointers"));
+    if !rows.logits.is_null() {
+        return unused("logits");
+    }
+    if rows.stride != 0 {
+        return unused("stride");
+    }
+    memory.array(rows.pointers, rows.count, "pointers")
 }
 
 impl<'a> Matrix<'a> {
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        match self.place {
+            Place::Buffer(rows) => rows.len(),
+            Place::Pointers { rows, .. } => rows.len(),
+        }
+    }
+
     /// One of the rows.
     pub(crate) fn row(&self, index: usize) -> Result<Masked<'a>> {
-        let row = self.rows.row(index);
+        let row = match self.place {
+            Place::Buffer(rows) => rows.row(index),
+            Place::Pointers { rows, vocabulary, dtype } => {
+                logits(self.memory, rows[index], vocabulary, dtype)?
+            }
+        };
         let mask = match self.masks.get(index) {
             Some(&pointer) => mask(self.memory, pointer, self.mask_words)?,
             None => None,
         };
         Ok(Masked { row, mask })
+    }
+
+    /// The rows, where they must be in one buffer and have no masks.
+    pub(crate) fn bare_buffer(&self) -> Result<library::Rows<'a>> {
+        let Place::Buffer(rows) = self.place else {
+            return Err(Failure::argument("pointers", "must be NULL here; the rows must be in one buffer"));
+        };
+        match self.masks.iter().all(|mask| mask.is_null()) {
+            true => Ok(rows),
+            false => Err(Failure::argument("masks", "must be NULL here; a prompt has no grammar")),
+        }
+    }
+
+    /// The rows, where none may have a mask; `instead` says what has the masks.
+    pub(crate) fn unmasked(&self, instead: &str) -> Result<Vec<Row<'a>>> {
+        let row = |index| match self.row(index)? {
+            Masked { row, mask: None } => Ok(row),
+            _ => Err(Failure::argument("masks", format_args!("must be NULL here; {instead}"))),
+        };
+        (0..self.len()).map(row).collect()
     }
 }

@@ -111,10 +111,14 @@ impl From<&Sampled> for onedraw_sampled {
 }
 
 impl onedraw_sampled {
-    /// What accepting it needs: the token, and what mirostat learned.
-    pub(crate) fn accepted(&self) -> Result<Sampled> {
+    /// What accepting it at this position needs: the token, and what mirostat learned.
+    pub(crate) fn accepted(&self, position: usize) -> Result<Sampled> {
         if self.status != ONEDRAW_OK {
             let message = format!("was not drawn: its status is {}", self.status);
+            return Err(Failure::argument("sampled", message));
+        }
+        if self.position as usize != position {
+            let message = format!("was drawn at position {}, and the next one is {position}", self.position);
             return Err(Failure::argument("sampled", message));
         }
         let told = |value: f64| Some(value).filter(|value| !value.is_nan());

@@ -1,23 +1,43 @@
 //! Handles: what C holds instead of our values.
 //!
-//! A handle looks like a pointer and is a number: the id of a slot of one table, plus 1, so that no handle is NULL.
-//! Ids are not used again. So a handle that was freed, freed twice, made up or of another kind is an error and
-//! not undefined behaviour.
+//! A handle looks like a pointer and is a number, which no other value ever gets. So a handle that was freed, freed
+//! twice, made up or of another kind is an error and not undefined behaviour. Each handle stands for a slot of one of
+//! `PARTS` tables. There are several, so that threads that look up their own handles rarely meet.
 //!
 //! A value is used by one thread at a time. A second one gets an error at once instead of waiting, because two
 //! threads that draw from one sequence are a mistake of the program: its tokens would depend on who is first.
 //! Values that are only read, or only for a moment, let it wait.
+//!
+//! The bits of a handle:
+//!
+//! ```text
+//!  63 … 47   46   45 … 26     25 … 10   9 … 4   3 … 0
+//!    0        1   generation   slot      part     0
+//! ```
+//!
+//! Other languages are told that it is a pointer, and some look at its bits: Go's collector ends a program with a pointer
+//! below 4,096 or one into its heap, which begins at 0xc000000000; JavaScript and LuaJIT keep 53 or 47 bits; some mark
+//! their own values by odd bits. A number with bit 46, of 47 bits and a multiple of 16, is none of these.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use library::slots::{SequenceId, Slots};
 
 use crate::error::{Failure, ONEDRAW_BAD_HANDLE, ONEDRAW_IN_USE, Result};
 use crate::memory::Memory;
 
-// A handle has the 64 bits of an id.
 const _: () = assert!(size_of::<usize>() == 8, "onedraw for C needs pointers of 64 bits");
+
+const MARK: usize = 1 << 46;
+const GENERATION_BITS: u32 = 20;
+const SLOT_BITS: u32 = 16;
+const PART_BITS: u32 = 6;
+const ZERO_BITS: u32 = 4;
+const _: () = assert!(1 << (GENERATION_BITS + SLOT_BITS + PART_BITS + ZERO_BITS) == MARK);
 
 /// A value that C has handles of.
 pub(crate) trait Handle: Send + 'static {
@@ -31,14 +51,53 @@ pub(crate) trait Handle: Send + 'static {
     const WAITS: bool = false;
 }
 
-/// Every value, a `Mutex<T>` of some [`Handle`] `T`.
-static TABLE: RwLock<Slots<Arc<dyn Any + Send + Sync>>> = RwLock::new(Slots::new());
+const PARTS: usize = 1 << PART_BITS;
+
+type Members = Slots<Arc<dyn Any + Send + Sync>, { (1 << GENERATION_BITS) - 1 }>;
+
+/// Some of the values, each a `Mutex<T>` of some [`Handle`] `T`. It fills cache lines that no other part is in.
+#[repr(align(128))]
+struct Part(RwLock<Members>);
+
+/// Every value.
+static TABLE: [Part; PARTS] = [const { Part(RwLock::new(Members::empty())) }; PARTS];
+
+impl Part {
+    fn read(&self) -> RwLockReadGuard<'_, Members> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Members> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Keeps a value, and returns its handle.
-fn keep<T: Handle>(value: T) -> *mut T::Pointee {
-    let value = Arc::new(Mutex::new(value));
-    let id = TABLE.write().unwrap_or_else(PoisonError::into_inner).insert(value);
-    std::ptr::without_provenance_mut(id.to_bits() as usize + 1)
+fn keep<T: Handle>(value: T) -> Result<*mut T::Pointee> {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let part = NEXT.fetch_add(1, Ordering::Relaxed) % PARTS;
+    let mut members = TABLE[part].write();
+    if members.next_slot() >> SLOT_BITS != 0 {
+        let message = format!("{}: there are four million handles already", T::NAME);
+        return Err(Failure::new(ONEDRAW_BAD_HANDLE, T::NAME, message));
+    }
+    let id = members.insert(Arc::new(Mutex::new(value)));
+    let (slot, generation) = (id.slot() as usize, (id.to_bits() >> 32) as usize);
+    let number = (generation << SLOT_BITS | slot) << PART_BITS | part;
+    Ok(std::ptr::without_provenance_mut(MARK | number << ZERO_BITS))
+}
+
+/// What a handle stands for: a part of the table, and an id in it.
+fn place_of<T: Handle>(handle: *const T::Pointee) -> Result<(&'static Part, SequenceId)> {
+    if handle.is_null() {
+        let message = format!("{}: the handle is NULL", T::NAME);
+        return Err(Failure::new(ONEDRAW_BAD_HANDLE, T::NAME, message));
+    }
+    let number = handle.addr().checked_sub(MARK).filter(|number| *number < MARK);
+    let number = number.filter(|number| number % (1 << ZERO_BITS) == 0).ok_or_else(bad::<T>)? >> ZERO_BITS;
+    let (part, slot) = (number % PARTS, number >> PART_BITS & ((1 << SLOT_BITS) - 1));
+    let generation = number >> (PART_BITS + SLOT_BITS);
+    Ok((&TABLE[part], SequenceId::from_bits((generation << 32 | slot) as u64)))
 }
 
 /// Makes a value and writes its handle to where the caller wants it; NULL if there is none.
@@ -49,7 +108,7 @@ pub(crate) fn give<T: Handle>(
 ) -> Result<()> {
     let place = memory.place(place, T::NAME)?;
     let handle = place.write(std::ptr::null_mut());
-    *handle = keep(make()?);
+    *handle = keep(make()?)?;
     Ok(())
 }
 
@@ -58,10 +117,8 @@ pub(crate) fn with<T: Handle, R>(
     handle: *const T::Pointee,
     action: impl FnOnce(&mut T) -> Result<R>,
 ) -> Result<R> {
-    let found = id_of::<T>(handle).and_then(|id| {
-        let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-        table.get(id).cloned().ok_or_else(bad::<T>)
-    })?;
+    let (part, id) = place_of::<T>(handle)?;
+    let found = part.read().get(id).cloned().ok_or_else(bad::<T>)?;
     // The table is free again, so that others go on while this call works.
     let value = found.downcast::<Mutex<T>>().map_err(|_| bad::<T>())?;
     let mut value = lock(&value)?;
@@ -74,22 +131,14 @@ pub(crate) fn free<T: Handle>(handle: *mut T::Pointee) -> Result<()> {
     if handle.is_null() {
         return Ok(());
     }
-    let id = id_of::<T>(handle)?;
+    let (part, id) = place_of::<T>(handle)?;
     let removed = {
-        let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-        let is_one = table.get(id).is_some_and(|value| value.is::<Mutex<T>>());
-        is_one.then(|| table.remove(id)).flatten()
+        let mut members = part.write();
+        let is_one = members.get(id).is_some_and(|value| value.is::<Mutex<T>>());
+        is_one.then(|| members.remove(id)).flatten()
     };
     // It is dropped here, after the table is free again.
     removed.map(drop).ok_or_else(bad::<T>)
-}
-
-fn id_of<T: Handle>(handle: *const T::Pointee) -> Result<SequenceId> {
-    let bits = handle.addr().checked_sub(1);
-    let bits = bits.ok_or_else(|| {
-        Failure::new(ONEDRAW_BAD_HANDLE, T::NAME, format_args!("{}: the handle is NULL", T::NAME))
-    })?;
-    Ok(SequenceId::from_bits(bits as u64))
 }
 
 fn bad<T: Handle>() -> Failure {

@@ -1,7 +1,7 @@
 //! Exact speculation: which guesses of a drafter the target draws itself.
 
-use library::Constraint;
-use library::speculate::{Draft, DraftTree, Verify};
+use library::speculate::{Draft, DraftTree, Verdict, Verify};
+use library::{Constraint, Row};
 use onedraw_grammar::Matcher;
 
 use crate::batch::{Batch, id, onedraw_batch, onedraw_sequence};
@@ -11,6 +11,7 @@ use crate::grammar::onedraw_matcher;
 use crate::memory::{Memory, Plain};
 use crate::rows::{onedraw_rows, read_rows};
 use crate::sampled::onedraw_sampled;
+use crate::sampler::{Sampler, onedraw_sampler};
 use crate::table::with;
 
 /// The parent of a guess that follows the text itself.
@@ -38,7 +39,29 @@ impl Plain for onedraw_draft {}
 /// accepted guesses, whose numbers `path` receives, and the one after them; so there are `*drawn` - 1 accepted ones.
 /// If a row cannot be drawn from, `ONEDRAW_BAD_ROW` is returned, and `*drawn` tokens before it were accepted.
 ///
-/// The sequence and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
+/// The sampler and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
+/// `onedraw_sampler_accept_sampled`. One thread at a time may use the sampler and the matcher.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_sampler_verify(
+    sampler: *mut onedraw_sampler,
+    draft: *const onedraw_draft,
+    rows: *const onedraw_rows,
+    matcher: *mut onedraw_matcher,
+    sampled: *mut onedraw_sampled,
+    path: *mut usize,
+    capacity: usize,
+    drawn: *mut usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    let places = Places { sampled, path, capacity, drawn };
+    verify(draft, rows, matcher, places, error, |draft, rows, constraint| {
+        with(sampler, |sampler: &mut Sampler| {
+            Ok(sampler.sampler.verify(draft, rows, constraint, Verify::Exact)?)
+        })
+    })
+}
+
+/// As `onedraw_sampler_verify`, for a sequence of a batch. Append the tokens that you use with
 /// `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_verify(
@@ -53,29 +76,45 @@ pub extern "C" fn onedraw_batch_verify(
     drawn: *mut usize,
     error: *mut onedraw_error,
 ) -> onedraw_status {
+    let places = Places { sampled, path, capacity, drawn };
+    verify(draft, rows, matcher, places, error, |draft, rows, constraint| {
+        with(batch, |batch: &mut Batch| {
+            Ok(batch.batch.verify(id(sequence), draft, rows, constraint, Verify::Exact)?)
+        })
+    })
+}
+
+/// Where a verdict is returned.
+struct Places {
+    sampled: *mut onedraw_sampled,
+    path: *mut usize,
+    capacity: usize,
+    drawn: *mut usize,
+}
+
+fn verify(
+    draft: *const onedraw_draft,
+    rows: *const onedraw_rows,
+    matcher: *mut onedraw_matcher,
+    Places { sampled, path, capacity, drawn }: Places,
+    error: *mut onedraw_error,
+    verify: impl FnOnce(&Draft, &[Row<'_>], Option<&mut dyn Constraint>) -> Result<Verdict>,
+) -> onedraw_status {
     call(error, |memory| {
-        let draft = read_draft(memory, draft)?;
-        let matrix = read_rows(memory, rows)?;
         let mut sampled = memory.buffer(sampled, capacity, drawn, "sampled")?;
         let path = memory.room(path, capacity, "path")?;
+        let draft = read_draft(memory, draft)?;
         // Before anything is drawn: a walk may go on to the last guess.
         sampled.check(draft.tree.len() + 1)?;
-        let rows = (0..matrix.rows.len()).map(|index| {
-            let masked = matrix.row(index)?;
-            match masked.mask {
-                None => Ok(masked.row),
-                Some(_) => Err(Failure::argument("masks", "must be NULL here; the matcher has them")),
-            }
-        });
-        let rows: Vec<_> = rows.collect::<Result<_>>()?;
-        let verify = |constraint: Option<&mut dyn Constraint>| {
-            with(batch, |batch: &mut Batch| {
-                Ok(batch.batch.verify(id(sequence), &draft, &rows, constraint, Verify::Exact)?)
-            })
-        };
+        let rows = read_rows(memory, rows)?.unmasked("the matcher has them")?;
+        let (given, needed) = (rows.len(), draft.tree.len() + 1);
+        if given != needed {
+            let message = format!("there are {given} rows, and {needed} are needed");
+            return Err(Failure::argument("rows", message));
+        }
         let verdict = match matcher.is_null() {
-            true => verify(None),
-            false => with(matcher, |matcher: &mut Matcher| verify(Some(matcher))),
+            true => verify(&draft, &rows, None),
+            false => with(matcher, |matcher: &mut Matcher| verify(&draft, &rows, Some(matcher))),
         }?;
         path.iter_mut().zip(&verdict.path).for_each(|(place, &node)| _ = place.write(node));
         sampled.fill(verdict.sampled.iter().map(onedraw_sampled::from))?;

@@ -1,26 +1,31 @@
 //! The header that is kept is the one that the crate makes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Makes the header from the sources.
 fn header() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("cbindgen.toml");
-    let mut sources: Vec<_> = std::fs::read_dir(folder.join("src"))
-        .expect("the sources")
-        .map(|file| file.expect("a source").path())
-        .filter(|path| path.is_file())
-        .collect();
     // What a reader needs first comes first.
     let order = [
-        "version", "error", "params", "rows", "sampled", "sampler", "batch", "sequence", "verify", "stop",
-        "grammar", "beam",
+        "version",
+        "error",
+        "params",
+        "rows",
+        "records",
+        "sampled",
+        "sampler/mod",
+        "sampler/report",
+        "sampler/history",
+        "batch/mod",
+        "batch/report",
+        "batch/history",
+        "verify",
+        "stop",
+        "grammar",
+        "beam",
     ];
-    let place =
-        |path: &Path| order.iter().position(|name| path.file_stem().is_some_and(|stem| stem == *name));
-    sources.retain(|path| place(path).is_some());
-    assert_eq!(sources.len(), order.len(), "a file of the order is not there");
-    sources.sort_by_key(|path| place(path));
+    let sources = order.map(|name| folder.join("src").join(name).with_extension("rs"));
     let builder = sources.into_iter().fold(cbindgen::Builder::new(), cbindgen::Builder::with_src);
     let mut text = Vec::new();
     builder.with_config(config).generate().expect("bindings").write(&mut text);
@@ -64,12 +69,10 @@ fn every_comment_says_which_thread_may_call() {
 /// Every function that a file exports is declared, so that no file is missing from the order above.
 #[test]
 fn every_exported_function_is_declared() {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let header = header();
     let mut functions = 0;
-    for file in std::fs::read_dir(sources).expect("the sources") {
-        let path = file.expect("a source").path();
-        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+    for path in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = std::fs::read_to_string(&path).expect("a source");
         for line in text.lines().filter(|line| line.starts_with("pub extern \"C\" fn ")) {
             let name = line["pub extern \"C\" fn ".len()..].split('(').next().expect("a name");
             assert!(header.contains(&format!("{name}(")), "{name} is not declared");
@@ -77,4 +80,21 @@ fn every_exported_function_is_declared() {
         }
     }
     assert!(functions > 60, "{functions}");
+}
+
+/// All files in a folder and the folders in it.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
+}
+
+/// The installed library's name has the number of the interface.
+#[test]
+fn the_library_is_named_after_its_interface() {
+    let (_, manifest) =
+        include_str!("../Cargo.toml").split_once("[package.metadata.capi.library]").expect("it");
+    let named = manifest.lines().find_map(|line| line.strip_prefix("version = "));
+    let header = header();
+    let abi = header.lines().find_map(|line| line.strip_prefix("#define ONEDRAW_ABI ")).expect("a number");
+    assert_eq!(named, Some(format!("\"{abi}.0.0\"").as_str()));
 }

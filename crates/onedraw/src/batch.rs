@@ -1,6 +1,6 @@
 //! Many sequences, each with its own parameters, seed and history.
 
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use rayon::prelude::*;
 
@@ -190,6 +190,24 @@ impl Batch {
     /// As [`Sampler::take_back`](crate::Sampler::take_back); whether the sequence is there.
     pub fn take_back(&mut self, id: SequenceId, rewind: &Rewind) -> bool {
         self.change(id, |sequence| sequence.take_back(rewind))
+    }
+
+    /// As [`Sampler::set_prompt`](crate::Sampler::set_prompt); whether the sequence is there.
+    pub fn set_prompt(&mut self, id: SequenceId, prompt: &[u32]) -> bool {
+        self.change(id, |sequence| sequence.set_prompt(prompt))
+    }
+
+    /// As [`Sampler::reset`](crate::Sampler::reset); whether the sequence is there.
+    pub fn reset(&mut self, id: SequenceId) -> bool {
+        self.change(id, Sequence::reset)
+    }
+
+    /// What a draw of one sequence works with.
+    pub(crate) fn parts(&mut self, id: SequenceId) -> Result<(&mut Sequence, &mut Workspace), RowError> {
+        let member = self.members.get_mut(id).ok_or(RowError::UnknownSequence)?;
+        // A workspace is overwritten from the start by each draw, so a poisoned one is as good as any.
+        let workspace = self.workspaces[0].get_mut().unwrap_or_else(PoisonError::into_inner);
+        Ok((&mut member.sequence, workspace))
     }
 
     /// Changes a sequence, if it is there, and says whether it is.

@@ -25,8 +25,10 @@ pub struct Plan {
     masked_segments: Option<Vec<Segment>>,
     /// Whether the first token of what is left wins, instead of a draw.
     is_greedy: bool,
-    /// For each list of ids but the output, its largest.
+    /// For each list of ids but the prompt and the output, its largest.
     largest_ids: Vec<(&'static str, u32)>,
+    /// The largest id of the prompt as it was given.
+    largest_prompt: Option<u32>,
     /// The largest id of the output as it was given.
     largest_output: Option<u32>,
 }
@@ -115,6 +117,7 @@ impl Plan {
             masked_segments: masked,
             is_greedy: is_greedy(params),
             largest_ids: largest_ids(params),
+            largest_prompt: params.prompt_token_ids.iter().max().copied(),
             largest_output: params.output_token_ids.iter().max().copied(),
         })
     }
@@ -143,19 +146,31 @@ impl Plan {
 
     /// Whether every id of the parameters is a token of such a row.
     pub fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
-        self.check_ids(vocabulary, self.largest_output)
+        self.check_ids(vocabulary, self.largest_prompt, self.largest_output)
     }
 
-    /// As [`Plan::check_vocabulary`], where the largest id of the output has become another.
-    pub(crate) fn check_ids(&self, vocabulary: usize, largest_output: Option<u32>) -> Result<(), RowError> {
+    /// As [`Plan::check_vocabulary`], where the largest ids of the prompt and of the output have become others.
+    pub(crate) fn check_ids(
+        &self,
+        vocabulary: usize,
+        largest_prompt: Option<u32>,
+        largest_output: Option<u32>,
+    ) -> Result<(), RowError> {
         if vocabulary == 0 {
             return Err(RowError::EmptyRow);
         }
         if vocabulary > MAX_VOCABULARY {
             return Err(RowError::VocabularyTooLarge { vocabulary });
         }
+        let prompt = largest_prompt.map(|token| ("prompt_token_ids", token));
         let output = largest_output.map(|token| ("output_token_ids", token));
-        match self.largest_ids.iter().copied().chain(output).find(|(_, token)| *token as usize >= vocabulary)
+        match self
+            .largest_ids
+            .iter()
+            .copied()
+            .chain(prompt)
+            .chain(output)
+            .find(|(_, token)| *token as usize >= vocabulary)
         {
             Some((field, token)) => Err(RowError::OutsideVocabulary { field, token, vocabulary }),
             None => Ok(()),
@@ -231,7 +246,6 @@ fn largest_ids(params: &SamplingParams) -> Vec<(&'static str, u32)> {
         ("eos_token_id", largest(&mut params.eos_token_id.iter().copied())),
         ("xtc_protected_token_ids", largest(&mut params.xtc_protected_token_ids.iter().copied())),
         ("dry_sequence_breakers", largest(&mut params.dry_sequence_breakers.iter().flatten().copied())),
-        ("prompt_token_ids", largest(&mut params.prompt_token_ids.iter().copied())),
     ];
     lists.into_iter().filter_map(|(field, id)| id.map(|id| (field, id))).collect()
 }

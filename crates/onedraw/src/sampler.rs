@@ -271,6 +271,19 @@ impl Sampler {
         self.sequence.take_back(rewind);
     }
 
+    /// Replaces the prompt, for a caller who learns it after the sampler was made. The output stays, and so does the
+    /// position. [`Sampler::reset`] forgets it.
+    pub fn set_prompt(&mut self, prompt: &[u32]) {
+        self.sequence.set_prompt(prompt);
+    }
+
+    /// Makes the sampler what it was when it was made or loaded: the prompt and the output of its parameters, no bans,
+    /// no rewinds, mirostat where it began. The seed stays, one that was drawn from the system too, so the same rows
+    /// draw the same tokens again.
+    pub fn reset(&mut self) {
+        self.sequence.reset();
+    }
+
     /// Stage by stage, what the chain does to a row: how many tokens and how much mass it leaves, which
     /// tokens go, and what is drawn in the end. Of the tokens that go at a stage, and of those that stay, the
     /// `listed` most likely are named.
@@ -342,6 +355,11 @@ impl Sampler {
     /// The seed: the one given, or the one drawn from the system.
     pub fn seed(&self) -> u64 {
         self.sequence.seed()
+    }
+
+    /// What a draw works with.
+    pub(crate) fn parts(&mut self) -> (&mut Sequence, &mut Workspace) {
+        (&mut self.sequence, &mut self.workspace)
     }
 
     /// What the last draw over several shards of this process would have sent.

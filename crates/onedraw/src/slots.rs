@@ -39,7 +39,8 @@ struct Slot<T> {
     member: Option<T>,
 }
 
-/// Members by their ids. Every operation takes constant time, but for [`Slots::ids`].
+/// Members by their ids. Every operation takes constant time, but for [`Slots::ids`]. A slot that `GENERATIONS`
+/// members have left after its first is not used again, so that no id ever names two members.
 ///
 /// ```
 /// use onedraw::slots::Slots;
@@ -51,27 +52,36 @@ struct Slot<T> {
 /// assert_eq!((slots.get(first), slots.get(second)), (None, Some(&"second")));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Slots<T> {
+pub struct Slots<T, const GENERATIONS: u32 = { u32::MAX }> {
     slots: Vec<Slot<T>>,
     /// Slots without a member. The last one is used next.
     free: Vec<u32>,
+    /// The number of slots that are not used again.
+    retired: usize,
 }
 
-impl<T> Default for Slots<T> {
+impl<T, const GENERATIONS: u32> Default for Slots<T, GENERATIONS> {
     fn default() -> Self {
-        Self::new()
+        Self::empty()
     }
 }
 
 impl<T> Slots<T> {
-    /// No members.
+    /// No members, in slots that are used as often as a number of 32 bits can tell.
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new() }
+        Self::empty()
+    }
+}
+
+impl<T, const GENERATIONS: u32> Slots<T, GENERATIONS> {
+    /// No members.
+    pub const fn empty() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), retired: 0 }
     }
 
     /// The number of members.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len() - self.free.len() - self.retired
     }
 
     /// Whether there are no members.
@@ -79,8 +89,8 @@ impl<T> Slots<T> {
         self.len() == 0
     }
 
-    /// The slot that the next member gets: one that is free, or else a new one. So all numbers of slots are
-    /// below the largest number of members that there were at once.
+    /// The slot that the next member gets: one that is free, or else a new one. So, but for the slots that are not
+    /// used again, all numbers of slots are below the largest number of members that there were at once.
     pub fn next_slot(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.slots.len() as u32)
     }
@@ -100,8 +110,12 @@ impl<T> Slots<T> {
     pub fn remove(&mut self, id: SequenceId) -> Option<T> {
         let place = self.slots.get_mut(id.slot as usize).filter(|place| place.generation == id.generation)?;
         let member = place.member.take()?;
-        place.generation = place.generation.wrapping_add(1);
-        self.free.push(id.slot);
+        if place.generation < GENERATIONS {
+            place.generation += 1;
+            self.free.push(id.slot);
+        } else {
+            self.retired += 1;
+        }
         Some(member)
     }
 
@@ -164,5 +178,22 @@ mod tests {
         assert_eq!(slots.next_slot(), 0);
         slots.insert(8);
         assert_eq!((slots.next_slot(), slots.len()), (3, 3));
+    }
+
+    #[test]
+    fn a_slot_is_used_a_number_of_times() {
+        let mut slots = Slots::<u32, 2>::empty();
+        let other = slots.insert(7);
+        let ids: Vec<SequenceId> = (0..5)
+            .map(|member| {
+                let id = slots.insert(member);
+                assert_eq!((slots.remove(id), slots.remove(id), slots.len()), (Some(member), None, 1));
+                id
+            })
+            .collect();
+        assert_eq!(ids.iter().map(|id| id.slot()).collect::<Vec<_>>(), [1, 1, 1, 2, 2]);
+        assert!((1..5).all(|later| !ids[..later].contains(&ids[later])));
+        assert!(ids.iter().all(|&id| slots.get(id).is_none()) && slots.get(other) == Some(&7));
+        assert_eq!((slots.next_slot(), slots.ids().collect::<Vec<_>>()), (2, vec![other]));
     }
 }

@@ -290,3 +290,61 @@ fn bans_can_use_up_a_position() {
     assert_eq!(explanation.stages[1].stage, "bad_words");
     assert_eq!(explanation.stages[1].removed[0].token, 1);
 }
+
+/// A sampler that is used for one text after another begins each as it began the first.
+#[test]
+fn a_reset_forgets_what_was_written() {
+    for json in CHAINS {
+        let params =
+            SamplingParams { prompt_token_ids: vec![2, 9], output_token_ids: vec![4], ..params(json) };
+        let mut sampler = Sampler::new(params.clone()).expect("valid parameters");
+        let made = sampler.save();
+        let rows = story();
+        let first: Vec<_> = rows[..20].iter().map(|row| sampler.sample(row).expect("a good row")).collect();
+        sampler.take_back(&Rewind { length: 0, token: 4, phrase: 0 });
+        sampler.set_prompt(&[1, 1, 1]);
+        sampler.reset();
+        assert_eq!(sampler.save(), made, "{json}");
+        let again: Vec<_> = rows[..20].iter().map(|row| sampler.sample(row).expect("a good row")).collect();
+        assert_eq!(again, first, "{json}");
+
+        // One that was saved in the middle begins there.
+        sampler.take_back(&Rewind { length: 10, token: first[9].token, phrase: 0 });
+        let saved = sampler.save();
+        let mut loaded = Sampler::load(&saved).expect("what was saved");
+        rows[20..30].iter().for_each(|row| drop(loaded.sample(row).expect("a good row")));
+        loaded.reset();
+        assert_eq!(loaded.save(), saved, "{json}");
+
+        let mut batch = Batch::new();
+        let id = batch.add(params).expect("valid parameters");
+        batch.sample(&[Step::new(id, &rows[0])]);
+        assert!(batch.set_prompt(id, &[1]) && batch.reset(id));
+        assert_eq!(batch.save(id), Some(made), "{json}");
+        assert!(batch.remove(id) && !batch.reset(id) && !batch.set_prompt(id, &[1]));
+    }
+}
+
+/// A prompt that is known late counts as one that was known at first.
+#[test]
+fn a_prompt_may_be_set_later() {
+    let json = r#"{"repetition_penalty": 1.5, "penalty_window": 8, "dry_multiplier": 0.8, "no_repeat_ngram_size": 3}"#;
+    let prompt = [7, 9, 7, 9, 7, 250];
+    for begun in [vec![], vec![9, 7]] {
+        let params = SamplingParams { output_token_ids: begun, ..params(json) };
+        let mut late =
+            Sampler::new(SamplingParams { prompt_token_ids: vec![1; 30], ..params.clone() }).unwrap();
+        let mut early = Sampler::new(SamplingParams { prompt_token_ids: prompt.to_vec(), ..params }).unwrap();
+        late.set_prompt(&prompt);
+        for row in story() {
+            assert_eq!(late.sample(&row), early.sample(&row));
+        }
+        assert_eq!(late.save(), early.save());
+        // Its ids are checked against each row.
+        let error = RowError::OutsideVocabulary { field: "prompt_token_ids", token: 250, vocabulary: 200 };
+        assert_eq!(late.sample(&rows::peaked(0, 200)), Err(error));
+        late.set_prompt(&[]);
+        late.rewind(0);
+        assert!(late.sample(&rows::peaked(0, 200)).is_ok());
+    }
+}

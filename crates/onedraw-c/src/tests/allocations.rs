@@ -9,9 +9,8 @@ use crate::error::ONEDRAW_OK;
 use crate::params::{onedraw_params_free, onedraw_params_from_json};
 use crate::rows::{ONEDRAW_F32, onedraw_row, onedraw_rows};
 use crate::sampled::onedraw_sampled;
-use crate::sampler::{
-    onedraw_sampler_free, onedraw_sampler_new, onedraw_sampler_output, onedraw_sampler_sample,
-};
+use crate::sampler::history::onedraw_sampler_output;
+use crate::sampler::{onedraw_sampler_free, onedraw_sampler_new, onedraw_sampler_sample};
 
 thread_local! {
     /// The number of allocations of this thread.
@@ -60,6 +59,7 @@ fn a_step_allocates_nothing() {
         dtype: ONEDRAW_F32,
         mask_words: 0,
         masks: null(),
+        pointers: null(),
     };
     let (mut params, mut sampler, mut batch) = (null_mut(), null_mut(), null_mut());
     let (mut sequences, mut sampled) = ([0; ROWS], [onedraw_sampled::failed(0); ROWS]);
@@ -83,6 +83,14 @@ fn a_step_allocates_nothing() {
     let (mut output, mut count) = ([0; 200], 0);
     assert_eq!(onedraw_sampler_output(sampler, output.as_mut_ptr(), 200, &mut count, error), ONEDRAW_OK);
     assert_eq!(count, 200);
+    // A history has room for `max_tokens`; then it grows, and then there is room again.
+    let mut steps_that_allocate = 0;
+    for _ in 200..4000 {
+        let before = COUNT.get();
+        assert_eq!(onedraw_sampler_sample(sampler, &row, &mut sampled[0], error), ONEDRAW_OK);
+        steps_that_allocate += u32::from(COUNT.get() > before);
+    }
+    assert!((1..=8).contains(&steps_that_allocate), "{steps_that_allocate}");
     assert_eq!(onedraw_sampler_free(sampler, error), ONEDRAW_OK);
     assert_eq!(onedraw_batch_free(batch, error), ONEDRAW_OK);
     assert_eq!(onedraw_params_free(params, error), ONEDRAW_OK);

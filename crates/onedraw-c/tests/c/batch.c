@@ -52,8 +52,9 @@ static void rows_that_fail(onedraw_batch *batch) {
     rows.mask_words = 0;
     const float good[ROWS][VOCABULARY] = {{0.5f, 2.0f, 1.0f, 0.0f}, {3.0f, 0.0f, 0.0f, 1.0f}, {0.0f, 0.0f, 0.0f, 9.0f}};
     rows.logits = good;
-    FAILS(onedraw_batch_sample(batch, sequences, &rows, sampled, &error), ONEDRAW_BAD_ROW, "repeated_sequence",
+    FAILS(onedraw_batch_sample(batch, sequences, &rows, sampled, &error), ONEDRAW_BAD_SEQUENCE, "repeated_sequence",
           "row 1: the sequence has two steps in one call; each may have one");
+    CHECK(sampled[0].status == ONEDRAW_OK && sampled[1].status == ONEDRAW_BAD_SEQUENCE && sampled[2].status == ONEDRAW_OK);
     OK(onedraw_batch_peek(batch, sequences, &rows, 2, sampled, &error));
     CHECK(sampled[0].token == 1 && sampled[1].token == 0 && sampled[2].token == 3 && sampled[0].position == 4);
 
@@ -88,6 +89,8 @@ static void sequences(onedraw_batch *batch) {
     CHECK(count == 3 && runners[0].token == sampled.token && runners[0].behind == 0.0 && runners[1].behind > 0.0);
     CHECK(again.token == sampled.token);
     OK(onedraw_batch_accept_sampled(batch, fork, &again, &error));
+    FAILS(onedraw_batch_accept_sampled(batch, fork, &again, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
+          "sampled: was drawn at position 0, and the next one is 1");
     OK(onedraw_batch_accept(batch, fork, 2, &error));
     OK(onedraw_batch_output(batch, fork, output, 4, &count, &error));
     CHECK(count == 2 && output[0] == sampled.token && output[1] == 2);
@@ -96,8 +99,11 @@ static void sequences(onedraw_batch *batch) {
     OK(onedraw_batch_distribution(batch, fork, &row, distribution, VOCABULARY, &count, &error));
     CHECK(count == 3);
     for (size_t i = 0; i < count; i++) CHECK(distribution[i].token != sampled.token);
-    OK(onedraw_batch_explain(batch, sequence, &row, 2, json, sizeof json, &length, &error));
-    CHECK(strstr(json, "{\"stages\":[{\"stage\":\"row\",\"tokens\":4") == json);
+    FAILS(onedraw_batch_json(batch, json, sizeof json, &length, &error), ONEDRAW_NOTHING, "nothing",
+          "this batch has explained nothing yet");
+    OK(onedraw_batch_explain(batch, sequence, &row, 2, &count, &error));
+    OK(onedraw_batch_json(batch, json, sizeof json, &length, &error));
+    CHECK(length == count && strstr(json, "{\"stages\":[{\"stage\":\"row\",\"tokens\":4") == json);
     OK(onedraw_batch_seed(batch, fork, &seed, &error));
     CHECK(seed == 3);
     OK(onedraw_batch_save(batch, sequence, json, sizeof json, &length, &error));
@@ -106,10 +112,37 @@ static void sequences(onedraw_batch *batch) {
     OK(onedraw_batch_sample(batch, &loaded, &rows, &again, &error));
     CHECK(again.token == sampled.token && again.position == 1);
 
+    /* As it was when it was loaded, and with another prompt. */
+    OK(onedraw_batch_reset(batch, loaded, &error));
+    OK(onedraw_batch_sample(batch, &loaded, &rows, &again, &error));
+    CHECK(again.token == sampled.token && again.position == 1);
+    const uint32_t outside[] = {9};
+    OK(onedraw_batch_set_prompt(batch, loaded, outside, 1, &error));
+    FAILS(onedraw_batch_peek(batch, &loaded, &rows, 0, &again, &error), ONEDRAW_BAD_ROW, "outside_vocabulary",
+          "row 0: prompt_token_ids: token 9 is outside the vocabulary; ids of this row are 0 to 3");
+
     OK(onedraw_batch_remove(batch, sequence, &error));
-    FAILS(onedraw_batch_remove(batch, sequence, &error), ONEDRAW_BAD_ROW, "unknown_sequence", "the sequence is not in the batch");
-    CHECK(onedraw_batch_sample(batch, &sequence, &rows, &sampled, &error) == ONEDRAW_BAD_ROW);
-    CHECK(onedraw_batch_accept(batch, UINT64_MAX, 0, &error) == ONEDRAW_BAD_ROW);
+#define UNKNOWN(call) FAILS(call, ONEDRAW_BAD_SEQUENCE, "unknown_sequence", "the sequence is not in the batch")
+    onedraw_draft draft = {0};
+    size_t path[1];
+    UNKNOWN(onedraw_batch_remove(batch, sequence, &error));
+    FAILS(onedraw_batch_sample(batch, &sequence, &rows, &sampled, &error), ONEDRAW_BAD_SEQUENCE, "unknown_sequence",
+          "row 0: the sequence is not in the batch");
+    CHECK(sampled.status == ONEDRAW_BAD_SEQUENCE);
+    UNKNOWN(onedraw_batch_accept(batch, UINT64_MAX, 0, &error));
+    UNKNOWN(onedraw_batch_accept_sampled(batch, sequence, &again, &error));
+    UNKNOWN(onedraw_batch_rewind(batch, sequence, 0, &error));
+    UNKNOWN(onedraw_batch_take_back(batch, sequence, 0, 0, &error));
+    UNKNOWN(onedraw_batch_set_prompt(batch, sequence, outside, 1, &error));
+    UNKNOWN(onedraw_batch_reset(batch, sequence, &error));
+    UNKNOWN(onedraw_batch_fork(batch, sequence, &fork, &error));
+    UNKNOWN(onedraw_batch_output(batch, sequence, output, 4, &count, &error));
+    UNKNOWN(onedraw_batch_seed(batch, sequence, &seed, &error));
+    UNKNOWN(onedraw_batch_save(batch, sequence, json, sizeof json, &length, &error));
+    UNKNOWN(onedraw_batch_distribution(batch, sequence, &row, distribution, VOCABULARY, &count, &error));
+    UNKNOWN(onedraw_batch_runners(batch, sequence, &row, runners, 3, &count, &error));
+    UNKNOWN(onedraw_batch_explain(batch, sequence, &row, 2, &length, &error));
+    UNKNOWN(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, &again, path, 1, &count, &error));
     OK(onedraw_batch_count(batch, &count, &error));
     CHECK(count == 2);
 
@@ -142,8 +175,38 @@ static void verification(onedraw_batch *batch) {
           "nan_logit", "the logit of token 1 is NaN; logits are finite or -inf (masked)");
     CHECK(drawn == 1 && sampled[0].token == 1);
     rows.count = 2;
-    FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ROW,
-          "draft_rows", "a draft of 2 tokens needs 3 rows, not 2");
+    FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ARGUMENT,
+          "rows", "rows: there are 2 rows, and 3 are needed");
+    CHECK(drawn == 0);
+
+    /* Rows anywhere in memory. */
+    logits[1][1] = 0.0f;
+    const void *pointers[] = {logits[0], logits[1], logits[2]};
+    rows = (onedraw_rows){.pointers = pointers, .count = 3, .vocabulary = 3};
+    OK(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error));
+    CHECK(drawn == 2 && path[0] == 0 && sampled[0].token == 1 && sampled[1].token == 0);
+    rows.count = 1;
+    pointers[0] = logits[2];
+    OK(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error));
+    CHECK(sampled[0].token == 2);
+    pointers[0] = NULL;
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "logits", "logits: is NULL");
+    rows.stride = 3;
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "stride",
+          "stride: must be zero where there are pointers");
+    rows.logits = logits;
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "logits",
+          "logits: must be zero where there are pointers");
+    rows = (onedraw_rows){.logits = logits, .count = 3, .vocabulary = 3, .mask_words = 1};
+    FAILS(onedraw_batch_peek(batch, &sequence, &rows, 0, sampled, &error), ONEDRAW_BAD_ARGUMENT, "masks",
+          "masks: is NULL, and mask_words is 1");
+    const uint32_t mask[] = {7};
+    const uint32_t *const masks[] = {NULL, mask, NULL};
+    rows.masks = masks;
+    FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ARGUMENT,
+          "masks", "masks: must be NULL here; the matcher has them");
+    rows = (onedraw_rows){.logits = logits, .count = 3, .vocabulary = 3};
+
     const int32_t parents[] = {ONEDRAW_ROOT, 1};
     draft.parents = parents;
     FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ARGUMENT,

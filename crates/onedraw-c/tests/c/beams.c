@@ -53,7 +53,7 @@ void test_beams(void) {
     uint32_t tokens[4];
     size_t found, length;
     int asked = 0;
-    onedraw_beams *beams = beams_of("{\"max_tokens\": 3, \"n\": 2, \"eos_token_id\": 2}", "{\"width\": 2}");
+    onedraw_beams *beams = beams_of("{\"max_tokens\": 3, \"n\": 2, \"eos_token_id\": 2}", "{\"beams\": 2}");
     search(beams, NULL, NULL);
     OK(onedraw_beams_finish(beams, &found, &error));
     CHECK(found == 2);
@@ -66,14 +66,14 @@ void test_beams(void) {
           "the search is over: it was finished, or a step of it failed");
     OK(onedraw_beams_free(beams, &error));
 
-    beams = beams_of("{\"max_tokens\": 2, \"n\": 1}", "{\"width\": 2, \"style\": \"gnmt\", \"length_penalty\": 0}");
+    beams = beams_of("{\"max_tokens\": 2, \"n\": 1}", "{\"beams\": 2, \"style\": \"gnmt\", \"length_penalty\": 0}");
     search(beams, without_0, &asked);
     OK(onedraw_beams_finish(beams, &found, &error));
     OK(onedraw_beams_text(beams, 0, &text, tokens, COUNT(tokens), &length, &error));
     CHECK(found == 1 && length == 2 && tokens[0] == 2 && tokens[1] == 2 && text.finish == ONEDRAW_LENGTH && asked > 4);
     OK(onedraw_beams_free(beams, &error));
 
-    beams = beams_of("{\"max_tokens\": 2, \"seed\": 4, \"temperature\": 0.9}", "{\"width\": 3, \"stochastic\": true}");
+    beams = beams_of("{\"max_tokens\": 2, \"seed\": 4, \"temperature\": 0.9}", "{\"beams\": 3, \"stochastic\": true}");
     search(beams, NULL, NULL);
     OK(onedraw_beams_finish(beams, &found, &error));
     CHECK(found == 3);
@@ -99,10 +99,12 @@ void test_beams(void) {
     OK(onedraw_beams_free(beams, &error));
 
     onedraw_params *params = params_of("{}");
-    FAILS(onedraw_beams_new(params, "{\"width\": 0}", &beams, &error), ONEDRAW_BAD_PARAMETER, "beams",
+    FAILS(onedraw_beams_new(params, "{\"beams\": 0}", &beams, &error), ONEDRAW_BAD_PARAMETER, "beams",
           "beams: must be in [1, 4096], not 0");
-    FAILS(onedraw_beams_new(params, "{\"width\": 2, \"groups\": 2, \"stochastic\": true}", &beams, &error), ONEDRAW_BAD_PARAMETER,
-          "stochastic", "stochastic: takes no other setting than width");
+    FAILS(onedraw_beams_new(params, "{\"beams\": 2, \"beam_groups\": 2, \"stochastic\": true}", &beams, &error), ONEDRAW_BAD_PARAMETER,
+          "stochastic", "stochastic: takes no other setting than beams");
     CHECK(onedraw_beams_new(params, "{\"depth\": 2}", &beams, &error) == ONEDRAW_BAD_ARGUMENT && strcmp(error.kind, "settings") == 0);
+    FAILS(onedraw_beams_new(params, "{\"beams\": 4, \"beam_groups\": 3}", &beams, &error), ONEDRAW_BAD_PARAMETER, "beam_groups",
+          "beam_groups: must divide the beams (4), not 3");
     OK(onedraw_params_free(params, &error));
 }

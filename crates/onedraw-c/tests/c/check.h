@@ -50,6 +50,7 @@ void golden_row(const char *shape, const float *list, uint32_t seed, float *logi
 
 void test_golden(void);
 void test_params(void);
+void test_records(void);
 void test_samplers(void);
 void test_batches(void);
 void test_texts(void);
@@ -57,6 +58,7 @@ void test_grammars(void);
 void test_beams(void);
 void test_handles(void);
 void test_arguments(void);
+void test_guards(void);
 void test_threads(void);
 
 #endif

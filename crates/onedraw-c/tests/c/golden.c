@@ -131,6 +131,7 @@ static void verdict_of(const struct golden_verdict *golden) {
     onedraw_sequence sequence;
     onedraw_sampled sampled[21];
     size_t path[21], drawn;
+    const void *pointers[21];
     for (int32_t node = -1; node < (int32_t)golden->count; node++)
         row_after(golden, node, logits + (size_t)(node + 1) * VOCABULARY, VOCABULARY);
     OK(onedraw_batch_new(1, &batch, &error));
@@ -144,6 +145,20 @@ static void verdict_of(const struct golden_verdict *golden) {
     for (size_t i = 0; i < drawn; i++) CHECK(sampled[i].token == golden->tokens[i]);
     for (size_t i = 0; i < golden->accepted; i++) CHECK(path[i] == golden->path[i]);
     OK(onedraw_batch_free(batch, &error));
+
+    /* The same for a sampler, and with rows that are anywhere. */
+    for (size_t i = 0; i < rows.count; i++) pointers[i] = logits + i * VOCABULARY;
+    rows = (onedraw_rows){.pointers = pointers, .count = rows.count, .vocabulary = VOCABULARY};
+    onedraw_sampler *sampler = sampler_of(golden->params);
+    uint32_t output[1];
+    size_t before, after;
+    CHECK(onedraw_sampler_output(sampler, output, 0, &before, NULL) != ONEDRAW_BAD_HANDLE);
+    OK(onedraw_sampler_verify(sampler, &draft, &rows, NULL, sampled, path, COUNT(path), &drawn, &error));
+    CHECK(drawn == golden->accepted + 1);
+    for (size_t i = 0; i < drawn; i++) CHECK(sampled[i].token == golden->tokens[i]);
+    for (size_t i = 0; i < golden->accepted; i++) CHECK(path[i] == golden->path[i]);
+    CHECK(onedraw_sampler_output(sampler, output, 0, &after, NULL) != ONEDRAW_BAD_HANDLE && after == before);
+    OK(onedraw_sampler_free(sampler, &error));
 }
 
 void test_golden(void) {

@@ -61,8 +61,9 @@ static void refused(void *handle, onedraw_params *params) {
     REFUSES("sampler", onedraw_sampler_logprobs(handle, &logprob, 1, &count, &error));
     REFUSES("sampler", onedraw_sampler_kept(handle, &kept, &token, 1, &count, &error));
     REFUSES("sampler", onedraw_sampler_distribution(handle, &row, &probability, 1, &count, &error));
-    REFUSES("sampler", onedraw_sampler_explain(handle, &row, 1, text, sizeof text, &count, &error));
-    REFUSES("sampler", onedraw_sampler_prompt_logprobs(handle, &rows, text, sizeof text, &count, &error));
+    REFUSES("sampler", onedraw_sampler_explain(handle, &row, 1, &count, &error));
+    REFUSES("sampler", onedraw_sampler_prompt_logprobs(handle, &rows, &count, &error));
+    REFUSES("sampler", onedraw_sampler_json(handle, text, sizeof text, &count, &error));
     REFUSES("sampler", onedraw_sampler_accept(handle, 0, &error));
     REFUSES("sampler", onedraw_sampler_accept_sampled(handle, sampled, &error));
     REFUSES("sampler", onedraw_sampler_rewind(handle, 0, &error));
@@ -70,6 +71,11 @@ static void refused(void *handle, onedraw_params *params) {
     REFUSES("sampler", onedraw_sampler_output(handle, &token, 1, &count, &error));
     REFUSES("sampler", onedraw_sampler_seed(handle, &seed, &error));
     REFUSES("sampler", onedraw_sampler_save(handle, text, sizeof text, &count, &error));
+    REFUSES("sampler", onedraw_sampler_set_prompt(handle, &token, 0, &error));
+    REFUSES("sampler", onedraw_sampler_reset(handle, &error));
+    REFUSES("sampler", onedraw_sampler_verify(handle, &draft, &rows, NULL, sampled, path, 2, &count, &error));
+    REFUSES("batch", onedraw_batch_set_prompt(handle, 0, &token, 0, &error));
+    REFUSES("batch", onedraw_batch_reset(handle, 0, &error));
     REFUSES("batch", onedraw_batch_add(handle, params, &sequence, &error));
     REFUSES("batch", onedraw_batch_add_all(handle, params, &sequence, 1, &count, &error));
     REFUSES("batch", onedraw_batch_fork(handle, 0, &sequence, &error));
@@ -81,7 +87,8 @@ static void refused(void *handle, onedraw_params *params) {
     REFUSES("batch", onedraw_batch_logprobs(handle, 0, &logprob, 1, &count, &error));
     REFUSES("batch", onedraw_batch_kept(handle, 0, &kept, &token, 1, &count, &error));
     REFUSES("batch", onedraw_batch_distribution(handle, 0, &row, &probability, 1, &count, &error));
-    REFUSES("batch", onedraw_batch_explain(handle, 0, &row, 1, text, sizeof text, &count, &error));
+    REFUSES("batch", onedraw_batch_explain(handle, 0, &row, 1, &count, &error));
+    REFUSES("batch", onedraw_batch_json(handle, text, sizeof text, &count, &error));
     REFUSES("batch", onedraw_batch_runners(handle, 0, &row, &runner, 1, &count, &error));
     REFUSES("batch", onedraw_batch_accept(handle, 0, 0, &error));
     REFUSES("batch", onedraw_batch_accept_sampled(handle, 0, sampled, &error));
@@ -145,6 +152,27 @@ static void refused_params(void *handle) {
     if (handle != NULL) REFUSES("params", onedraw_params_free(handle, &error));
 }
 
+/* Handles that are made and freed without end: none comes twice. */
+static void many(void) {
+    enum { EACH = 70000, AT_ONCE = 100 };
+    onedraw_error error;
+    onedraw_params *all[AT_ONCE], *last = NULL, *first = params_of("{}");
+    OK(onedraw_params_free(first, &error));
+    for (int i = 0; i < AT_ONCE; i++) OK(onedraw_params_new(&all[i], &error));
+    for (int i = 0; i < AT_ONCE; i++)
+        for (int j = 0; j < i; j++) CHECK(all[i] != all[j]);
+    for (int i = 0; i < AT_ONCE; i++) OK(onedraw_params_free(all[i], &error));
+    for (int i = 0; i < EACH; i++) {
+        onedraw_params *params;
+        OK(onedraw_params_new(&params, &error));
+        CHECK(params != first && params != last);
+        CHECK(i == 0 || onedraw_params_check(last, NULL) == ONEDRAW_BAD_HANDLE);
+        OK(onedraw_params_free(params, &error));
+        last = params;
+    }
+    CHECK(onedraw_params_check(first, NULL) == ONEDRAW_BAD_HANDLE);
+}
+
 void test_handles(void) {
     onedraw_error error;
     int on_the_stack = 0;
@@ -156,7 +184,13 @@ void test_handles(void) {
     /* Another value is where it was. It has another handle. */
     onedraw_params *next = params_of("{}");
     CHECK(next != gone && onedraw_params_free(gone, NULL) == ONEDRAW_BAD_HANDLE);
-    void *bad[] = {NULL, gone, params, &on_the_stack, (void *)UINTPTR_MAX, (void *)(uintptr_t)1000};
+    /* Numbers that no garbage collector takes for a pointer of its own, nor a language for a value of its own. */
+    uintptr_t bits = (uintptr_t)params;
+    CHECK(bits >> 46 == 1 && bits % 16 == 0);
+    void *bad[] = {
+        NULL, gone, params, &on_the_stack, (void *)UINTPTR_MAX, (void *)(uintptr_t)1000, (void *)(bits + 1),
+        (void *)(bits ^ (uintptr_t)1 << 46), (void *)(bits | (uintptr_t)1 << 47), (void *)(bits | (uintptr_t)1 << 45),
+    };
     for (size_t i = 0; i < COUNT(bad); i++) refused(bad[i], params);
     bad[2] = sampler;
     for (size_t i = 0; i < COUNT(bad); i++) refused_params(bad[i]);
@@ -172,4 +206,5 @@ void test_handles(void) {
     OK(onedraw_matcher_free(NULL, &error));
     OK(onedraw_beams_free(NULL, &error));
     in_use();
+    many();
 }

@@ -22,13 +22,14 @@ int main(void) {
         const char *name;
         void (*run)(void);
     } tests[] = {
-        {"golden draws", test_golden}, {"parameters", test_params}, {"samplers", test_samplers},
-        {"batches", test_batches},     {"texts", test_texts},       {"grammars", test_grammars},
-        {"beams", test_beams},         {"handles", test_handles},   {"arguments", test_arguments},
-        {"threads", test_threads},
+        {"golden draws", test_golden}, {"parameters", test_params}, {"records", test_records},
+        {"samplers", test_samplers},   {"batches", test_batches},   {"texts", test_texts},
+        {"grammars", test_grammars},   {"beams", test_beams},       {"handles", test_handles},
+        {"arguments", test_arguments}, {"guards", test_guards},     {"threads", test_threads},
     };
     CHECK(strcmp(onedraw_version(), ONEDRAW_VERSION) == 0);
     CHECK(onedraw_stream_version() == 1);
+    CHECK(onedraw_abi() == ONEDRAW_ABI && ONEDRAW_ABI == 1);
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     for (size_t i = 0; i < COUNT(tests); i++) {
         tests[i].run();

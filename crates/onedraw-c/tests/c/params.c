@@ -97,4 +97,8 @@ void test_params(void) {
     CHECK(onedraw_params_from_json(json, &params, &error) == ONEDRAW_BAD_PARAMETER);
     CHECK(error.length > ONEDRAW_MESSAGE_SIZE && strlen(error.message) >= ONEDRAW_MESSAGE_SIZE - 3);
     CHECK((unsigned char)error.message[strlen(error.message) - 1] == 0xa9);
+
+    /* A name with a zero in it. */
+    FAILS(onedraw_params_from_json("{\"a\\u0000b\": 1}", &params, &error), ONEDRAW_BAD_PARAMETER, "a\\u{0}b",
+          "a\\u{0}b: unknown field `a\\u{0}b`; no parameter has a similar name");
 }

@@ -51,6 +51,8 @@ static void histories(void) {
     OK(onedraw_sampler_accept_sampled(sampler, &sampled, &error));
     OK(onedraw_sampler_accept(sampler, expected[1], &error));
     CHECK(sample(sampler) == expected[2]);
+    FAILS(onedraw_sampler_accept_sampled(sampler, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
+          "sampled: was drawn at position 0, and the next one is 3");
     sampled.status = ONEDRAW_BAD_ROW;
     FAILS(onedraw_sampler_accept_sampled(sampler, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
           "sampled: was not drawn: its status is 6");
@@ -66,6 +68,63 @@ static void histories(void) {
           "no token is left after the stage bad_words");
     OK(onedraw_sampler_free(sampler, &error));
     OK(onedraw_sampler_free(clone, &error));
+}
+
+/* A sampler that is used for one text after another. */
+static void used_again(void) {
+    onedraw_error error;
+    onedraw_sampled sampled;
+    uint32_t first[6], output[2];
+    size_t count, length;
+    uint64_t seed, same;
+    static char made[8192], after[8192];
+    onedraw_sampler *loaded, *sampler = sampler_of("{\"mirostat\": 2, \"repetition_penalty\": 1.3, \"output_token_ids\": [2]}");
+    OK(onedraw_sampler_seed(sampler, &seed, &error));
+    OK(onedraw_sampler_save(sampler, made, sizeof made, &length, &error));
+    for (int i = 0; i < 6; i++) first[i] = sample(sampler);
+    OK(onedraw_sampler_take_back(sampler, 1, first[0], &error));
+    OK(onedraw_sampler_reset(sampler, &error));
+    OK(onedraw_sampler_seed(sampler, &same, &error));
+    CHECK(same == seed);
+    OK(onedraw_sampler_save(sampler, after, sizeof after, &length, &error));
+    CHECK(strcmp(made, after) == 0);
+    for (int i = 0; i < 6; i++) CHECK(sample(sampler) == first[i]);
+
+    /* One that is loaded begins where it was saved. */
+    OK(onedraw_sampler_take_back(sampler, 3, first[2], &error));
+    OK(onedraw_sampler_save(sampler, made, sizeof made, &length, &error));
+    OK(onedraw_sampler_load(made, &loaded, &error));
+    for (int i = 0; i < 6; i++) first[i] = sample(loaded);
+    OK(onedraw_sampler_reset(loaded, &error));
+    OK(onedraw_sampler_save(loaded, after, sizeof after, &length, &error));
+    CHECK(strcmp(made, after) == 0);
+    for (int i = 0; i < 6; i++) CHECK(sample(loaded) == first[i]);
+    OK(onedraw_sampler_free(loaded, &error));
+    OK(onedraw_sampler_free(sampler, &error));
+
+    /* A prompt that is given later is the one that is given at first. */
+    const uint32_t prompt[] = {1, 1, 3};
+    onedraw_sampler *other = sampler_of("{\"prompt_token_ids\": [1, 1, 3], \"repetition_penalty\": 3, \"seed\": 5}");
+    sampler = sampler_of("{\"prompt_token_ids\": [0], \"repetition_penalty\": 3, \"seed\": 5}");
+    OK(onedraw_sampler_set_prompt(sampler, prompt, COUNT(prompt), &error));
+    for (int i = 0; i < 6; i++) CHECK((first[i] = sample(sampler)) == sample(other));
+    OK(onedraw_sampler_save(sampler, made, sizeof made, &length, &error));
+    OK(onedraw_sampler_save(other, after, sizeof after, &length, &error));
+    CHECK(strcmp(made, after) == 0);
+    /* Its ids are checked as those of the parameters are. */
+    OK(onedraw_sampler_rewind(sampler, 2, &error));
+    const uint32_t outside[] = {4};
+    OK(onedraw_sampler_set_prompt(sampler, outside, 1, &error));
+    FAILS(onedraw_sampler_sample(sampler, &ROW, &sampled, &error), ONEDRAW_BAD_ROW, "outside_vocabulary",
+          "prompt_token_ids: token 4 is outside the vocabulary; ids of this row are 0 to 3");
+    OK(onedraw_sampler_output(sampler, output, 2, &count, &error));
+    CHECK(count == 2 && memcmp(output, first, sizeof output) == 0);
+    OK(onedraw_sampler_set_prompt(sampler, NULL, 0, &error));
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
+    CHECK(sampled.position == 2);
+    FAILS(onedraw_sampler_set_prompt(sampler, NULL, 1, &error), ONEDRAW_BAD_ARGUMENT, "tokens", "tokens: is NULL");
+    OK(onedraw_sampler_free(sampler, &error));
+    OK(onedraw_sampler_free(other, &error));
 }
 
 static void reports(void) {
@@ -105,7 +164,7 @@ static void rows(void) {
     onedraw_error error;
     onedraw_sampled sampled;
     onedraw_probability distribution[4];
-    size_t count, length;
+    size_t count, length, needed;
     char json[4096];
     onedraw_sampler *sampler = sampler_of("{\"temperature\": 0.8, \"top_p\": 0.9, \"seed\": 42}");
     OK(onedraw_sampler_distribution(sampler, &ROW, distribution, 4, &count, &error));
@@ -121,12 +180,21 @@ static void rows(void) {
     CHECK(sampled.token == 2 && sampled.position == 6);
     FAILS(onedraw_sampler_sample_uniform(sampler, &masked, 0.5, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "mask",
           "mask: must be NULL here");
-    FAILS(onedraw_sampler_sample_uniform(sampler, &ROW, 1.0, &sampled, &error), ONEDRAW_BAD_ROW, "uniform_out_of_range",
-          "the uniform number 1 is not in [0, 1)");
+    FAILS(onedraw_sampler_sample_uniform(sampler, &ROW, 1.0, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "uniform",
+          "uniform: must be in [0, 1), not 1");
 
-    OK(onedraw_sampler_explain(sampler, &ROW, 3, json, sizeof json, &length, &error));
-    CHECK(length == strlen(json) && strstr(json, "\"stage\":\"temperature\"") && strstr(json, "\"stage\":\"top_p\""));
-    CHECK(onedraw_sampler_explain(sampler, &ROW, 3, NULL, 0, &length, &error) == ONEDRAW_TOO_SMALL && length > 100);
+    FAILS(onedraw_sampler_json(sampler, json, sizeof json, &length, &error), ONEDRAW_NOTHING, "nothing",
+          "this sampler has explained nothing yet");
+    OK(onedraw_sampler_explain(sampler, &ROW, 3, &needed, &error));
+    CHECK(needed > 100);
+    CHECK(onedraw_sampler_json(sampler, NULL, 0, &length, &error) == ONEDRAW_TOO_SMALL && length == needed + 1);
+    CHECK(onedraw_sampler_json(sampler, json, needed, &length, &error) == ONEDRAW_TOO_SMALL && length == needed + 1);
+    OK(onedraw_sampler_json(sampler, json, needed + 1, &length, &error));
+    CHECK(length == needed && length == strlen(json));
+    CHECK(strstr(json, "\"stage\":\"temperature\"") && strstr(json, "\"stage\":\"top_p\""));
+    OK(onedraw_sampler_explain(sampler, &masked, 3, &needed, &error));
+    OK(onedraw_sampler_json(sampler, json, sizeof json, &length, &error));
+    CHECK(strstr(json, "],\"token\":2,\"probability\":1.0"));
 
     float bad[4] = {0.0f, NAN, 1.0f, INFINITY};
     onedraw_row bad_row = {.logits = bad, .vocabulary = 4};
@@ -146,10 +214,22 @@ static void rows(void) {
     FAILS(onedraw_sampler_new_sequence(params, 3, &none, &error), ONEDRAW_BAD_PARAMETER, "sequence",
           "sequence: must be below n (3), not 3");
     onedraw_rows prompt = {.logits = LOGITS, .count = 1, .vocabulary = 4};
-    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
-    CHECK(strncmp(json, "[null,{", 7) == 0 && strstr(json, "\"rank\":4"));
+    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, &needed, &error));
+    OK(onedraw_sampler_json(sampler, json, sizeof json, &length, &error));
+    CHECK(length == needed && strncmp(json, "[null,{", 7) == 0 && strstr(json, "\"rank\":4"));
+    const uint32_t *const masks[] = {only_2};
+    prompt.masks = masks;
+    prompt.mask_words = 1;
+    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, &length, &error), ONEDRAW_BAD_ARGUMENT, "masks",
+          "masks: must be NULL here; a prompt has no grammar");
+    const void *const pointers[] = {LOGITS};
+    prompt = (onedraw_rows){.pointers = pointers, .count = 1, .vocabulary = 4};
+    FAILS(onedraw_sampler_prompt_logprobs(sampler, &prompt, &length, &error), ONEDRAW_BAD_ARGUMENT, "pointers",
+          "pointers: must be NULL here; the rows must be in one buffer");
+    prompt = (onedraw_rows){.logits = LOGITS, .count = 1, .vocabulary = 4};
     prompt.logits = bad;
-    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, json, sizeof json, &length, &error));
+    OK(onedraw_sampler_prompt_logprobs(sampler, &prompt, &length, &error));
+    OK(onedraw_sampler_json(sampler, json, sizeof json, &length, &error));
     CHECK(strstr(json, "[null,{\"error\":{") == json && strstr(json, "\"kind\":\"nan_logit\""));
     OK(onedraw_sampler_free(sampler, &error));
     OK(onedraw_params_free(params, &error));
@@ -157,6 +237,7 @@ static void rows(void) {
 
 void test_samplers(void) {
     histories();
+    used_again();
     reports();
     rows();
 }

@@ -43,11 +43,15 @@ pub(crate) struct Sequence {
     params: Arc<SamplingParams>,
     history: History,
     path: Path,
+    /// The path when the sequence was made or loaded.
+    beginning: Arc<Path>,
     mirostat: Option<Mirostat>,
     seed: u64,
     sequence: u32,
     /// Whether a draw says with which probability it came to its token, which needs the whole mass.
     tells_probability: bool,
+    /// The largest id of the prompt.
+    largest_prompt: Option<u32>,
     /// The largest id of the output.
     largest_output: Option<u32>,
     /// A number that stands for the parameters, once it is asked for.
@@ -88,6 +92,11 @@ pub struct Standing<'a> {
     pub banned: Vec<u32>,
 }
 
+/// How many tokens are paid for in advance.
+fn room(params: &SamplingParams) -> usize {
+    (params.max_tokens as usize).min(1024)
+}
+
 /// A mask must reach to the end of the vocabulary; it may be longer.
 fn check_mask(mask: Option<&[u32]>, vocabulary: usize) -> Result<(), RowError> {
     let needed = vocabulary.div_ceil(32);
@@ -113,18 +122,21 @@ impl Sequence {
                 ParamError::new("seed", format!("the system gave no random number: {error}"))
             })?,
         };
+        let path = Path::new(params.mirostat_mu.unwrap_or(2.0 * params.mirostat_tau));
         Ok(Self {
             plan: Arc::new(plan),
             params: Arc::new(SamplingParams { seed: Some(seed), ..params.clone() }),
             history: History::new(&params.prompt_token_ids, &params.output_token_ids, params.penalty_window),
-            path: Path::new(params.mirostat_mu.unwrap_or(2.0 * params.mirostat_tau)),
+            beginning: Arc::new(path.clone()),
+            path,
             mirostat: Mirostat::new(params),
             seed,
             sequence: 0,
             tells_probability: params.tells_probability(),
+            largest_prompt: params.prompt_token_ids.iter().max().copied(),
             largest_output: params.output_token_ids.iter().max().copied(),
             settings: OnceLock::new(),
-            room: (params.max_tokens as usize).min(1024),
+            room: room(params),
         })
     }
 
@@ -144,7 +156,7 @@ impl Sequence {
     }
 
     pub(crate) fn check_vocabulary(&self, vocabulary: usize) -> Result<(), RowError> {
-        self.plan.check_ids(vocabulary, self.largest_output)
+        self.plan.check_ids(vocabulary, self.largest_prompt, self.largest_output)
     }
 
     /// Appends a token; `mu` is where mirostat stands then, `None`: where it stood.
@@ -170,6 +182,23 @@ impl Sequence {
             self.path.take_back(rewind.length, rewind.token);
             self.truncate(rewind.length);
         }
+    }
+
+    /// Replaces the prompt. The output stays, and so does the position.
+    pub(crate) fn set_prompt(&mut self, prompt: &[u32]) {
+        self.history = History::new(prompt, self.history.output(), self.params.penalty_window);
+        self.largest_prompt = prompt.iter().max().copied();
+        self.room = room(&self.params);
+    }
+
+    /// Makes it what it was when it was made or loaded.
+    pub(crate) fn reset(&mut self) {
+        let SamplingParams { prompt_token_ids, output_token_ids, penalty_window, .. } = &*self.params;
+        self.history = History::new(prompt_token_ids, output_token_ids, *penalty_window);
+        self.largest_prompt = prompt_token_ids.iter().max().copied();
+        self.largest_output = output_token_ids.iter().max().copied();
+        self.path = Path::clone(&self.beginning);
+        self.room = room(&self.params);
     }
 
     fn truncate(&mut self, length: usize) {
@@ -208,8 +237,11 @@ impl Sequence {
 
     /// Everything a later draw depends on.
     pub(crate) fn save(&self) -> Saved {
-        let params =
-            SamplingParams { output_token_ids: self.history.output().to_vec(), ..(*self.params).clone() };
+        let params = SamplingParams {
+            prompt_token_ids: self.history.prompt().to_vec(),
+            output_token_ids: self.history.output().to_vec(),
+            ..(*self.params).clone()
+        };
         Saved { params, sequence: self.sequence, path: self.path.clone() }
     }
 
@@ -218,7 +250,8 @@ impl Sequence {
         if !path.fits(params.output_token_ids.len()) {
             return Err(ParamError::new("path", "does not belong to the output"));
         }
-        Ok(Self { path: path.clone(), ..Self::one(params, *sequence)? })
+        let beginning = Arc::new(path.clone());
+        Ok(Self { path: path.clone(), beginning, ..Self::one(params, *sequence)? })
     }
 
     pub(crate) fn noise(&self, position: u32) -> Noise {

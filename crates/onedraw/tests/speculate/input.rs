@@ -1,7 +1,7 @@
 //! A draft that cannot be verified is an error, and what must end a path ends it.
 
 use onedraw::speculate::{Draft, DraftTree, Law, Probabilities, Verify};
-use onedraw::{Batch, Constraint, Rewind, Row, RowError, SamplingParams, SequenceId, Step};
+use onedraw::{Batch, Constraint, Rewind, Row, RowError, Sampler, SamplingParams, SequenceId, Step};
 
 use super::toy::{Rules, Toy, guessed, speculate};
 
@@ -189,4 +189,43 @@ fn guesses_are_no_more_than_there_are_and_fresh_for_each_draft() {
     batch.take_back(id, &rewind);
     let again = batch.guess(&Step::new(id, &row), 1, 19).expect("guesses").0;
     assert_ne!(again[0], here[18]);
+}
+
+/// A sampler verifies as a batch does.
+#[test]
+fn a_sampler_verifies_too() {
+    let toy = Toy { seed: 8, vocabulary: 40, sharpness: 1.5 };
+    for verify in Verify::ALL {
+        let params = SamplingParams {
+            seed: Some(4),
+            mirostat: 2,
+            mirostat_tau: 3.0,
+            output_token_ids: vec![7],
+            ..SamplingParams::default()
+        };
+        let mut batch = Batch::new();
+        let id = batch.add(params.clone()).expect("parameters");
+        let mut sampler = Sampler::new(params).expect("parameters");
+        let mut accepted = 0;
+        for round in 0..12 {
+            let guesses = [round % 40, 3, 9];
+            let draft = Draft::given(DraftTree::chain(&guesses));
+            let text = batch.output(id).expect("it is there").to_vec();
+            let rows = toy.rows(&text, &draft.tree);
+            let rows: Vec<Row<'_>> = rows.iter().map(Row::from).collect();
+            let before = sampler.save();
+            let verdict = sampler.verify(&draft, &rows, None, verify).expect("a verdict");
+            assert_eq!(sampler.save(), before, "{verify}");
+            assert_eq!(Ok(&verdict), batch.verify(id, &draft, &rows, None, verify).as_ref(), "{verify}");
+            for sampled in &verdict.sampled {
+                sampler.accept_sampled(sampled);
+                batch.accept_sampled(id, sampled);
+            }
+            accepted += verdict.sampled.len();
+            assert_eq!(Some(sampler.save()), batch.save(id));
+        }
+        assert_eq!(sampler.output().len(), 1 + accepted);
+        let error = sampler.verify(&Draft::chain(&[1, 2]), &[Row::from(&[0.0_f32; 40])], None, verify);
+        assert_eq!(error, Err(RowError::DraftRows { rows: 1, needed: 3 }));
+    }
 }

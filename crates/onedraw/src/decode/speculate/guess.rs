@@ -1,7 +1,8 @@
 //! Drawing guesses from a drafter's row, together with the law that they come from.
 
 use super::chance::arrivals;
-use super::law::{Law, Probabilities};
+use super::law::Law;
+use super::text::next_law;
 use crate::batch::{Batch, Step};
 use crate::error::RowError;
 use crate::numeric::float_mode::Standard;
@@ -64,18 +65,11 @@ impl Batch {
         if let Some(tokens) = leaders {
             return Ok((tokens, Law::Given));
         }
-        let law = self.law(step)?;
+        let law = self.ask(step, |sequence, workspace| next_law(sequence, step.row, step.mask, workspace))?;
         let sequence = self.sequence(step.sequence)?;
         let position = sequence.position();
         let depth = (position as usize).saturating_sub(begun) as u32;
         let tokens = arrivals(&sequence.noise(position), Purpose::Draft, depth, &law, count);
         Ok((tokens, Law::Drawn(law)))
-    }
-
-    /// The distribution that a sequence's next token is drawn from.
-    pub(super) fn law(&self, step: &Step<'_>) -> Result<Probabilities, RowError> {
-        let distribution =
-            self.ask(step, |sequence, workspace| sequence.distribution(step.row, step.mask, workspace))?;
-        Probabilities::of(distribution).ok_or(RowError::NothingLeft { stage: None })
     }
 }

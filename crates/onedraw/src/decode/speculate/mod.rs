@@ -2,7 +2,7 @@
 //! one pass, and this module decides which guesses are accepted.
 //!
 //! A [`Draft`] is a tree of tokens after a text. The target gives one row of logits after the text and one
-//! after every node. [`Batch::verify`] walks down from the root. It returns the accepted nodes and the token
+//! after every node. [`Batch::verify`], or [`Sampler::verify`] for one sequence, walks down from the root. It returns the accepted nodes and the token
 //! that comes after them:
 //!
 //! - [`Verify::Exact`]: at each node the target makes its own draw, with the noise of that position, and
@@ -46,9 +46,12 @@ pub use verdict::Verdict;
 
 use crate::batch::{Batch, SequenceId};
 use crate::decode::constraint::Constraint;
+use crate::engine::workspace::Workspace;
 use crate::error::RowError;
 use crate::kernels::row::Row;
 use crate::numeric::float_mode::Standard;
+use crate::sampler::Sampler;
+use crate::sequence::Sequence;
 use chance::VerificationNoise;
 use text::{Target, Text};
 
@@ -85,17 +88,40 @@ impl Batch {
         constraint: Option<&mut dyn Constraint>,
         verify: Verify,
     ) -> Result<Verdict, RowError> {
-        let _mode = Standard::enter();
-        let sequence = self.sequence(id)?;
-        let mut noise = VerificationNoise { start: sequence.noise(sequence.position()) };
-        let mut text = Text::new(self, id, draft, rows, constraint, verify)?;
-        let verdict = match verify {
-            Verify::Exact => Ok(exact::verify(&mut text, draft)),
-            Verify::Rejection => Ok(rejection::verify(&mut text, draft, &mut noise)),
-            Verify::Block => block::verify(&mut text, draft, &mut noise),
-            Verify::Typical(typical) => typical::verify(&mut text, draft, typical),
-        };
-        text.climb(0)?;
-        verdict
+        verified(self.parts(id)?, draft, rows, constraint, verify)
     }
+}
+
+impl Sampler {
+    /// As [`Batch::verify`], for the sequence of a sampler. The caller must [accept](Sampler::accept_sampled) the tokens
+    /// of the verdict that it uses.
+    pub fn verify(
+        &mut self,
+        draft: &Draft,
+        rows: &[Row<'_>],
+        constraint: Option<&mut dyn Constraint>,
+        verify: Verify,
+    ) -> Result<Verdict, RowError> {
+        verified(self.parts(), draft, rows, constraint, verify)
+    }
+}
+
+fn verified(
+    (sequence, workspace): (&mut Sequence, &mut Workspace),
+    draft: &Draft,
+    rows: &[Row<'_>],
+    constraint: Option<&mut dyn Constraint>,
+    verify: Verify,
+) -> Result<Verdict, RowError> {
+    let _mode = Standard::enter();
+    let mut noise = VerificationNoise { start: sequence.noise(sequence.position()) };
+    let mut text = Text::new((sequence, workspace), draft, rows, constraint, verify)?;
+    let verdict = match verify {
+        Verify::Exact => Ok(exact::verify(&mut text, draft)),
+        Verify::Rejection => Ok(rejection::verify(&mut text, draft, &mut noise)),
+        Verify::Block => block::verify(&mut text, draft, &mut noise),
+        Verify::Typical(typical) => typical::verify(&mut text, draft, typical),
+    };
+    text.climb(0)?;
+    verdict
 }

@@ -4,7 +4,7 @@ use super::draft::{Draft, place};
 use super::law::Probabilities;
 use super::mode::Verify;
 use super::verdict::Verdict;
-use crate::batch::{Batch, SequenceId, Step};
+use crate::batch::{Batch, Step};
 use crate::decode::constraint::Constraint;
 use crate::engine::workspace::Workspace;
 use crate::error::RowError;
@@ -52,10 +52,10 @@ pub(super) fn walk<T: Target>(
     }
 }
 
-/// A sequence of a batch, with its rows and its constraint.
+/// A sequence with its rows and its constraint.
 pub(super) struct Text<'a, 'c> {
-    batch: &'a mut Batch,
-    id: SequenceId,
+    sequence: &'a mut Sequence,
+    workspace: &'a mut Workspace,
     /// The length of the output before the tree.
     length: usize,
     rows: &'a [Row<'a>],
@@ -67,14 +67,13 @@ pub(super) struct Text<'a, 'c> {
 impl<'a, 'c> Text<'a, 'c> {
     /// Checks that the rows, and for some modes the laws and the shape of the draft, fit together.
     pub(super) fn new(
-        batch: &'a mut Batch,
-        id: SequenceId,
+        (sequence, workspace): (&'a mut Sequence, &'a mut Workspace),
         draft: &Draft,
         rows: &'a [Row<'a>],
         constraint: Option<&'a mut (dyn Constraint + 'c)>,
         verify: Verify,
     ) -> Result<Self, RowError> {
-        let length = batch.sequence(id)?.output().len();
+        let length = sequence.output().len();
         let needed = draft.tree.len() + 1;
         if rows.len() != needed {
             return Err(RowError::DraftRows { rows: rows.len(), needed });
@@ -85,20 +84,34 @@ impl<'a, 'c> Text<'a, 'c> {
         if verify == Verify::Block && !draft.tree.is_chain() {
             return Err(RowError::DraftNotChain);
         }
-        Ok(Self { batch, id, length, rows, constraint, taken: 0 })
+        Ok(Self { sequence, workspace, length, rows, constraint, taken: 0 })
     }
 
-    /// The step that draws after `node`.
-    fn step(&mut self, node: Option<usize>) -> Result<(&mut Batch, Step<'_>), RowError> {
+    /// Asks about the row after `node`, with what the constraint allows there.
+    fn ask<T>(
+        &mut self,
+        node: Option<usize>,
+        question: impl FnOnce(&Sequence, Row<'_>, Option<&[u32]>, &mut Workspace) -> Result<T, RowError>,
+    ) -> Result<T, RowError> {
         let mask = self.constraint.as_mut().map(|constraint| constraint.mask());
         let mask = mask.transpose().map_err(|error| error.of_row())?;
-        Ok((self.batch, Step { sequence: self.id, row: self.rows[place(node)], mask }))
+        question(self.sequence, self.rows[place(node)], mask, self.workspace)
+    }
+
+    /// Asks about a token after `node`, and appends it.
+    fn append(
+        &mut self,
+        node: Option<usize>,
+        question: impl FnOnce(&Sequence, Row<'_>, Option<&[u32]>, &mut Workspace) -> Result<Sampled, RowError>,
+    ) -> Result<Sampled, RowError> {
+        let sampled = self.ask(node, question)?;
+        self.sequence.accept(sampled.token, sampled.mirostat_mu);
+        Ok(sampled)
     }
 
     /// Draws the token after `node` with the noise of its position, and appends it.
     pub(super) fn draw(&mut self, node: Option<usize>) -> Result<Sampled, RowError> {
-        let (batch, step) = self.step(node)?;
-        batch.sample(&[step]).pop().unwrap_or(Err(RowError::UnknownSequence))
+        self.append(node, |sequence, row, mask, workspace| sequence.draw(row, mask, 0, None, workspace))
     }
 
     /// Advances the constraint by a token. Returns whether the next token needs a draw, that is, whether the
@@ -113,17 +126,11 @@ impl<'a, 'c> Text<'a, 'c> {
 
 impl Target for Text<'_, '_> {
     fn law(&mut self, node: Option<usize>) -> Result<Probabilities, RowError> {
-        let (batch, step) = self.step(node)?;
-        batch.law(&step)
+        self.ask(node, next_law)
     }
 
     fn take(&mut self, node: Option<usize>, token: u32) -> Result<Sampled, RowError> {
-        let (batch, step) = self.step(node)?;
-        let sampled =
-            batch.ask(&step, |sequence, workspace| sequence.report(step.row, step.mask, token, workspace))?;
-        let id = step.sequence;
-        batch.accept_sampled(id, &sampled);
-        Ok(sampled)
+        self.append(node, |sequence, row, mask, workspace| sequence.report(row, mask, token, workspace))
     }
 
     fn goes_on(&mut self, token: u32) -> bool {
@@ -131,12 +138,23 @@ impl Target for Text<'_, '_> {
     }
 
     fn climb(&mut self, depth: usize) -> Result<(), RowError> {
-        self.batch.rewind(self.id, self.length + depth);
+        self.sequence.rewind(self.length + depth);
         let back = self.taken.saturating_sub(depth);
         self.taken -= back;
         let climbed = self.constraint.as_mut().map_or(Ok(()), |constraint| constraint.rollback(back));
         climbed.map_err(|error| error.of_row())
     }
+}
+
+/// The distribution that a sequence's next token is drawn from.
+pub(super) fn next_law(
+    sequence: &Sequence,
+    row: Row<'_>,
+    mask: Option<&[u32]>,
+    workspace: &mut Workspace,
+) -> Result<Probabilities, RowError> {
+    let distribution = sequence.distribution(row, mask, workspace)?;
+    Probabilities::of(distribution).ok_or(RowError::NothingLeft { stage: None })
 }
 
 impl Batch {

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use library::Rewind;
 
-use crate::batch::{Batch, id, onedraw_batch, onedraw_sequence, unknown};
+use super::{Batch, id, onedraw_batch, onedraw_sequence, unknown};
 use crate::call::call;
 use crate::error::{onedraw_error, onedraw_status};
 use crate::json::{json_of, saved};
@@ -47,7 +47,8 @@ pub extern "C" fn onedraw_batch_accept(
 }
 
 /// Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
-/// `onedraw_batch_verify`, with what mirostat learned from it. One thread at a time.
+/// `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position. One
+/// thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_accept_sampled(
     batch: *mut onedraw_batch,
@@ -56,10 +57,11 @@ pub extern "C" fn onedraw_batch_accept_sampled(
     error: *mut onedraw_error,
 ) -> onedraw_status {
     call(error, |memory| {
-        let sampled = memory.value(sampled, "sampled")?.accepted()?;
-        with(batch, |batch: &mut Batch| match batch.batch.accept_sampled(id(sequence), &sampled) {
-            true => Ok(()),
-            false => Err(unknown()),
+        let sampled = memory.value(sampled, "sampled")?;
+        with(batch, |batch: &mut Batch| {
+            let position = batch.batch.output(id(sequence)).ok_or_else(unknown)?.len();
+            batch.batch.accept_sampled(id(sequence), &sampled.accepted(position)?);
+            Ok(())
         })
     })
 }
@@ -86,6 +88,34 @@ pub extern "C" fn onedraw_batch_take_back(
     error: *mut onedraw_error,
 ) -> onedraw_status {
     change(batch, error, |batch| batch.take_back(id(sequence), &Rewind { length, token, phrase: 0 }))
+}
+
+/// Replaces the prompt of a sequence; see `onedraw_sampler_set_prompt`. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_set_prompt(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    tokens: *const u32,
+    count: usize,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    call(error, |memory| {
+        let tokens = memory.array(tokens, count, "tokens")?;
+        with(batch, |batch: &mut Batch| match batch.batch.set_prompt(id(sequence), tokens) {
+            true => Ok(()),
+            false => Err(unknown()),
+        })
+    })
+}
+
+/// Makes a sequence what it was when it was added or loaded; see `onedraw_sampler_reset`. One thread at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn onedraw_batch_reset(
+    batch: *mut onedraw_batch,
+    sequence: onedraw_sequence,
+    error: *mut onedraw_error,
+) -> onedraw_status {
+    change(batch, error, |batch| batch.reset(id(sequence)))
 }
 
 /// The tokens that a sequence has written so far. One thread at a time.

@@ -1,19 +1,15 @@
 //! Many sequences, each with its own parameters, seed and history.
 
-use std::ffi::c_char;
+mod history;
+pub(crate) mod report;
 
 use library::{ParamError, RowError, Sampled, SequenceId, Step};
 
 use crate::call::call;
-use crate::error::{Failure, ONEDRAW_BAD_ROW, Result, onedraw_error, onedraw_status};
-use crate::json::json_of;
-use crate::memory::Memory;
+use crate::error::{Failure, Result, onedraw_error, onedraw_status, status_of};
 use crate::params::{onedraw_params, params_of};
-use crate::rows::{Masked, Matrix, onedraw_row, onedraw_rows, read_row, read_rows};
-use crate::sampled::{
-    fill_distribution, fill_logprobs, kept_of, onedraw_kept, onedraw_probability, onedraw_sampled,
-    onedraw_token_logprob,
-};
+use crate::rows::{Masked, Matrix, onedraw_rows, read_rows};
+use crate::sampled::onedraw_sampled;
 use crate::table::{Handle, free, give, with};
 
 /// Sequences that come and go, each with its own parameters, seed and history. The token of a row depends on its
@@ -23,20 +19,12 @@ pub enum onedraw_batch {}
 /// Names a sequence of a batch. It is not used again after the sequence is removed.
 pub type onedraw_sequence = u64;
 
-/// A token that finishes early in the race of a draw: what a drafter guesses.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct onedraw_runner {
-    /// The token.
-    pub token: u32,
-    /// How far it is behind the winner, in the logarithm of the time; 0 for the winner.
-    pub behind: f64,
-}
-
 pub(crate) struct Batch {
     pub batch: library::Batch,
     /// The draws of the last call.
     last: Vec<std::result::Result<Sampled, RowError>>,
+    /// What `onedraw_batch_json` returns.
+    json: String,
     /// Memory for the steps of a call; empty between two calls.
     steps: Vec<Step<'static>>,
 }
@@ -80,7 +68,7 @@ pub extern "C" fn onedraw_batch_new(
                 );
             }
             let batch = library::Batch::new().threads(threads);
-            Ok(Batch { batch, last: Vec::new(), steps: Vec::new() })
+            Ok(Batch { batch, last: Vec::new(), json: String::new(), steps: Vec::new() })
         })
     })
 }
@@ -159,9 +147,9 @@ pub extern "C" fn onedraw_batch_count(
 }
 
 /// Draws a token from each row for the sequence of that number, and appends it. `sequences` and `sampled` have as many
-/// entries as there are rows. A bad row spoils no other: its `status` is not `ONEDRAW_OK`, and the function returns
-/// `ONEDRAW_BAD_ROW` with the first bad row's words. It allocates no memory after the first calls, where one thread
-/// draws, unless logprobs or kept ids are asked for. One thread at a time.
+/// entries as there are rows. A bad row spoils no other: its `status` is not `ONEDRAW_OK`, and the function returns the
+/// first such status, with its row's words. Where one thread draws, it allocates memory as `onedraw_sampler_sample` does.
+/// One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_sample(
     batch: *mut onedraw_batch,
@@ -197,7 +185,7 @@ fn draw(
 ) -> onedraw_status {
     call(error, |memory| {
         let matrix = read_rows(memory, rows)?;
-        let count = matrix.rows.len();
+        let count = matrix.len();
         let sequences = memory.array(sequences, count, "sequences")?;
         let places = memory.room(sampled, count, "sampled")?;
         with(batch, |batch: &mut Batch| {
@@ -209,7 +197,7 @@ fn draw(
             for (row, (place, result)) in places.iter_mut().zip(&batch.last).enumerate() {
                 place.write(match result {
                     Ok(sampled) => onedraw_sampled::from(sampled),
-                    Err(_) => onedraw_sampled::failed(ONEDRAW_BAD_ROW),
+                    Err(error) => onedraw_sampled::failed(status_of(error)),
                 });
                 if let (Err(error), None) = (result, &failure) {
                     failure = Some(Failure::of_row(row, error));
@@ -257,126 +245,6 @@ pub extern "C" fn onedraw_batch_row_error(
             });
             Ok(())
         })
-    })
-}
-
-/// What the last call drew from a row.
-fn drawn(batch: &Batch, row: usize) -> Result<&Sampled> {
-    batch.last(row)?.as_ref().map_err(|error| Failure::of_row(row, error))
-}
-
-/// The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
-/// time.
-#[unsafe(no_mangle)]
-pub extern "C" fn onedraw_batch_logprobs(
-    batch: *mut onedraw_batch,
-    row: usize,
-    logprobs: *mut onedraw_token_logprob,
-    capacity: usize,
-    count: *mut usize,
-    error: *mut onedraw_error,
-) -> onedraw_status {
-    call(error, |memory| {
-        let buffer = memory.buffer(logprobs, capacity, count, "logprobs")?;
-        with(batch, |batch: &mut Batch| fill_logprobs(drawn(batch, row)?, buffer))
-    })
-}
-
-/// The kept set of a row of the last call, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending
-/// order; with a summary there are none. One thread at a time.
-#[unsafe(no_mangle)]
-pub extern "C" fn onedraw_batch_kept(
-    batch: *mut onedraw_batch,
-    row: usize,
-    kept: *mut onedraw_kept,
-    ids: *mut u32,
-    capacity: usize,
-    count: *mut usize,
-    error: *mut onedraw_error,
-) -> onedraw_status {
-    call(error, |memory| {
-        let place = memory.place(kept, "kept")?;
-        let mut buffer = memory.buffer(ids, capacity, count, "ids")?;
-        with(batch, |batch: &mut Batch| {
-            let (kept, summary) = kept_of(drawn(batch, row)?)?;
-            buffer.fill(kept.ids.as_deref().unwrap_or_default().iter().copied())?;
-            place.write(summary);
-            Ok(())
-        })
-    })
-}
-
-/// A question about one sequence and a row.
-fn ask<T>(
-    memory: Memory<'_>,
-    batch: *mut onedraw_batch,
-    sequence: onedraw_sequence,
-    row: *const onedraw_row,
-    ask: impl FnOnce(&mut library::Batch, &[Step<'_>]) -> Vec<std::result::Result<T, RowError>>,
-) -> Result<T> {
-    let Masked { row, mask } = read_row(memory, row)?;
-    with(batch, |batch: &mut Batch| {
-        let step = Step { sequence: id(sequence), row, mask };
-        Ok(ask(&mut batch.batch, &[step]).pop().unwrap_or(Err(RowError::UnknownSequence))?)
-    })
-}
-
-/// Every token that a sequence can draw from a row, in order, with its probability. One thread at a time.
-#[unsafe(no_mangle)]
-pub extern "C" fn onedraw_batch_distribution(
-    batch: *mut onedraw_batch,
-    sequence: onedraw_sequence,
-    row: *const onedraw_row,
-    distribution: *mut onedraw_probability,
-    capacity: usize,
-    count: *mut usize,
-    error: *mut onedraw_error,
-) -> onedraw_status {
-    call(error, |memory| {
-        let buffer = memory.buffer(distribution, capacity, count, "distribution")?;
-        let found = ask(memory, batch, sequence, row, |batch, steps| batch.distributions(steps))?;
-        fill_distribution(&found, buffer)
-    })
-}
-
-/// What each stage of a sequence does to a row, as JSON; see `onedraw_sampler_explain`. One thread at a time.
-#[unsafe(no_mangle)]
-pub extern "C" fn onedraw_batch_explain(
-    batch: *mut onedraw_batch,
-    sequence: onedraw_sequence,
-    row: *const onedraw_row,
-    listed: usize,
-    json: *mut c_char,
-    capacity: usize,
-    length: *mut usize,
-    error: *mut onedraw_error,
-) -> onedraw_status {
-    call(error, |memory| {
-        let mut buffer = memory.buffer(json, capacity, length, "json")?;
-        let found = ask(memory, batch, sequence, row, |batch, steps| batch.explanations(steps, listed))?;
-        buffer.fill_text(&json_of(&found)?)
-    })
-}
-
-/// The first `capacity` tokens of the race of a sequence's draw: the one that it would draw, then what it would have
-/// drawn without that one. A drafter guesses with these: a target with nearly the same logits draws one of them. The
-/// history stays as it is. One thread at a time.
-#[unsafe(no_mangle)]
-pub extern "C" fn onedraw_batch_runners(
-    batch: *mut onedraw_batch,
-    sequence: onedraw_sequence,
-    row: *const onedraw_row,
-    runners: *mut onedraw_runner,
-    capacity: usize,
-    count: *mut usize,
-    error: *mut onedraw_error,
-) -> onedraw_status {
-    call(error, |memory| {
-        let mut buffer = memory.buffer(runners, capacity, count, "runners")?;
-        let found = ask(memory, batch, sequence, row, |batch, steps| batch.runners(steps, capacity))?;
-        buffer.fill(
-            found.into_iter().map(|runner| onedraw_runner { token: runner.token, behind: runner.behind }),
-        )
     })
 }
 
