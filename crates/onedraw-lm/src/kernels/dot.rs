@@ -15,6 +15,8 @@ use fearless_simd::prelude::*;
 
 use crate::kernels::element::{Element, STEP};
 use crate::kernels::lanes::Lanes;
+#[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
+use crate::kernels::strip::Widened;
 
 /// The numbers that a matrix is multiplied with: one row for each position. In every step of thirty-two, the
 /// numbers at even places come first; the last step is filled up with zeros.
@@ -22,6 +24,8 @@ use crate::kernels::lanes::Lanes;
 pub(crate) struct Inputs {
     numbers: Vec<f32>,
     length: usize,
+    #[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
+    widened: Widened,
 }
 
 impl Inputs {
@@ -45,6 +49,14 @@ impl Inputs {
                 self.numbers.extend_from_slice(&even_places_first(&padded(rest)));
             }
         }
+        #[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
+        self.widened.set(&self.numbers, length.next_multiple_of(STEP));
+    }
+
+    /// The numbers in f64, in the same order.
+    #[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
+    pub(super) fn widened(&self) -> &Widened {
+        &self.widened
     }
 
     /// How many numbers a row has, without the zeros.

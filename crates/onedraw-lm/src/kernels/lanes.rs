@@ -108,7 +108,8 @@ pub(crate) trait Lanes: Simd {
     fn prefetch<T>(self, _address: *const T) {}
 }
 
-/// Sixteen sums of products: a vector, or what there is instead where no instruction adds a product and rounds once.
+/// Sixteen sums of products: a vector, or what there is instead where no instruction adds a product and
+/// rounds once.
 pub(crate) trait Sums<S: Lanes>: Copy {
     /// Sums of nothing.
     fn zero(simd: S) -> Self;

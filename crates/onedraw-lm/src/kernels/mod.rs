@@ -3,8 +3,9 @@
 //! Read [`dot`] first: it defines the order of the additions, which is the contract. The product of a matrix
 //! with many positions is many dot products, and each of them is summed by itself in that order, so the
 //! numbers of a position are the same bits alone and among others. [`product`] computes such products and
-//! [`tile`] does the same with AVX-512, both from the loop in [`block`], into [`sums`]; [`element`] reads
-//! weights of three types; [`exponential`] is e^x; [`lanes`] lists the instruction sets.
+//! [`tile`] does the same with AVX-512, both from the loop in [`block`], into [`sums`]; `strip` does it in
+//! f64 for WebAssembly; [`element`] reads weights of three types; [`exponential`] is e^x; [`lanes`] lists the
+//! instruction sets.
 
 mod block;
 pub(crate) mod dot;
@@ -12,6 +13,8 @@ pub(crate) mod element;
 pub(crate) mod exponential;
 pub(crate) mod lanes;
 pub(crate) mod product;
+#[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
+mod strip;
 mod sums;
 #[cfg(target_arch = "x86_64")]
 mod tile;

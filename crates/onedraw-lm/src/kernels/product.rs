@@ -11,7 +11,7 @@
 //! 1. Four dot products are computed at a time ([`block`](super::block)): four rows with one position, or one
 //!    row with four positions. With AVX-512 it is sixteen ([`tile`](super::tile)).
 //! 2. Without a fused multiply-add instruction it is one at a time: emulating it takes so long that nothing
-//!    is gained by more, and the code would be large.
+//!    is gained by more, and the code would be large. WebAssembly has a way of its own for bfloat16, `strip`.
 //!
 //! Both are exact: each dot product is summed by itself, in the order of [`dot`](super::dot).
 
@@ -23,6 +23,8 @@ use crate::kernels::element::{Element, Elements};
 use crate::kernels::lanes::{Instructions, Lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::tile::tiles;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use crate::kernels::{element::STEP, lanes::vectorized, strip::strips};
 
 /// How many dot products are computed at a time where there is a fused multiply-add.
 const GROUP: usize = 4;
@@ -36,6 +38,10 @@ pub(crate) fn products(
     products: &mut [f32],
 ) {
     match weights {
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        Elements::Bf16(weights) if inputs.length().is_multiple_of(STEP) => {
+            vectorized!(instructions, simd => strips(simd, weights, inputs, products))
+        }
         Elements::Bf16(weights) => products_of(instructions, weights, inputs, products),
         Elements::F16(weights) => products_of(instructions, weights, inputs, products),
         Elements::F32(weights) => products_of(instructions, weights, inputs, products),

@@ -1,26 +1,30 @@
-//! Sums of products where there is no fused multiply-add: `a · b` is added to a sum and rounded once, in sixteen lanes.
+//! Sums of products where there is no fused multiply-add: `a · b` is added to a sum and rounded once, in
+//! sixteen lanes.
 //!
 //! ```text
 //! for lane in 0..16: sums[lane] = fma(a[lane], b[lane], sums[lane])
 //! ```
 //!
-//! Where there is an instruction for that, the sums are a vector (see [`Sums`](super::lanes::Sums)). WebAssembly has none.
-//! What [`Wide`] does there instead:
+//! Where there is an instruction for that, the sums are a vector (see [`Sums`](super::lanes::Sums)).
+//! WebAssembly has none. What [`Wide`] does there instead:
 //!
-//! 1. It multiplies and adds in f64 and rounds the result to f32. The sums stay in f64, where their values are
-//!    those of f32.
-//! 2. If one of the f64 sums ends in 28 bits that are 0, it adds again, rounding to odd ([`to_odd`]).
+//! 1. It multiplies and adds in f64 and rounds to the 24 bits of an f32 by Veltkamp's splitting ([`single`]).
+//!    The sums stay in f64, where their values are those of f32.
+//! 2. If one of the f64 sums may be a middle between two f32, or is not in f32's normal range, all are added
+//!    again, rounding to odd ([`to_odd`]), and converted to f32 and back.
 //!
-//! Why it is exact: the product of two f32 has at most 48 significant bits and an exponent far inside of f64's range, so it
-//! is exact. The sum is rounded to 53 bits, and then to 24 or, where the result is subnormal in f32, to fewer. Rounding
-//! twice differs from rounding once only if the first result lies in the middle between two neighbouring f32
-//! (the largest and the power of two beyond it included) and the exact sum does not. Such a middle has at most 25 significant
-//! bits, so the last 28 of its 53 are 0. Rounding to odd keeps two or more extra bits and never gives such a middle unless it is
-//! the exact sum, so that rounding its result to f32 is rounding the exact sum (Boldo, Melquiond: Emulation of FMA and
-//! correctly rounded sums, 2008). Infinities and NaN are what f32 makes of them.
+//! Why it is exact: the product of two f32 has at most 48 significant bits and an exponent far inside of
+//! f64's range, so it is exact. The sum is rounded to 53 bits, and then to 24. Rounding twice differs from
+//! rounding once only if the first result lies in the middle between two neighbouring f32 and the exact sum
+//! does not. Such a middle has 25 significant bits: the last 29 of its 53 are a 1 and zeros. Rounding to
+//! odd keeps two or more extra bits and never gives such a middle unless it is the exact sum, so that
+//! rounding its result to f32 is rounding the exact sum, subnormal results included (Boldo, Melquiond:
+//! Emulation of FMA and correctly rounded sums, 2008). Infinities and NaN are what f32 makes of them.
+
+use std::ops::{Add, Mul, Sub};
 
 use fearless_simd::prelude::*;
-use fearless_simd::{Simd, f32x16, f64x8, i64x8, mask64x8};
+use fearless_simd::{Simd, f32x16, f64x8, i64x8, u32x4, u32x16};
 
 /// Sums that are kept in f64, where there is no fused multiply-add.
 #[cfg_attr(not(any(test, target_arch = "wasm32")), allow(dead_code, reason = "only WebAssembly needs it"))]
@@ -48,10 +52,10 @@ impl<S: Simd> Wide<S> {
         let ((a, c), (b, d)) = (a.widen(), b.widen());
         let (low, high) = (a * b, c * d);
         let (sum, other) = (low + self.0, high + self.1);
-        if (is_short(sum) | is_short(other)).any_true() {
+        if is_doubtful(sum, other) {
             return Self::from(to_odd(low, self.0).narrow(to_odd(high, self.1)));
         }
-        Self::from(sum.narrow(other))
+        Self(single(sum), single(other))
     }
 
     /// The sums as f32, which they are.
@@ -61,18 +65,50 @@ impl<S: Simd> Wide<S> {
     }
 }
 
-/// Where the last 28 bits are 0.
+/// Rounds to the nearest number of 24 significant bits, which is what f32 has in its normal range.
+///
+/// This is Veltkamp's splitting (Boldo: Pitfalls of a full floating-point proof, 2006). In a tie the sum has
+/// 25 significant bits, so that 2^29 times the sum is an even multiple of the last place: the tie goes to the
+/// even neighbour, as in f32. Converting to f32 and back takes twice as long.
 #[inline(always)]
-fn is_short<S: Simd>(sum: f64x8<S>) -> mask64x8<S> {
-    let bits: i64x8<S> = sum.bitcast();
-    (bits & 0x0fff_ffff).simd_eq(0)
+pub(super) fn single<V>(sum: V) -> V
+where
+    V: Copy + Add<Output = V> + Sub<Output = V> + Mul<f64, Output = V>,
+{
+    let product = sum * 536_870_913.0;
+    (sum - product) + product
+}
+
+/// Whether a sum may be a middle between two f32, or is not surely one of f32's normal numbers; 0 is not.
+#[inline(always)]
+fn is_doubtful<S: Simd>(sum: f64x8<S>, other: f64x8<S>) -> bool {
+    /// The exponents of 2^-126 and 2^127, at their place in an upper word without the sign.
+    const RANGE: (u32, u32) = (897 << 21, 1150 << 21);
+    let simd = sum.simd;
+    let (bits, others): (u32x16<S>, u32x16<S>) = (sum.bitcast(), other.bitcast());
+    // A lower word that ends in a 1 and 28 zeros becomes the largest.
+    let lower = |bits: u32x16<S>| (bits << 3) ^ 0x7fff_ffff;
+    let upper = |bits: u32x16<S>| (bits << 1) - RANGE.0;
+    let (lower, upper) = (lower(bits).max(lower(others)), upper(bits).max(upper(others)));
+    let is_upper = u32x4::load_array(simd, [0, u32::MAX, 0, u32::MAX]);
+    let (lower, upper) = (largest(lower) & !is_upper, largest(upper) & is_upper);
+    (lower.simd_eq(u32::MAX) | upper.simd_ge(RANGE.1 - RANGE.0)).any_true()
+}
+
+/// The largest of the lanes that are four apart.
+#[inline(always)]
+fn largest<S: Simd>(lanes: u32x16<S>) -> u32x4<S> {
+    let (low, high) = lanes.split();
+    let (low, high) = low.max(high).split();
+    low.max(high)
 }
 
 /// `a + b` rounded to odd: a sum that is not exact is one of the two neighbours, that whose last bit is 1.
 ///
-/// The error of a rounded sum is exact in f64 (Knuth). Where there is one and the last bit is 0, the exact sum lies between
-/// the rounded one and its neighbour on the error's side. Of bits without a sign, the neighbour is one more if the error
-/// has the sum's sign, else one less. Infinite sums have an error that is NaN, and stay.
+/// The error of a rounded sum is exact in f64 (Knuth). Where there is one and the last bit is 0, the exact
+/// sum lies between the rounded one and its neighbour on the error's side. Of bits without a sign, the
+/// neighbour is one more if the error has the sum's sign, else one less. Infinite sums have an error that
+/// is NaN, and stay.
 #[inline(never)]
 fn to_odd<S: Simd>(a: f64x8<S>, b: f64x8<S>) -> f64x8<S> {
     let sum = a + b;
@@ -132,9 +168,7 @@ mod tests {
                 Wide::from(c).plus(a, b).lanes().into()
             });
             for (lane, case) in cases.into_iter().enumerate() {
-                let [a, b, c] = case.map(f64::from);
-                let is_finite = (a * b + c).is_finite();
-                let expected = if is_finite { fma(case[0], case[1], case[2]) } else { (a * b + c) as f32 };
+                let expected = fma(case[0], case[1], case[2]);
                 let found = found[lane];
                 let same = found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan();
                 assert!(same, "{what}: fma of {case:?} is {expected:e}, not {found:e}");
@@ -155,8 +189,8 @@ mod tests {
         check("large", || [bits.between(60, 65), bits.between(58, 64), bits.between(120, 127)], ROUNDS);
     }
 
-    /// Sums that are a middle between two f32 but for a bit far below, from the subnormal to the largest: what
-    /// rounding twice gets wrong.
+    /// Sums that are a middle between two f32 but for a bit far below, from the subnormal to the largest:
+    /// what rounding twice gets wrong.
     #[test]
     fn sums_beside_a_middle_are_rounded_once() {
         /// Their products are 2^30 + 1 and 2^30 - 1.

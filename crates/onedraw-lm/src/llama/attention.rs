@@ -28,7 +28,7 @@ use fearless_simd::prelude::*;
 
 use crate::kernels::dot::folded;
 use crate::kernels::exponential::exp;
-use crate::kernels::lanes::{Instructions, Lanes, vectorized};
+use crate::kernels::lanes::{Instructions, Lanes, Sums, vectorized};
 use crate::llama::cache::PAGE;
 
 /// The keys and values of one head in one page.
@@ -140,15 +140,15 @@ impl Span {
                 #[inline(always)]
                 |i| &pages[i][page].keys[..self.head_size],
             );
-            let mut sums = [f32x16::splat(simd, 0.0); N];
+            let mut sums = [S::Sums::zero(simd); N];
             for number in 0..self.head_size {
                 for i in 0..N {
                     let query = f32x16::splat(simd, queries[i][number]);
-                    sums[i] = simd.fma(f32x16::load_array_ref(simd, &keys[i][number]), query, sums[i]);
+                    sums[i] = sums[i].plus(simd, f32x16::load_array_ref(simd, &keys[i][number]), query);
                 }
             }
             for (scores, sums) in scores.iter_mut().zip(sums) {
-                scores.extend_from_slice((sums * scale).as_slice());
+                scores.extend_from_slice((sums.lanes() * scale).as_slice());
             }
         }
     }
@@ -179,7 +179,7 @@ impl Span {
         column: usize,
         mixed: &mut [f32],
     ) -> usize {
-        let mut sums = [[f32x16::splat(simd, 0.0); VECTORS]; N];
+        let mut sums = [[S::Sums::zero(simd); VECTORS]; N];
         for page in 0..pages[0].len() {
             // What is stored behind the span may be anything, also NaN: not even its product with 0 may be
             // added.
@@ -191,7 +191,7 @@ impl Span {
                     let values = &pages[i][page].values[place..place + VECTORS * PAGE];
                     for (vector, numbers) in values.as_chunks::<PAGE>().0.iter().enumerate() {
                         let sum = &mut sums[i][vector];
-                        *sum = simd.fma(f32x16::load_array_ref(simd, numbers), share, *sum);
+                        *sum = sum.plus(simd, f32x16::load_array_ref(simd, numbers), share);
                     }
                 }
             }
@@ -200,7 +200,7 @@ impl Span {
             let start = i * self.head_size + column;
             let mixed = mixed[start..start + VECTORS * PAGE].as_chunks_mut::<PAGE>().0;
             for (mixed, sum) in mixed.iter_mut().zip(sums[i]) {
-                *mixed = (sum / totals[i]).into();
+                *mixed = (sum.lanes() / totals[i]).into();
             }
         }
         VECTORS * PAGE
@@ -220,15 +220,15 @@ impl Span {
         let rest = self.head_size - column;
         let first = self.from / PAGE * PAGE;
         for i in 0..N {
-            let mut sum = f32x16::splat(simd, 0.0);
+            let mut sum = S::Sums::zero(simd);
             for place in 0..self.to - first {
                 let start = place % PAGE * self.head_size + column;
                 let mut numbers = [0.0; PAGE];
                 numbers[..rest].copy_from_slice(&pages[i][place / PAGE].values[start..start + rest]);
                 let share = f32x16::splat(simd, shares[i][place]);
-                sum = simd.fma(f32x16::load_array(simd, numbers), share, sum);
+                sum = sum.plus(simd, f32x16::load_array(simd, numbers), share);
             }
-            let sum: [f32; PAGE] = (sum / totals[i]).into();
+            let sum: [f32; PAGE] = (sum.lanes() / totals[i]).into();
             let start = i * self.head_size + column;
             mixed[start..start + rest].copy_from_slice(&sum[..rest]);
         }

@@ -13,7 +13,7 @@ use fearless_simd::{Level, Simd, f32x16, i32x16, u32x16, u64x8};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use core::arch::wasm32::{f32x4_extract_lane, f32x4_pmax, i32x4_shuffle};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-use fearless_simd::{f32x4, f64x8, i64x8};
+use fearless_simd::{f32x4, f64x8};
 
 use crate::kernels::block::Four;
 #[cfg(target_arch = "x86_64")]
@@ -178,8 +178,8 @@ impl Lanes for Baseline {
     type Check = Products<Self>;
 }
 
-/// WebAssembly's vectors have neither a fused multiply-add nor a maximum in one instruction of the processor: theirs
-/// says which zero is larger, and passes NaN on.
+/// WebAssembly's vectors have neither a fused multiply-add nor a maximum in one instruction of the
+/// processor: theirs says which zero is larger, and passes NaN on.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 impl Lanes for Baseline {
     const IS_WIDE: bool = false;
@@ -206,11 +206,14 @@ impl Lanes for Baseline {
         f32x4_extract_lane::<0>(f32x4_pmax(two, i32x4_shuffle::<1, 0, 3, 2>(two, two)))
     }
 
-    /// The polynomial of the default, with each multiply-add in f64, rounded to f32.
+    /// The polynomial of the default, with each multiply-add in f64, rounded to the 24 bits of an f32 by
+    /// Veltkamp's splitting ([`single`]). The conversions to f32 and back would take twice as long.
     ///
-    /// The product of two f32 is exact in f64, so the result is rounded twice, which differs from rounding once only where the
-    /// first result lies in the middle between two neighbouring f32. None here is subnormal in f32, so such a middle has
-    /// 25 significant bits: the last 28 of 53 are 0. Where that happens, all sixteen are computed again one by one.
+    /// The product of two f32 is exact in f64, so the result is rounded twice, which differs from rounding
+    /// once only where the first result lies in the middle between two neighbouring f32. None here is
+    /// subnormal in f32, so the last 29 bits of such a middle are a 1 and then zeros: shifted, the lower
+    /// word is the least integer. The upper word is that only beyond f32. Where there may be a middle, all
+    /// sixteen are computed again one by one.
     #[inline(always)]
     fn powers(self, t: f32x16<Self>) -> f32x16<Self> {
         #[inline(never)]
@@ -218,24 +221,32 @@ impl Lanes for Baseline {
             t.map(crate::numeric::mass::exp2_scaled)
         }
         const SCALE: f64 = UNIT as f64;
-        let is_short = |sum: f64x8<Self>| (sum.bitcast::<i64x8<Self>>() & 0x0fff_ffff).simd_eq(0);
         let limited = self.larger(f32x16::splat(self, -64.0), t);
         let shifted = limited + ROUND;
         let (f, g) = (limited - (shifted - ROUND)).widen();
         let [c1, c2, c3, c4, c5, c6] = POWERS.map(|coefficient| f64::from(coefficient) * SCALE);
         let (mut p, mut q) = (f64x8::splat(self, c6), f64x8::splat(self, c6));
-        let mut may_be_middle = is_short(f64x8::splat(self, f64::from_bits(1)));
+        let mut least = i32x16::splat(self, i32::MAX);
         for coefficient in [c5, c4, c3, c2, c1, SCALE] {
             (p, q) = (p * f + coefficient, q * g + coefficient);
-            may_be_middle = may_be_middle | is_short(p) | is_short(q);
-            (p, q) = p.narrow(q).widen();
+            least = least.min(p.bitcast::<i32x16<Self>>() << 3).min(q.bitcast::<i32x16<Self>>() << 3);
+            (p, q) = (single(p), single(q));
         }
-        if may_be_middle.any_true() {
+        if least.simd_eq(i32::MIN).any_true() {
             return f32x16::load_array(self, one_by_one(t.into()));
         }
         let (power, n): (u32x16<Self>, u32x16<Self>) = (p.narrow(q).bitcast(), shifted.bitcast());
         (power + (n << 23)).bitcast()
     }
+}
+
+/// Rounds to the nearest number of 24 significant bits (Boldo: Pitfalls of a full floating-point proof,
+/// 2006).
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[inline(always)]
+fn single(sum: f64x8<Baseline>) -> f64x8<Baseline> {
+    let product = sum * 536_870_913.0;
+    (sum - product) + product
 }
 
 /// A vector as WebAssembly's four.

@@ -136,7 +136,8 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     let part = sum - product;
     let error = (product - (sum - part)) + (addend - part);
     let bits = sum.to_bits();
-    let inexact_even = error != 0.0 && bits & 1 == 0;
+    // The error of an infinite sum is NaN, which is not above 0.
+    let inexact_even = error.abs() > 0.0 && bits & 1 == 0;
     // Of the two neighbours of an even sum, the one on the error's side has an odd last bit. It is away from
     // zero if the error has the sign of the sum, else toward zero.
     let outward = (error > 0.0) == (sum > 0.0);
@@ -238,6 +239,25 @@ mod tests {
                     "{a:e} {b:e} {c:e}"
                 );
             }
+        }
+    }
+
+    /// What IEEE 754 says of infinite operands, of overflow and of NaN.
+    #[test]
+    fn fma_of_infinities_is_infinite() {
+        const INFINITY: f32 = f32::INFINITY;
+        for (a, b, c, expected) in [
+            (1.0, 2.0, -INFINITY, -INFINITY),
+            (1.0, -2.0, INFINITY, INFINITY),
+            (-INFINITY, 2.0, 5.0, -INFINITY),
+            (INFINITY, 2.0, INFINITY, INFINITY),
+            (f32::MAX, 2.0, 0.0, INFINITY),
+            (f32::MAX, -2.0, 1.0, -INFINITY),
+        ] {
+            assert_eq!(fma(a, b, c).to_bits(), f32::to_bits(expected), "{a} {b} {c}");
+        }
+        for (a, b, c) in [(INFINITY, 1.0, -INFINITY), (0.0, INFINITY, 1.0), (f32::NAN, 1.0, 1.0)] {
+            assert!(fma(a, b, c).is_nan(), "{a} {b} {c}");
         }
     }
 
