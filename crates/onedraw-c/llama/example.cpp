@@ -49,6 +49,8 @@ public:
         llama_context_params params = llama_context_default_params();
         params.n_ctx = 512 * sequences;
         params.n_seq_max = sequences;
+        // Stories come from a small model, whose threads would mostly wait for each other.
+        params.n_threads = params.n_threads_batch = 1;
         // With a cache for each sequence and plain attention, the others do not change a sequence's bits.
         params.kv_unified = false;
         params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;

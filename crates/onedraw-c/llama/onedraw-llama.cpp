@@ -80,20 +80,8 @@ void accept(llama_sampler * smpl, llama_token token) {
     if (!done(error.status, error)) state.broken = error;
 }
 
-// Writes the logits of candidates that stand in the order of their ids, as llama_sampler_sample fills the array. Whether
-// they do.
-bool in_order(const llama_token_data_array & candidates, std::vector<float> & row) {
-    if (candidates.size != row.size()) return false;
-    llama_token other = 0;
-    for (size_t i = 0; i < row.size(); i++) {
-        row[i] = candidates.data[i].logit;
-        other |= candidates.data[i].id ^ static_cast<llama_token>(i);
-    }
-    return other == 0;
-}
-
-// Writes the logits of candidates in any order. A token that is not among them gets none.
-bool in_any_order(const llama_token_data_array & candidates, std::vector<float> & row, bool knows_vocabulary) {
+// Writes the logits of candidates as a row. A token that is not among them gets none.
+bool row_of(const llama_token_data_array & candidates, std::vector<float> & row, bool knows_vocabulary) {
     onedraw_error error;
     onedraw_records records{};
     records.ids = candidates.size > 0 ? &candidates.data->id : nullptr;
@@ -113,7 +101,7 @@ bool draw(State & state, const llama_token_data_array & candidates, size_t & pla
     thread_local std::vector<float> logits;
     // The ids of as many candidates as there are tokens are those of all tokens.
     logits.resize(state.vocabulary > 0 ? state.vocabulary : candidates.size);
-    if (!in_order(candidates, logits) && !in_any_order(candidates, logits, state.vocabulary > 0)) return false;
+    if (!row_of(candidates, logits, state.vocabulary > 0)) return false;
     onedraw_row row{};
     row.logits = logits.data();
     row.vocabulary = logits.size();
