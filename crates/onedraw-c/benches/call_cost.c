@@ -25,7 +25,7 @@ int main(int count, char **arguments) {
     if (count != 4) return 2;
     size_t vocabulary = strtoull(arguments[2], NULL, 10);
     long draws = strtol(arguments[3], NULL, 10);
-    float *logits = malloc(vocabulary * sizeof *logits);
+    float *logits = aligned_alloc(64, (vocabulary * sizeof *logits + 63) / 64 * 64);
     onedraw_params *params;
     onedraw_sampler *sampler;
     onedraw_sampled sampled;

@@ -38,8 +38,9 @@ pub extern "C" fn onedraw_row_from_records(
     })
 }
 
-/// Stands in the row where no record was yet. It is a NaN that no record leaves there.
-const MISSING: u32 = 0x7fff_ffff;
+/// Stands in the row, while it is written, for the -inf of a record, because -inf says that there was none yet. It is
+/// a NaN that no record leaves there.
+const MASKED: u32 = 0x7fff_ffff;
 
 fn fill(memory: Memory<'_>, records: &onedraw_records, row: &mut [MaybeUninit<f32>]) -> Result<()> {
     let &onedraw_records { ids, logits, count, stride } = records;
@@ -58,23 +59,33 @@ fn fill(memory: Memory<'_>, records: &onedraw_records, row: &mut [MaybeUninit<f3
         in_order += 1;
     }
 
-    let rest = filled(&mut row[in_order..], f32::from_bits(MISSING));
-    for (record, (id, logit)) in records.enumerate().skip(in_order) {
+    let rest = filled(&mut row[in_order..], f32::NEG_INFINITY);
+    let mut masked = 0;
+    for (record, (id, logit)) in records.clone().enumerate().skip(in_order) {
         let bad =
             |what: &str| Err(Failure::argument("ids", format_args!("record {record} has id {id}, {what}")));
         let Some(token) = usize::try_from(id).ok().filter(|&token| token < vocabulary) else {
             return bad(&format!("which is no token of a vocabulary of {vocabulary}"));
         };
-        match token.checked_sub(in_order).map(|index| &mut rest[index]) {
-            Some(place) if place.to_bits() == MISSING => {
-                *place = if logit.to_bits() == MISSING { f32::NAN } else { logit };
+        let place = token.checked_sub(in_order).map(|index| &mut rest[index]);
+        let Some(place) = place.filter(|place| **place == f32::NEG_INFINITY) else {
+            return bad("which an earlier record has");
+        };
+        *place = match logit {
+            f32::NEG_INFINITY => {
+                masked += 1;
+                f32::from_bits(MASKED)
             }
-            _ => return bad("which an earlier record has"),
-        }
+            _ if logit.to_bits() == MASKED => f32::NAN,
+            _ => logit,
+        };
     }
-    if count < vocabulary {
-        for logit in rest.iter_mut().filter(|logit| logit.to_bits() == MISSING) {
-            *logit = f32::NEG_INFINITY;
+    if masked > 0 {
+        for (id, _) in records.skip(in_order) {
+            let place = &mut rest[id as usize - in_order];
+            if place.to_bits() == MASKED {
+                *place = f32::NEG_INFINITY;
+            }
         }
     }
     Ok(())

@@ -82,6 +82,14 @@ void test_records(void) {
     FAILS(onedraw_row_from_records(&records, row, 4, &error), ONEDRAW_BAD_ARGUMENT, "ids",
           "ids: record 4 has id 4, which is no token of a vocabulary of 4");
     records = (onedraw_records){&candidates[0].id, &candidates[0].logit, COUNT(candidates), sizeof candidates[0]};
+    candidates[1].id = 4; /* Also one that is masked counts, whichever comes first. */
+    candidates[4].id = 0;
+    FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "ids",
+          "ids: record 2 has id 4, which an earlier record has");
+    candidates[1].id = 2;
+    candidates[4].id = 4;
+    FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "ids",
+          "ids: record 4 has id 4, which an earlier record has");
     records.stride = 6;
     FAILS(onedraw_row_from_records(&records, row, 5, &error), ONEDRAW_BAD_ARGUMENT, "stride",
           "stride: must be a multiple of 4, not 6");
