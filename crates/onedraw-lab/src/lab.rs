@@ -1,20 +1,15 @@
 //! The laboratory: a model, who guesses for it, and the rows of what was written with it.
 
 use crate::failure::Failure;
+use crate::own::{COPIES, EXITS, half};
 use crate::rows::Rows;
 use crate::subject::Subject;
 use onedraw::Kernel;
-use onedraw_lm::speculate::{Drafter, EarlyExit, Ngram};
+use onedraw_lm::speculate::{Drafter, Ngram};
 use onedraw_lm::{LanguageModel, ModelError};
 
 /// How many of the last tokens the drafter that copies looks up at most.
 const NGRAM: usize = 3;
-
-/// The drafter that copies.
-pub(crate) const COPIES: &str = "ngram";
-
-/// The drafter that is a part of the model.
-pub(crate) const EXITS: &str = "early-exit";
 
 /// Answers questions about a model.
 pub struct Lab<'a, M: LanguageModel> {
@@ -70,9 +65,4 @@ impl<'a, M: LanguageModel> Lab<'a, M> {
             .map(|offer| &*offer.drafter)
             .ok_or_else(|| Failure::field("question", "draft", format!("the drafter `{name}` is not loaded")))
     }
-}
-
-/// The drafter of the first half of a model's layers. An error for a model with one layer, or without the means.
-pub(crate) fn half<M: LanguageModel>(model: &M) -> Result<EarlyExit, ModelError> {
-    EarlyExit::new(model.layers() / 2, model)
 }

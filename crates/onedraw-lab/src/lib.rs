@@ -53,9 +53,11 @@ mod fields;
 mod lab;
 mod line;
 mod link;
+mod own;
 mod page;
 mod question;
 mod rows;
+mod state;
 mod subject;
 mod text;
 

@@ -12,7 +12,7 @@ use crate::about;
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::line::Line;
-use crate::question::State;
+use crate::state::State;
 use crate::subject::Subject;
 
 /// The characters of base64url, by their value.
@@ -90,7 +90,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 pub(crate) fn share(subject: &Subject, mut fields: Fields) -> Result<Line, Failure> {
     let state: Map<String, Value> = fields.required("state", "an object")?;
     fields.end()?;
-    subject.check_state(State::read(Fields(state.clone()))?)?;
+    State::read(Fields(state.clone()))?.check(subject)?;
     let Pins { model, tokenizer, settings } = Pins::of(subject);
     let name = subject.id.clone();
     let shared = Shared { name, model, tokenizer, settings, stream: STREAM_VERSION, state };
@@ -138,7 +138,7 @@ pub(crate) fn open(subject: &Subject, mut fields: Fields) -> Result<Line, Failur
         ));
     }
     // Another model has other limits, and the reader can change what does not fit.
-    if let Err(failure) = subject.check_state(read(&state)?) {
+    if let Err(failure) = read(&state)?.check(subject) {
         warnings.push(format!("The link asks for something that this model cannot do: {failure}"));
     }
     Ok(json!({"state": state, "warnings": warnings}))

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use onedraw::beam::{BeamParams, BeamStyle};
 use onedraw::{ConstraintKind, ConstraintText};
-use onedraw_lm::settings;
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::line::Line;
+use crate::state::State;
 use crate::subject::Subject;
 use crate::text::Text;
 use crate::{about, code, link};
@@ -50,49 +49,6 @@ pub(crate) struct Search {
     pub beams: BeamParams,
 }
 
-/// The body of `write`, and the state that a link has.
-pub(crate) struct State {
-    prompt: String,
-    params: Map<String, Value>,
-    order: Option<Vec<String>>,
-    forced: Vec<Forced>,
-    pub draft: Option<String>,
-    schema: Option<String>,
-    /// Another state, to stand beside this one in a link.
-    beside: Option<Box<State>>,
-}
-
-/// A token that is given instead of drawn.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Forced {
-    position: usize,
-    token: u32,
-}
-
-impl State {
-    /// Reads all fields. Whether a model can write such a text is another question.
-    pub(crate) fn read(mut fields: Fields) -> Result<Self, Failure> {
-        let beside: Option<Map<String, Value>> = fields.optional("beside", "an object")?;
-        let read = Self {
-            prompt: fields.required("prompt", "a text")?,
-            params: fields.optional("params", "an object")?.unwrap_or_default(),
-            order: fields.optional("order", "a list of names of stages")?,
-            forced: fields
-                .optional("forced", r#"a list of tokens such as {"position": 3, "token": 500}"#)?
-                .unwrap_or_default(),
-            draft: fields.optional("draft", "the name of a drafter")?,
-            schema: fields.optional("schema", "a JSON schema as a text")?,
-            beside: beside.map(|fields| Self::read(Fields(fields)).map(Box::new)).transpose()?,
-        };
-        fields.end()?;
-        match read.beside.as_ref().is_some_and(|beside| beside.beside.is_some()) {
-            true => Err(Failure::field("question", "beside", "two texts stand side by side, not three")),
-            false => Ok(read),
-        }
-    }
-}
-
 impl Subject {
     /// Reads the body of a question of this name. It cuts the prompt into tokens, so it takes time in proportion to the
     /// body; it makes no pass of a model.
@@ -109,61 +65,13 @@ impl Subject {
         let fields = Fields(fields);
         Ok(Question(match name {
             "about" => Kind::Told(about::about(self)),
-            "write" => Kind::Write(self.text(fields)?),
+            "write" => Kind::Write(State::read(fields)?.text(self)?),
             "look" => Kind::Look(self.look(fields)?),
             "beams" => Kind::Beams(self.search(fields)?),
-            "code" => Kind::Told(code::of(self, &self.text(fields)?)),
+            "code" => Kind::Told(code::of(self, &State::read(fields)?.text(self)?)),
             "share" => Kind::Told(link::share(self, fields)?),
             _ => Kind::Told(link::open(self, fields)?),
         }))
-    }
-
-    /// A text, and nothing beside it.
-    fn text(&self, fields: Fields) -> Result<Text, Failure> {
-        let state = State::read(fields)?;
-        match state.beside {
-            None => self.of_state(state),
-            Some(_) => Err(Failure::field("question", "beside", "belongs into a link only")),
-        }
-    }
-
-    /// Checks the state of a link, and the one beside it.
-    pub(crate) fn check_state(&self, mut state: State) -> Result<(), Failure> {
-        if let Some(beside) = state.beside.take() {
-            self.of_state(*beside)?;
-        }
-        self.of_state(state).map(drop)
-    }
-
-    fn of_state(&self, state: State) -> Result<Text, Failure> {
-        let State { prompt: words, params: mut given, order, forced, draft, schema, .. } = state;
-        let prompt = self.cut(&words)?;
-        if let Some(order) = order {
-            given.insert("order".to_owned(), order.into());
-        }
-        if let Some(Value::String(digits)) = given.get("seed") {
-            given.insert("seed".to_owned(), settings::seed(digits)?.into());
-        }
-        let params = self.params(&given, prompt.len())?;
-        if let Some(name) = draft.as_ref().filter(|name| !self.offers(name)) {
-            return Err(Failure::field("question", "draft", self.no_drafter(name)));
-        }
-        let mut chosen = BTreeMap::new();
-        for Forced { position, token } in forced {
-            if token as usize >= self.vocabulary {
-                let message = format!("token {token} is outside the vocabulary of {}", self.vocabulary);
-                return Err(Failure::field("question", "forced", message));
-            }
-            if chosen.insert(position, token).is_some() {
-                let message = format!("position {position} has two tokens");
-                return Err(Failure::field("question", "forced", message));
-            }
-        }
-        if let Some(bytes) = schema.as_ref().map(String::len).filter(|&bytes| bytes > self.bounds.schema) {
-            let message = format!("{bytes} bytes are more than the {} allowed here", self.bounds.schema);
-            return Err(Failure::field("schema", "schema", message));
-        }
-        Ok(Text { words, prompt, params, given, chosen, draft, schema })
     }
 
     fn look(&self, mut fields: Fields) -> Result<Look, Failure> {
@@ -174,7 +82,7 @@ impl Subject {
             let message = format!("{listed} are more than the {MOST_LISTED} that are named at most");
             return Err(Failure::field("question", "listed", message));
         }
-        let text = self.text(fields)?;
+        let text = State::read(fields)?.text(self)?;
         if before.len() < position {
             let message = format!("there are {}, and position {position} comes after more", before.len());
             return Err(Failure::field("question", "tokens", message));
@@ -198,7 +106,7 @@ impl Subject {
         let length_penalty: Option<f64> = own.optional("length_penalty", "a number")?;
         let style: Option<BeamStyle> = own.optional("style", "hf, vllm or gnmt")?;
         own.end()?;
-        let text = self.text(fields)?;
+        let text = State::read(fields)?.text(self)?;
         if !text.chosen.is_empty() {
             return Err(Failure::field("question", "forced", "a beam search chooses its own tokens"));
         }

@@ -10,7 +10,7 @@ use onedraw_lm::{GenerationConfig, LanguageModel, Tokenizer};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
-use crate::lab::{COPIES, EXITS, half};
+use crate::own::{COPIES, EXITS, half};
 
 /// Parameters that the laboratory sets by the prompt and the tokens of a question.
 const FROM_THE_PROMPT: [&str; 2] = ["prompt_token_ids", "output_token_ids"];

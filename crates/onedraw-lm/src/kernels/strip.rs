@@ -55,6 +55,7 @@ const LEAST: f64 = power_of_two(965);
 const LARGEST_EXPONENT: i32 = 993;
 
 const fn power_of_two(exponent: i32) -> f64 {
+    debug_assert!(-1022 <= exponent && exponent <= 1023);
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
@@ -87,13 +88,15 @@ impl Widened {
     }
 }
 
-/// The exponent of the largest number; `None` if the range of its sums were not within that of f32, or if
-/// there is a treacherous number.
+/// The exponent of the largest number; `None` if the powers of two that numbers and sums are multiplied with
+/// were not normal, if the range of its sums were not within that of f32, or if there is a treacherous
+/// number.
 fn exponent(numbers: &[f32]) -> Option<i32> {
     // The bits of magnitudes are ordered as they are; those of infinities and NaN are the largest.
     let largest = numbers.iter().fold(0, |largest, number| number.to_bits().wrapping_shl(1).max(largest));
     let exponent = (largest >> 24) as i32 - 127;
-    let is_usual = (-90..=120).contains(&exponent);
+    // Below, the unit of sums were less than 2^-1022.
+    let is_usual = (LARGEST_EXPONENT - 1022..=120).contains(&exponent);
     (is_usual && !numbers.iter().any(|&number| is_treacherous(number))).then_some(exponent)
 }
 
@@ -290,6 +293,22 @@ mod tests {
             }
             assert!(done.contains(&found), "{what}: {found} of 100");
         }
+    }
+
+    #[test]
+    fn numbers_of_every_size_give_the_definition() {
+        let mut bits = Bits(4);
+        let mut done = Vec::new();
+        for exponent in -149..=127 {
+            let scale = power_of_two(exponent);
+            let weights: Vec<bf16> = (0..4 * 64).map(|_| bits.weight(-9, 8)).collect();
+            let numbers: Vec<f32> = (0..64).map(|_| (f64::from(bits.number(-3, 4)) * scale) as f32).collect();
+            if check(&format!("numbers up to 2^{exponent}"), 64, &weights, &numbers) > 0 {
+                done.push(exponent);
+            }
+        }
+        assert!(done.len() > 100, "{done:?}");
+        assert!(done.iter().all(|exponent| (-29..=120).contains(exponent)), "{done:?}");
     }
 
     /// Middles between two f32 where the sum before is long, so that a bit far below decides; zeros,
