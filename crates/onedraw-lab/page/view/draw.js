@@ -51,7 +51,7 @@ export class DrawView {
   #renderHead() {
     const { position } = this.#lab.selected;
     const token = this.#lab.selectedRun.tokens[position];
-    const look = this.#lab.look;
+    const look = this.#lab.currentLook;
     const title = h("h2", {}, `Draw ${position + 1}`);
     if (token === undefined) {
       this.#head.replaceChildren(
@@ -61,10 +61,9 @@ export class DrawView {
       return;
     }
     title.append(": ", h("span", { class: "piece" }, visible(token.text)));
-    const isHere = look !== null && look.position === position;
-    const instead = isHere ? insteadOf(token, look.token) : null;
+    const instead = look === null ? null : insteadOf(token, look.token);
     const now = h("p", { class: "now" }, instead ?? "");
-    if (isHere && instead !== null && look.token.id !== token.id)
+    if (look !== null && instead !== null && look.token.id !== token.id)
       now.append(" ", h("span", { class: "piece" }, visible(look.token.text)), " here.");
     this.#head.replaceChildren(title, h("p", { class: "facts" }, factsOf(token)), now);
   }

@@ -327,6 +327,84 @@ test("at most one look is under way, and the latest of those that wait wins", as
   );
 });
 
+test("an answer that comes after the reader went back to an earlier question is kept, and not shown", async () => {
+  const waiting = [];
+  const asked = [];
+  const engine = {
+    async *ask(_question, body) {
+      asked.push(body.name);
+      await new Promise((resolve) => waiting.push(resolve));
+      yield { name: body.name };
+    },
+  };
+  const looks = new Looks(engine);
+  const seen = [];
+  const ask = (name) => looks.ask({ name }, (look) => seen.push(look.name));
+  ask("A");
+  waiting[0]();
+  await turn();
+  ask("B");
+  ask("A");
+  waiting[1]();
+  await turn();
+  assert.deepEqual(
+    [asked, seen],
+    [
+      ["A", "B"],
+      ["A", "A"],
+    ],
+  );
+  ask("B");
+  assert.deepEqual(
+    [asked, seen],
+    [
+      ["A", "B"],
+      ["A", "A", "B"],
+    ],
+  );
+});
+
+test("what is said of a look is said of its side and its text alone", async () => {
+  const waiting = [];
+  const engine = {
+    async *ask(question, body) {
+      if (question === "look") {
+        const { top_k } = body.params;
+        await new Promise((resolve) => waiting.push(resolve));
+        if (top_k === 9) throw new Failure("row", "nothing is left");
+        yield { position: body.position, token: { id: top_k ?? 0, text: "a" }, stages: [] };
+        return;
+      }
+      yield { kind: "begin", seed: "7", prompt: [] };
+      yield { kind: "token", position: 0, id: 5, text: "a", probability: 1, forced: false };
+      yield { kind: "end", finish_reason: "length", text: "a" };
+    },
+  };
+  const answered = async () => {
+    while (waiting.length === 0) await turn();
+    waiting.shift()();
+    await turn();
+  };
+  const beside = { params: { top_k: 4 }, order: null };
+  const state = { prompt: "a", params: {}, order: null, forced: [], draft: null, schema: null, beside };
+  const lab = new Lab(engine, { parameters: [] }, state);
+  await answered();
+  assert.equal(lab.currentLook.token.id, 0);
+  // Until the answer is there, the bars are those of before, and nothing is said of them.
+  lab.select("beside", 0);
+  assert.deepEqual([lab.look.token.id, lab.currentLook], [0, null]);
+  await answered();
+  assert.equal(lab.currentLook.token.id, 4);
+  lab.change("another", { prompt: "b" });
+  assert.deepEqual([lab.look.token.id, lab.currentLook], [4, null]);
+  await answered();
+  assert.equal(lab.currentLook.token.id, 4);
+  lab.preview({ params: { top_k: 9 }, order: null });
+  assert.equal(lab.currentLook, null);
+  await answered();
+  assert.deepEqual([lab.look, lab.currentLook, lab.lookFailure.message], [null, null, "nothing is left"]);
+});
+
 test("a draw that is shown is looked at again once its token was taken back", async () => {
   let goOn = () => {};
   const looked = [];
