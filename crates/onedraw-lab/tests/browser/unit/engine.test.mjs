@@ -298,6 +298,26 @@ test("a text that ends without an end was cut off; one that is stopped has not f
   assert.deepEqual([stopped.status, stopped.failure], ["stopped", null]);
 });
 
+test("a text that was stopped is begun anew, though its end was not told yet", async () => {
+  const asked = [];
+  const engine = {
+    async *ask(_question, body, signal) {
+      asked.push(body.prompt);
+      yield { kind: "begin", seed: "7", prompt: [] };
+      await turn();
+      signal.throwIfAborted();
+      yield { kind: "end", finish_reason: "length", text: "" };
+    },
+  };
+  const runs = new Runs(engine, () => {});
+  const [first, other] = [runs.write({ prompt: "a" }), runs.write({ prompt: "b" })];
+  assert.equal(runs.write({ prompt: "a" }), first);
+  runs.stopOthers([other]);
+  const again = runs.write({ prompt: "a" });
+  while (again.status === "writing") await turn();
+  assert.deepEqual([first.status, again.status, asked], ["stopped", "done", ["a", "b", "a"]]);
+});
+
 test("at most one look is under way, and the latest of those that wait wins", async () => {
   const asked = [];
   let answer = () => {};
