@@ -242,6 +242,64 @@ test("a drafter is fetched with the first text that wants it, once, and a look d
   assert.deepEqual(begun.slice(2), ["write draft", "write draft"]);
 });
 
+test("all who wait for a drafter hear how far it is, and one that stopped waiting does not", async () => {
+  const laboratory = { begin: () => 1, step: () => undefined, drop() {}, add_drafter() {} };
+  const posted = [];
+  let fetching = {};
+  const serving = new Serving(
+    laboratory,
+    (message) => posted.push(message),
+    (_name, progress) => new Promise((resolve) => (fetching = { progress, resolve })),
+  );
+  for (const ask of [1, 2, 3]) serving.take({ ask, question: "write", body: { draft: "draft" } });
+  serving.take({ ask: 2, stop: true });
+  fetching.progress(1, 4);
+  assert.deepEqual(
+    posted.map(({ ask, line }) => [ask, line.loaded, line.total]),
+    [
+      [1, 1, 4],
+      [3, 1, 4],
+    ],
+  );
+});
+
+test("weights that are refused are told to the text; a trap over them ends the worker", async () => {
+  for (const [thrown, told] of [
+    [
+      new Error("wrong weights"),
+      [
+        [1, "draft"],
+        [2, "draft"],
+      ],
+    ],
+    [new WebAssembly.RuntimeError("unreachable"), ["RuntimeError: unreachable"]],
+    [new RangeError("Maximum call stack size exceeded"), ["RangeError: Maximum call stack size exceeded"]],
+  ]) {
+    const begun = [];
+    const laboratory = {
+      begin: (question) => begun.push(question),
+      step: () => undefined,
+      drop() {},
+      add_drafter() {
+        throw thrown;
+      },
+    };
+    const posted = [];
+    const serving = new Serving(
+      laboratory,
+      (message) => posted.push(message),
+      async () => new Uint8Array(1),
+    );
+    for (const ask of [1, 2]) serving.take({ ask, question: "write", body: { draft: "draft" } });
+    await turn();
+    assert.deepEqual(
+      posted.map(({ ask, line, crashed }) => crashed ?? [ask, line.error.field]),
+      told,
+    );
+    assert.deepEqual(begun, []);
+  }
+});
+
 test("tokens are taken back, and the text is that of the tokens left", () => {
   const run = { tokens: [], passes: [], prompt: [], status: "writing" };
   const token = (position, text) => ({ kind: "token", position, text });
