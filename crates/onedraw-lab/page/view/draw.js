@@ -1,6 +1,6 @@
 // The selected draw: what the stages did, one after the other, and the rivals.
 
-import { factsOf, insteadOf } from "../model/facts.js";
+import { factsOf, insteadOf, isHeld } from "../model/facts.js";
 import { percent, short, visible } from "../model/figures.js";
 import { rivals } from "../model/rivals.js";
 import { bar } from "./bars.js";
@@ -140,8 +140,8 @@ export class DrawView {
    */
   #row(rival, look, most) {
     const isDrawn = rival.id === look.token.id;
-    const isHeld = this.#lab.selectedRun.tokens[look.position]?.forced === true;
-    const drawn = isHeld ? ", a draw would take it" : ", drawn";
+    const own = this.#lab.selectedRun.tokens[look.position];
+    const drawn = own !== undefined && isHeld(own) ? ", a draw would take it" : ", drawn";
     const classes = ["rival"];
     if (isDrawn) classes.push("drawn");
     if (rival.gone !== null) classes.push(rival.gone === OF_THE_SCHEMA ? "masked" : "gone");
