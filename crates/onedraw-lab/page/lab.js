@@ -261,14 +261,16 @@ export class Lab {
    * @param {Side} side
    * @param {number} position
    * @param {Setting} setting
-   * @returns {LookQuestion | null} null where the text before is not there yet
+   * @returns {LookQuestion | null} null where the text before is not there yet, or its seed
    */
   #lookQuestion(side, position, { params, order }) {
     const run = side === "beside" ? this.besideRun : this.run;
-    if (run === null || run.tokens.length < position) return null;
+    if (run === null || run.seed === "" || run.tokens.length < position) return null;
     const tokens = run.tokens.slice(0, position).map((token) => token.id);
     const { prompt, forced, draft, schema } = this.state;
-    const question = { prompt, params, forced, draft, schema, tokens, position, listed: LISTED };
+    // Where the reader sets no seed, one was chosen for the text, and a draw is one of that.
+    const seeded = { ...params, seed: params.seed ?? run.seed };
+    const question = { prompt, params: seeded, forced, draft, schema, tokens, position, listed: LISTED };
     return order === null ? question : { ...question, order };
   }
 

@@ -483,6 +483,32 @@ test("what is said of a look is said of its side and its text alone", async () =
   assert.deepEqual([lab.look, lab.currentLook, lab.lookFailure.message], [null, null, "nothing is left"]);
 });
 
+test("a look has the seed of its text, whoever chose it", async () => {
+  const seeds = [];
+  let chosen = 90;
+  const engine = {
+    async *ask(question, body) {
+      if (question === "look") {
+        seeds.push(body.params.seed);
+        yield { position: body.position, token: { id: 5, text: "a" }, stages: [] };
+        return;
+      }
+      yield { kind: "begin", seed: body.params.seed ?? `${chosen++}`, prompt: [] };
+      yield { kind: "token", position: 0, id: 5, text: "a", probability: 1, forced: false };
+      yield { kind: "end", finish_reason: "length", text: "a" };
+    },
+  };
+  const beside = { params: { top_k: 4 }, order: null };
+  const state = { prompt: "a", params: {}, order: null, forced: [], draft: null, schema: null, beside };
+  const lab = new Lab(engine, { parameters: [] }, state);
+  await turn();
+  lab.select("beside", 0);
+  await turn();
+  lab.change("a seed", { params: { seed: "7" } });
+  await turn();
+  assert.deepEqual(seeds, ["90", "91", "7"]);
+});
+
 test("a draw that is shown is looked at again once its token was taken back", async () => {
   let goOn = () => {};
   const looked = [];
