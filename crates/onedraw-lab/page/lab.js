@@ -34,8 +34,10 @@ export class Lab {
   besideRun = null;
   /** @type {{ side: Side, position: number }} */
   selected = { side: "main", position: 0 };
-  /** @type {Look | null} the draw that is looked at */
+  /** @type {Look | null} the draw whose bars are shown: the last answer, until the next one comes */
   look = null;
+  /** What the last answer is to. @type {string | null} */
+  #lookedAt = null;
   /** @type {Failure | null} */
   lookFailure = null;
   /** @type {Setting | null} what a control is being moved through, not yet part of the state */
@@ -81,6 +83,13 @@ export class Lab {
   /** The text of the side that is selected. */
   get selectedRun() {
     return this.selected.side === "beside" && this.besideRun !== null ? this.besideRun : this.run;
+  }
+
+  /** The look, where it is the selected draw's with the text and the setting of now. */
+  get currentLook() {
+    const { side, position } = this.selected;
+    const question = this.#lookQuestion(side, position, this.setting);
+    return question !== null && keyOf(side, question) === this.#lookedAt ? this.look : null;
   }
 
   /**
@@ -216,7 +225,9 @@ export class Lab {
   #forgetFrom(position) {
     this.#looks.forget(position);
     this.#glances.forget(position);
-    if (this.selected.position >= position) this.#isLookDue = true;
+    if (this.selected.position < position) return;
+    this.#isLookDue = true;
+    this.#lookedAt = null;
   }
 
   #textChanged() {
@@ -239,7 +250,8 @@ export class Lab {
     this.#looks.ask(question, (look, failure) => {
       // Another draw was selected meanwhile, which has its own answer.
       if (side !== this.selected.side || position !== this.selected.position) return;
-      this.look = look ?? this.look;
+      this.look = look;
+      this.#lookedAt = keyOf(side, question);
       this.lookFailure = failure;
       this.#tell("look");
     });
@@ -249,14 +261,16 @@ export class Lab {
    * @param {Side} side
    * @param {number} position
    * @param {Setting} setting
-   * @returns {LookQuestion | null} null where the text before is not there yet
+   * @returns {LookQuestion | null} null where the text before is not there yet, or its seed
    */
   #lookQuestion(side, position, { params, order }) {
     const run = side === "beside" ? this.besideRun : this.run;
-    if (run === null || run.tokens.length < position) return null;
+    if (run === null || run.seed === "" || run.tokens.length < position) return null;
     const tokens = run.tokens.slice(0, position).map((token) => token.id);
     const { prompt, forced, draft, schema } = this.state;
-    const question = { prompt, params, forced, draft, schema, tokens, position, listed: LISTED };
+    // Where the reader sets no seed, one was chosen for the text, and a draw is one of that.
+    const seeded = { ...params, seed: params.seed ?? run.seed };
+    const question = { prompt, params: seeded, forced, draft, schema, tokens, position, listed: LISTED };
     return order === null ? question : { ...question, order };
   }
 
@@ -264,4 +278,13 @@ export class Lab {
   #tell(event) {
     for (const listener of this.#listeners.get(event) ?? []) listener();
   }
+}
+
+/**
+ * What tells looks apart.
+ * @param {Side} side
+ * @param {LookQuestion} question
+ */
+function keyOf(side, question) {
+  return `${side} ${JSON.stringify(question)}`;
 }

@@ -5,8 +5,12 @@
 
 /** The version of the site, which the page names when it registers this worker. */
 const VERSION = new URL(self.location.href).searchParams.get("version");
-const KEPT = `onedraw-${VERSION}`;
+/** How the names of this site's caches begin: an origin may have several sites. No address has a space. */
+const OWN = `onedraw ${self.registration.scope} `;
+const KEPT = OWN + VERSION;
 const FIRST = ["./", "index.html"];
+/** The statuses that say that a file is not there. */
+const GONE = [404, 410];
 
 self.addEventListener("install", (event) => event.waitUntil(keepAll()));
 self.addEventListener("activate", (event) => event.waitUntil(forgetOthers()));
@@ -23,10 +27,19 @@ self.addEventListener("fetch", (event) => {
 
 async function keepAll() {
   const { files } = await (await got(new Request(`${VERSION}/site.json`, { cache: "no-store" }))).json();
+  const pages = await Promise.all(FIRST.map(page));
   const cache = await caches.open(KEPT);
-  for (const file of FIRST) await cache.put(file, await got(new Request(file, { cache: "reload" })));
+  for (const [index, file] of FIRST.entries()) await cache.put(file, pages[index]);
   // The names of these change with what is in them.
   for (const file of files) await cache.put(file, (await caches.match(file)) ?? (await got(new Request(file))));
+}
+
+/** A first page. Where the site has another version by now, its page is not one for these files. */
+async function page(file) {
+  const response = await got(new Request(file, { cache: "reload" }));
+  const text = await response.clone().text();
+  if (!text.includes(`"${VERSION}/`)) throw new Error(`${file} is not of version ${VERSION}`);
+  return response;
 }
 
 async function got(request) {
@@ -36,8 +49,13 @@ async function got(request) {
 }
 
 async function forgetOthers() {
-  for (const name of await caches.keys()) if (name.startsWith("onedraw-") && name !== KEPT) await caches.delete(name);
+  await forget((name) => name !== KEPT);
   await self.clients.claim();
+}
+
+/** Deletes caches of this site, and of no other. */
+async function forget(isMeant) {
+  for (const name of await caches.keys()) if (name.startsWith(OWN) && isMeant(name)) await caches.delete(name);
 }
 
 async function answer(request) {
@@ -57,8 +75,13 @@ async function kept(request) {
   }
 }
 
-/** Where the site is no longer, its worker goes, too. Without a network nobody knows. */
+/**
+ * Where the site is no longer, its worker goes, too, with what it kept. Without a network nobody knows, and a server that
+ * is busy or broken for a while has not lost the site.
+ */
 async function leaveWithSite() {
   const list = await fetch("site.json", { cache: "no-store" }).catch(() => null);
-  if (list !== null && !list.ok) await self.registration.unregister();
+  if (list === null || !GONE.includes(list.status)) return;
+  await self.registration.unregister();
+  await forget(() => true);
 }

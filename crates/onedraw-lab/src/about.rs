@@ -1,4 +1,4 @@
-//! `about`: the model, what can be set, and who guesses ahead.
+//! `about`: the model, what can be set, and the drafters.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The laboratory: a model, who guesses for it, and the rows of what was written with it.
+//! The laboratory: a model, its drafters, and the rows of the texts that it wrote.
 
 use crate::failure::Failure;
 use crate::own::{COPIES, EXITS, half};

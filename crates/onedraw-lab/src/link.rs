@@ -1,7 +1,8 @@
 //! `share` and `open`: a text as the fragment of a link, and back.
 //!
-//! A fragment is base64url of JSON, after a check of the two: `{"model","stream","state"}`. The state is everything that
-//! the text depends on beside the model.
+//! A fragment is base64url of a check and JSON: the first bytes of the JSON's SHA-256, then the JSON itself,
+//! `{"name","model","tokenizer","settings","stream","state"}`. The state is everything that the text depends on beside the
+//! model, its tokenizer, its own settings and the version of the streams.
 
 use onedraw::STREAM_VERSION;
 use serde::{Deserialize, Serialize};

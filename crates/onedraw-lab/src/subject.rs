@@ -58,7 +58,7 @@ pub struct Subject {
     pub(crate) tokenizer: Arc<Tokenizer>,
     pub(crate) generation: GenerationConfig,
     pub(crate) bounds: Bounds,
-    /// Who can guess ahead: a name, and a sentence about what it does.
+    /// The drafters: for each its name, and a sentence about what it does.
     pub(crate) drafters: Vec<(String, String)>,
     /// Tokens in the form that grammars take, with the model's own ends.
     own: OnceLock<Result<Vocabulary, GrammarError>>,
@@ -111,7 +111,7 @@ impl Subject {
         self.drafters.iter().any(|(name, _)| name == drafter)
     }
 
-    /// Says who guesses, to somebody who asks for another drafter.
+    /// The message for a question that names a drafter which is not there: it lists those that are.
     pub(crate) fn no_drafter(&self, name: &str) -> String {
         let names: Vec<&str> = self.drafters.iter().map(|(name, _)| name.as_str()).collect();
         match names.is_empty() {

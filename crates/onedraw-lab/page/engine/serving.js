@@ -24,7 +24,7 @@ export class Serving {
   #fetchDrafter;
   /** The drafters that are there or on their way. @type {Map<string, Promise<void>>} */
   #drafters = new Map();
-  /** The answers under way, by the number of the question; null before its drafter is there. @type {Map<number, number | null>} */
+  /** The answers under way, by the number of the question; for one that waits, the name of its drafter. @type {Map<number, number | string>} */
   #answers = new Map();
   #isWorking = false;
 
@@ -48,7 +48,6 @@ export class Serving {
       if (typeof answer === "number") this.#guarded(() => this.#laboratory.drop(answer));
       return;
     }
-    this.#answers.set(ask, null);
     // No draw depends on guesses, so only a text that is written waits for its drafter.
     if (question === "write" && typeof body.draft === "string") this.#beginWithDrafter(ask, body);
     else this.#begin(ask, question, body);
@@ -72,11 +71,12 @@ export class Serving {
    */
   async #beginWithDrafter(ask, body) {
     const drafter = body.draft;
+    this.#answers.set(ask, drafter);
     try {
-      await this.#drafter(drafter, (loaded, total) => {
-        if (this.#answers.has(ask)) this.#post({ ask, line: { kind: "loading", drafter, loaded, total } });
-      });
+      await this.#drafter(drafter);
     } catch (error) {
+      // It was stopped, or the whole worker is at its end.
+      if (!this.#answers.has(ask)) return;
       const { kind, message } = error instanceof Failure ? error : new Failure("worker", String(error));
       const told = `The drafter ${drafter} could not be loaded. ${message}`;
       this.#post({ ask, line: { kind: "error", error: { kind, message: told, field: "draft" } } });
@@ -89,24 +89,39 @@ export class Serving {
   /**
    * Has a drafter. It is fetched once; where that fails, the next question tries again.
    * @param {string} name
-   * @param {(loaded: number, total: number) => void} progress
    */
-  #drafter(name, progress) {
+  #drafter(name) {
     const known = this.#drafters.get(name);
     if (known !== undefined) return known;
+    const progress = (/** @type {number} */ loaded, /** @type {number} */ total) => {
+      const line = { kind: "loading", drafter: name, loaded, total };
+      for (const [ask, waits] of this.#answers) if (waits === name) this.#post({ ask, line });
+    };
     const loading = this.#fetchDrafter(name, progress).then((weights) => {
-      if (weights !== null) this.#laboratory.add_drafter(weights);
+      if (weights !== null) this.#add(weights);
     });
     this.#drafters.set(name, loading);
     loading.catch(() => this.#drafters.delete(name));
     return loading;
   }
 
+  /** @param {Uint8Array} weights */
+  #add(weights) {
+    try {
+      this.#laboratory.add_drafter(weights);
+    } catch (error) {
+      // Weights that are refused are an `Error`; a trap is an error of another name.
+      if (!(error instanceof Error) || error.name !== "Error") this.#crashed(error);
+      throw error;
+    }
+  }
+
   async #work() {
     this.#isWorking = true;
-    while ([...this.#answers.values()].some((answer) => answer !== null)) {
+    while ([...this.#answers.values()].some((answer) => typeof answer === "number")) {
       for (const [ask, answer] of [...this.#answers]) {
-        if (answer !== null && this.#answers.get(ask) === answer) this.#guarded(() => this.#step(ask, answer));
+        if (typeof answer === "number" && this.#answers.get(ask) === answer)
+          this.#guarded(() => this.#step(ask, answer));
         await nextTurn();
       }
     }
@@ -128,17 +143,22 @@ export class Serving {
     for (const line of lines.split("\n")) if (line !== "") this.#post({ ask, line: JSON.parse(line) });
   }
 
-  /**
-   * WebAssembly that trapped is in no state to go on: the page has to take another worker.
-   * @param {() => void} work
-   */
+  /** @param {() => void} work of which only a trap is an error */
   #guarded(work) {
     try {
       work();
     } catch (error) {
-      this.#answers.clear();
-      this.#post({ crashed: String(error) });
+      this.#crashed(error);
     }
+  }
+
+  /**
+   * WebAssembly that trapped is in no state to go on: the page has to take another worker.
+   * @param {unknown} error
+   */
+  #crashed(error) {
+    this.#answers.clear();
+    this.#post({ crashed: String(error) });
   }
 }
 

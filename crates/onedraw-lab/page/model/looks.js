@@ -17,6 +17,8 @@ export class Looks {
   #kept = new Map();
   /** @type {{ question: LookQuestion, deliver: Deliver } | null} */
   #waiting = null;
+  /** The one under way whose answer is still wanted. @type {{ question: LookQuestion, deliver: Deliver } | null} */
+  #wanted = null;
   #isAsking = false;
   /** How many times answers were forgotten: one that was asked for before that is not kept. */
   #forgotten = 0;
@@ -35,6 +37,8 @@ export class Looks {
     const known = this.#kept.get(JSON.stringify(question));
     if (known !== undefined) {
       this.#waiting = null;
+      // An answer that comes later is to an earlier question.
+      this.#wanted = null;
       deliver(known, null);
       return;
     }
@@ -56,6 +60,7 @@ export class Looks {
     this.#isAsking = true;
     for (let next = this.#waiting; next !== null; next = this.#waiting) {
       this.#waiting = null;
+      this.#wanted = next;
       const { question, deliver } = next;
       const forgotten = this.#forgotten;
       /** @type {Look | null} */
@@ -69,7 +74,7 @@ export class Looks {
         failure = error instanceof Failure ? error : new Failure("page", String(error));
       }
       // Where a later question waits, this answer is still shown: a slider under way shows where it was.
-      deliver(look, failure);
+      if (this.#wanted === next) deliver(look, failure);
     }
     this.#isAsking = false;
   }

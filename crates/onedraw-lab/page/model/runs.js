@@ -50,7 +50,7 @@ export class Runs {
    */
   write(question) {
     const key = JSON.stringify(question);
-    const known = this.#kept.get(key) ?? [...this.#writing.keys()].find((run) => JSON.stringify(run.question) === key);
+    const known = this.#kept.get(key) ?? this.#underWay(key);
     if (known !== undefined) {
       if (this.#kept.delete(key)) this.#kept.set(key, known);
       return known;
@@ -71,6 +71,16 @@ export class Runs {
     this.#writing.set(run, stop);
     this.#follow(run, stop.signal);
     return run;
+  }
+
+  /**
+   * The text of a question that is being written. One that was stopped and has not ended yet gets no further.
+   * @param {string} key
+   */
+  #underWay(key) {
+    for (const [run, stop] of this.#writing)
+      if (!stop.signal.aborted && JSON.stringify(run.question) === key) return run;
+    return undefined;
   }
 
   /** Stops what is being written, apart from these. @param {Run[]} wanted */

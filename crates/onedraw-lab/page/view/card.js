@@ -1,5 +1,6 @@
 // The card that opens where a pointer rests on a token: the draw in short.
 
+import { inShort } from "../model/facts.js";
 import { percent, visible } from "../model/figures.js";
 import { rivals } from "../model/rivals.js";
 import { bar } from "./bars.js";
@@ -48,7 +49,7 @@ export class Card {
 
   /**
    * @param {Look} look
-   * @param {Token | undefined} own the token of the text, which need not be the one that a draw takes
+   * @param {Token | undefined} own the token of the text
    */
   #render(look, own) {
     const found = rivals(look, 0, look.stages.length - 1, LISTED);
@@ -64,10 +65,7 @@ export class Card {
     );
     const last = look.stages.at(-1);
     const entropy = last === undefined ? "" : `, ${last.tokens} of ${look.stages[0]?.tokens} tokens left`;
-    const { text, said } =
-      own?.forced === true
-        ? { text: own.text, said: "held, not drawn" }
-        : { text: look.token.text, said: percent(look.probability) };
+    const { text, said } = inShort(own, look);
     const head = h("p", {}, h("b", { class: "piece" }, visible(text)), ` ${said}${entropy}`);
     this.#element.replaceChildren(head, h("table", {}, h("tbody", {}, ...rows)));
   }

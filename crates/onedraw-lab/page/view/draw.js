@@ -1,6 +1,6 @@
 // The selected draw: what the stages did, one after the other, and the rivals.
 
-import { factsOf, insteadOf } from "../model/facts.js";
+import { factsOf, insteadOf, isHeld } from "../model/facts.js";
 import { percent, short, visible } from "../model/figures.js";
 import { rivals } from "../model/rivals.js";
 import { bar } from "./bars.js";
@@ -51,7 +51,7 @@ export class DrawView {
   #renderHead() {
     const { position } = this.#lab.selected;
     const token = this.#lab.selectedRun.tokens[position];
-    const look = this.#lab.look;
+    const look = this.#lab.currentLook;
     const title = h("h2", {}, `Draw ${position + 1}`);
     if (token === undefined) {
       this.#head.replaceChildren(
@@ -61,10 +61,9 @@ export class DrawView {
       return;
     }
     title.append(": ", h("span", { class: "piece" }, visible(token.text)));
-    const isHere = look !== null && look.position === position;
-    const instead = isHere ? insteadOf(token, look.token) : null;
+    const instead = look === null ? null : insteadOf(token, look.token);
     const now = h("p", { class: "now" }, instead ?? "");
-    if (isHere && instead !== null && look.token.id !== token.id)
+    if (look !== null && instead !== null && look.token.id !== token.id)
       now.append(" ", h("span", { class: "piece" }, visible(look.token.text)), " here.");
     this.#head.replaceChildren(title, h("p", { class: "facts" }, factsOf(token)), now);
   }
@@ -141,8 +140,8 @@ export class DrawView {
    */
   #row(rival, look, most) {
     const isDrawn = rival.id === look.token.id;
-    const isHeld = this.#lab.selectedRun.tokens[look.position]?.forced === true;
-    const drawn = isHeld ? ", a draw would take it" : ", drawn";
+    const own = this.#lab.selectedRun.tokens[look.position];
+    const drawn = own !== undefined && isHeld(own) ? ", a draw would take it" : ", drawn";
     const classes = ["rival"];
     if (isDrawn) classes.push("drawn");
     if (rival.gone !== null) classes.push(rival.gone === OF_THE_SCHEMA ? "masked" : "gone");

@@ -1,5 +1,6 @@
 // A text, token by token. A token can be hovered, tapped, and reached by the arrow keys.
 
+import { isHeld } from "../model/facts.js";
 import { percent, spoken } from "../model/figures.js";
 import { stepOf } from "../model/scale.js";
 import { h, set } from "./dom.js";
@@ -87,9 +88,7 @@ export class TextView {
     const isSelected = side === this.#side && position === index;
     const classes = ["token", `step-${stepOf(this.#measure(), token)}`];
     if (isSelected) classes.push("selected");
-    // Where a schema leaves no choice, no row was read; the others are the reader's.
-    const isHeld = token.forced && token.probability !== null;
-    if (isHeld) classes.push("forced");
+    if (isHeld(token)) classes.push("forced");
     if (parting === index) classes.push("parts");
     if (isEnding) classes.push("ending");
     const className = classes.join(" ");
@@ -100,7 +99,7 @@ export class TextView {
     span.textContent = token.text;
     const parts = parting === index ? "; the texts part here" : "";
     const odds = token.probability === null ? "the only choice" : percent(token.probability);
-    const label = `${spoken(token.text)}, ${odds}${isHeld ? ", held" : ""}${parts}`;
+    const label = `${spoken(token.text)}, ${odds}${isHeld(token) ? ", held" : ""}${parts}`;
     set(span, {
       class: className,
       "data-token": token.id,

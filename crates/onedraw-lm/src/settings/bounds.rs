@@ -1,4 +1,4 @@
-//! What can be wrong with parameters for a model, and what whoever serves strangers bounds.
+//! Checks of parameters: which are wrong for a model, and the lengths of lists, which a server limits.
 
 use onedraw::{ParamError, Plan, RowError, SamplingParams};
 

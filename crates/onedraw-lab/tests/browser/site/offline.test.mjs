@@ -84,13 +84,15 @@ test("where the site is gone, its worker goes, too", async (t) => {
 });
 
 test("where the browser refuses its storage, the page works while there is a network", async (t) => {
-  const refusing = "caches.open = () => Promise.reject(new DOMException('refused', 'QuotaExceededError'));\n";
+  // A worker that is there, and whose storage is refused from then on.
+  const refusing = `self.addEventListener("activate", () => {
+    caches.open = () => Promise.reject(new DOMException("refused", "QuotaExceededError"));
+  });\n`;
   const site = await startSite((path, file) => (path === "/sw.js" ? refusing + file : file));
   t.after(site.stop);
   const page = await openPage(t, browser, site.url, { expected });
   const text = await written(page);
-  // A worker that is there, and whose storage is refused later.
-  await page.evaluate(() => navigator.serviceWorker.getRegistration());
+  await page.waitForFunction(() => navigator.serviceWorker.controller !== null);
   await page.reload();
   await page.waitForSelector("#bench:not([hidden])");
   assert.equal(await written(page), text);

@@ -242,6 +242,64 @@ test("a drafter is fetched with the first text that wants it, once, and a look d
   assert.deepEqual(begun.slice(2), ["write draft", "write draft"]);
 });
 
+test("all who wait for a drafter hear how far it is, and one that stopped waiting does not", async () => {
+  const laboratory = { begin: () => 1, step: () => undefined, drop() {}, add_drafter() {} };
+  const posted = [];
+  let fetching = {};
+  const serving = new Serving(
+    laboratory,
+    (message) => posted.push(message),
+    (_name, progress) => new Promise((resolve) => (fetching = { progress, resolve })),
+  );
+  for (const ask of [1, 2, 3]) serving.take({ ask, question: "write", body: { draft: "draft" } });
+  serving.take({ ask: 2, stop: true });
+  fetching.progress(1, 4);
+  assert.deepEqual(
+    posted.map(({ ask, line }) => [ask, line.loaded, line.total]),
+    [
+      [1, 1, 4],
+      [3, 1, 4],
+    ],
+  );
+});
+
+test("weights that are refused are told to the text; a trap over them ends the worker", async () => {
+  for (const [thrown, told] of [
+    [
+      new Error("wrong weights"),
+      [
+        [1, "draft"],
+        [2, "draft"],
+      ],
+    ],
+    [new WebAssembly.RuntimeError("unreachable"), ["RuntimeError: unreachable"]],
+    [new RangeError("Maximum call stack size exceeded"), ["RangeError: Maximum call stack size exceeded"]],
+  ]) {
+    const begun = [];
+    const laboratory = {
+      begin: (question) => begun.push(question),
+      step: () => undefined,
+      drop() {},
+      add_drafter() {
+        throw thrown;
+      },
+    };
+    const posted = [];
+    const serving = new Serving(
+      laboratory,
+      (message) => posted.push(message),
+      async () => new Uint8Array(1),
+    );
+    for (const ask of [1, 2]) serving.take({ ask, question: "write", body: { draft: "draft" } });
+    await turn();
+    assert.deepEqual(
+      posted.map(({ ask, line, crashed }) => crashed ?? [ask, line.error.field]),
+      told,
+    );
+    assert.deepEqual(begun, []);
+  }
+});
+
 test("tokens are taken back, and the text is that of the tokens left", () => {
   const run = { tokens: [], passes: [], prompt: [], status: "writing" };
   const token = (position, text) => ({ kind: "token", position, text });
@@ -298,6 +356,26 @@ test("a text that ends without an end was cut off; one that is stopped has not f
   assert.deepEqual([stopped.status, stopped.failure], ["stopped", null]);
 });
 
+test("a text that was stopped is begun anew, though its end was not told yet", async () => {
+  const asked = [];
+  const engine = {
+    async *ask(_question, body, signal) {
+      asked.push(body.prompt);
+      yield { kind: "begin", seed: "7", prompt: [] };
+      await turn();
+      signal.throwIfAborted();
+      yield { kind: "end", finish_reason: "length", text: "" };
+    },
+  };
+  const runs = new Runs(engine, () => {});
+  const [first, other] = [runs.write({ prompt: "a" }), runs.write({ prompt: "b" })];
+  assert.equal(runs.write({ prompt: "a" }), first);
+  runs.stopOthers([other]);
+  const again = runs.write({ prompt: "a" });
+  while (again.status === "writing") await turn();
+  assert.deepEqual([first.status, again.status, asked], ["stopped", "done", ["a", "b", "a"]]);
+});
+
 test("at most one look is under way, and the latest of those that wait wins", async () => {
   const asked = [];
   let answer = () => {};
@@ -325,6 +403,110 @@ test("at most one look is under way, and the latest of those that wait wins", as
       [1, 4, 4],
     ],
   );
+});
+
+test("an answer that comes after the reader went back to an earlier question is kept, and not shown", async () => {
+  const waiting = [];
+  const asked = [];
+  const engine = {
+    async *ask(_question, body) {
+      asked.push(body.name);
+      await new Promise((resolve) => waiting.push(resolve));
+      yield { name: body.name };
+    },
+  };
+  const looks = new Looks(engine);
+  const seen = [];
+  const ask = (name) => looks.ask({ name }, (look) => seen.push(look.name));
+  ask("A");
+  waiting[0]();
+  await turn();
+  ask("B");
+  ask("A");
+  waiting[1]();
+  await turn();
+  assert.deepEqual(
+    [asked, seen],
+    [
+      ["A", "B"],
+      ["A", "A"],
+    ],
+  );
+  ask("B");
+  assert.deepEqual(
+    [asked, seen],
+    [
+      ["A", "B"],
+      ["A", "A", "B"],
+    ],
+  );
+});
+
+test("what is said of a look is said of its side and its text alone", async () => {
+  const waiting = [];
+  const engine = {
+    async *ask(question, body) {
+      if (question === "look") {
+        const { top_k } = body.params;
+        await new Promise((resolve) => waiting.push(resolve));
+        if (top_k === 9) throw new Failure("row", "nothing is left");
+        yield { position: body.position, token: { id: top_k ?? 0, text: "a" }, stages: [] };
+        return;
+      }
+      yield { kind: "begin", seed: "7", prompt: [] };
+      yield { kind: "token", position: 0, id: 5, text: "a", probability: 1, forced: false };
+      yield { kind: "end", finish_reason: "length", text: "a" };
+    },
+  };
+  const answered = async () => {
+    while (waiting.length === 0) await turn();
+    waiting.shift()();
+    await turn();
+  };
+  const beside = { params: { top_k: 4 }, order: null };
+  const state = { prompt: "a", params: {}, order: null, forced: [], draft: null, schema: null, beside };
+  const lab = new Lab(engine, { parameters: [] }, state);
+  await answered();
+  assert.equal(lab.currentLook.token.id, 0);
+  // Until the answer is there, the bars are those of before, and nothing is said of them.
+  lab.select("beside", 0);
+  assert.deepEqual([lab.look.token.id, lab.currentLook], [0, null]);
+  await answered();
+  assert.equal(lab.currentLook.token.id, 4);
+  lab.change("another", { prompt: "b" });
+  assert.deepEqual([lab.look.token.id, lab.currentLook], [4, null]);
+  await answered();
+  assert.equal(lab.currentLook.token.id, 4);
+  lab.preview({ params: { top_k: 9 }, order: null });
+  assert.equal(lab.currentLook, null);
+  await answered();
+  assert.deepEqual([lab.look, lab.currentLook, lab.lookFailure.message], [null, null, "nothing is left"]);
+});
+
+test("a look has the seed of its text, whoever chose it", async () => {
+  const seeds = [];
+  let chosen = 90;
+  const engine = {
+    async *ask(question, body) {
+      if (question === "look") {
+        seeds.push(body.params.seed);
+        yield { position: body.position, token: { id: 5, text: "a" }, stages: [] };
+        return;
+      }
+      yield { kind: "begin", seed: body.params.seed ?? `${chosen++}`, prompt: [] };
+      yield { kind: "token", position: 0, id: 5, text: "a", probability: 1, forced: false };
+      yield { kind: "end", finish_reason: "length", text: "a" };
+    },
+  };
+  const beside = { params: { top_k: 4 }, order: null };
+  const state = { prompt: "a", params: {}, order: null, forced: [], draft: null, schema: null, beside };
+  const lab = new Lab(engine, { parameters: [] }, state);
+  await turn();
+  lab.select("beside", 0);
+  await turn();
+  lab.change("a seed", { params: { seed: "7" } });
+  await turn();
+  assert.deepEqual(seeds, ["90", "91", "7"]);
 });
 
 test("a draw that is shown is looked at again once its token was taken back", async () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { factsOf, insteadOf } from "../../../page/model/facts.js";
+import { factsOf, inShort, insteadOf, isHeld } from "../../../page/model/facts.js";
 import { percent, spoken, visible } from "../../../page/model/figures.js";
 import { pathTo, place } from "../../../page/model/forest.js";
 import { History } from "../../../page/model/history.js";
@@ -41,6 +41,20 @@ test("what is said of a token is true of one that the reader holds, too", () => 
   assert.equal(insteadOf(token, { id: 5 }), "With these parameters, the draw takes");
   assert.equal(insteadOf(held, { id: 5 }), "Were it not held, a draw would take");
   assert.equal(insteadOf(held, { id: 4 }), "A draw would take this token, too.");
+});
+
+test("a token for which a schema left no choice is not held", () => {
+  const none = { id: 4, text: " a", probability: null, raw_probability: null, rank: null, entropy: null, forced: true };
+  const held = { ...none, text: " b", probability: 0 };
+  const drawn = { ...held, forced: false };
+  assert.deepEqual([none, held, drawn].map(isHeld), [false, true, false]);
+  const look = { token: { id: 4, text: " a" }, probability: 1 };
+  assert.deepEqual(inShort(none, look), { text: " a", said: "100 %" });
+  assert.deepEqual(inShort(held, look), { text: " b", said: "held, not drawn" });
+  assert.deepEqual(inShort(drawn, look), { text: " a", said: "100 %" });
+  assert.deepEqual(inShort(undefined, look), { text: " a", said: "100 %" });
+  // Nothing else could be drawn, so there is nothing to say of a draw.
+  assert.equal(insteadOf(none, look.token), null);
 });
 
 test("spaces and line ends of a token can be seen, and heard", () => {
