@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A C program (`call_cost.c`) that is linked with the shared library and this one draw in turns. Each takes the fastest of
-//! its rounds, which are shorter than a turn of the processor, because whatever else the machine does only adds time. Both must draw the same tokens.
+//! its rounds, which are shorter than a turn of the processor, because whatever else the machine does only adds time.
+//! Both must draw the same tokens.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};

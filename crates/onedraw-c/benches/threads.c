@@ -1,7 +1,8 @@
 /* Threads that draw with a sampler each, in one process: the nanoseconds of a core that a draw takes, by the number of
    threads. Threads that share memory wait for it on their core, so that is counted; what other programs do is not.
 
-   cc -O2 crates/onedraw-c/benches/threads.c -Icrates/onedraw-c/include -Ltarget/release -lonedraw -lpthread -o threads
+   cc -O2 crates/onedraw-c/benches/threads.c -Icrates/onedraw-c/include -Ltarget/release -lonedraw -lpthread \
+      -Wl,-rpath,target/release -o threads
    ./threads VOCABULARY DRAWS THREADS... */
 #include <pthread.h>
 #include <stdio.h>

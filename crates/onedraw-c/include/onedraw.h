@@ -6,11 +6,11 @@
  * What holds for every function:
  *
  * - It returns a status, ONEDRAW_OK or what went wrong, and has the words for it in its last argument, which may be
- *   NULL. No error ends the program, and nothing is thrown.
+ *   NULL. No error but a lack of memory ends the program, and nothing is thrown.
  * - A handle (onedraw_params *, onedraw_sampler *, ...) is a number that looks like a pointer. One that is NULL, was
  *   freed or is of another kind is the error ONEDRAW_BAD_HANDLE; one that another call is using is ONEDRAW_IN_USE.
- * - Other pointers must lead to as many values as their sizes say. NULL and wrong alignment are errors. A size of zero
- *   goes with any pointer. Nothing that is written to may overlap with another argument, and no pointer is kept after
+ * - Other pointers must lead to as many values as their sizes say. NULL and wrong alignment are errors. With a size of
+ *   zero, any pointer is accepted. Nothing that is written to may overlap with another argument, and no pointer is kept after
  *   the call.
  * - Text that is given ends with a zero and is UTF-8. Text that is returned does too, and its length is told without
  *   the zero. A buffer that is too small is the error ONEDRAW_TOO_SMALL, and the number that is needed is told:
@@ -217,7 +217,7 @@ typedef struct onedraw_sampled {
      */
     uint32_t rank;
     /**
-     * How many entries `onedraw_sampler_logprobs` or `onedraw_batch_logprobs` has.
+     * How many entries `onedraw_sampler_logprobs` or `onedraw_batch_logprobs` has for it, until the next call that draws.
      */
     uint32_t logprobs;
 } onedraw_sampled;
@@ -781,7 +781,8 @@ onedraw_status onedraw_sampler_accept(struct onedraw_sampler *sampler,
 
 /**
  * Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
- * learned from it. It is an error if it was drawn at another position. One thread at a time.
+ * learned from it. It is an error if it was drawn at another position, or with
+ * another seed. One thread at a time.
  */
 onedraw_status onedraw_sampler_accept_sampled(struct onedraw_sampler *sampler,
                                               const struct onedraw_sampled *sampled,
@@ -855,19 +856,23 @@ onedraw_status onedraw_sampler_load(const char *json,
                                     struct onedraw_error *error);
 
 /**
- * The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
+ * The drawn token and then the best others, where `logprobs` is set, of a token that the last call drew: `number` is 0
+ * after a draw, and after `onedraw_sampler_verify` below its `*drawn`. Of a call that failed there are only the tokens
+ * that a verification drew before. One thread at a time.
  */
 onedraw_status onedraw_sampler_logprobs(struct onedraw_sampler *sampler,
+                                        size_t number,
                                         struct onedraw_token_logprob *logprobs,
                                         size_t capacity,
                                         size_t *count,
                                         struct onedraw_error *error);
 
 /**
- * The kept set of the last draw, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending order; with
- * a summary there are none. One thread at a time.
+ * The kept set of a token that the last call drew, as in `onedraw_sampler_logprobs`, where `kept` is `summary` or
+ * `ids`. `ids` receives its ids in ascending order; with a summary there are none. One thread at a time.
  */
 onedraw_status onedraw_sampler_kept(struct onedraw_sampler *sampler,
+                                    size_t number,
                                     struct onedraw_kept *kept,
                                     uint32_t *ids,
                                     size_t capacity,
@@ -918,19 +923,23 @@ onedraw_status onedraw_sampler_json(struct onedraw_sampler *sampler,
                                     struct onedraw_error *error);
 
 /**
- * The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
+ * The drawn token and then the best others, where `logprobs` is set, of a token that the last call drew: `number` is 0
+ * after a draw, and after `onedraw_sampler_verify` below its `*drawn`. Of a call that failed there are only the tokens
+ * that a verification drew before. One thread at a time.
  */
 onedraw_status onedraw_sampler_logprobs(struct onedraw_sampler *sampler,
+                                        size_t number,
                                         struct onedraw_token_logprob *logprobs,
                                         size_t capacity,
                                         size_t *count,
                                         struct onedraw_error *error);
 
 /**
- * The kept set of the last draw, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending order; with
- * a summary there are none. One thread at a time.
+ * The kept set of a token that the last call drew, as in `onedraw_sampler_logprobs`, where `kept` is `summary` or
+ * `ids`. `ids` receives its ids in ascending order; with a summary there are none. One thread at a time.
  */
 onedraw_status onedraw_sampler_kept(struct onedraw_sampler *sampler,
+                                    size_t number,
                                     struct onedraw_kept *kept,
                                     uint32_t *ids,
                                     size_t capacity,
@@ -989,7 +998,8 @@ onedraw_status onedraw_sampler_accept(struct onedraw_sampler *sampler,
 
 /**
  * Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
- * learned from it. It is an error if it was drawn at another position. One thread at a time.
+ * learned from it. It is an error if it was drawn at another position, or with
+ * another seed. One thread at a time.
  */
 onedraw_status onedraw_sampler_accept_sampled(struct onedraw_sampler *sampler,
                                               const struct onedraw_sampled *sampled,
@@ -1126,7 +1136,7 @@ onedraw_status onedraw_batch_peek(struct onedraw_batch *batch,
 
 /**
  * The words for a row that the last call could not draw from, in `*of_row`. Its status is `ONEDRAW_OK` if the row
- * was drawn from. One thread at a time.
+ * was drawn from. After `onedraw_batch_verify` a row is a token that it drew. One thread at a time.
  */
 onedraw_status onedraw_batch_row_error(struct onedraw_batch *batch,
                                        size_t row,
@@ -1157,8 +1167,8 @@ onedraw_status onedraw_batch_accept(struct onedraw_batch *batch,
 
 /**
  * Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
- * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position. One
- * thread at a time.
+ * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position,
+ * or with another seed. One thread at a time.
  */
 onedraw_status onedraw_batch_accept_sampled(struct onedraw_batch *batch,
                                             onedraw_sequence sequence,
@@ -1236,8 +1246,8 @@ onedraw_status onedraw_batch_load(struct onedraw_batch *batch,
                                   struct onedraw_error *error);
 
 /**
- * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
- * time.
+ * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. After
+ * `onedraw_batch_verify` the rows 0 to `*drawn` - 1 are the tokens that it drew. One thread at a time.
  */
 onedraw_status onedraw_batch_logprobs(struct onedraw_batch *batch,
                                       size_t row,
@@ -1247,8 +1257,8 @@ onedraw_status onedraw_batch_logprobs(struct onedraw_batch *batch,
                                       struct onedraw_error *error);
 
 /**
- * The kept set of a row of the last call, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending
- * order; with a summary there are none. One thread at a time.
+ * The kept set of a row of the last call, as in `onedraw_batch_logprobs`, where `kept` is `summary` or `ids`. `ids`
+ * receives its ids in ascending order; with a summary there are none. One thread at a time.
  */
 onedraw_status onedraw_batch_kept(struct onedraw_batch *batch,
                                   size_t row,
@@ -1304,8 +1314,8 @@ onedraw_status onedraw_batch_runners(struct onedraw_batch *batch,
                                      struct onedraw_error *error);
 
 /**
- * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
- * time.
+ * The drawn token and then the best others, of a row of the last call, where `logprobs` is set. After
+ * `onedraw_batch_verify` the rows 0 to `*drawn` - 1 are the tokens that it drew. One thread at a time.
  */
 onedraw_status onedraw_batch_logprobs(struct onedraw_batch *batch,
                                       size_t row,
@@ -1315,8 +1325,8 @@ onedraw_status onedraw_batch_logprobs(struct onedraw_batch *batch,
                                       struct onedraw_error *error);
 
 /**
- * The kept set of a row of the last call, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending
- * order; with a summary there are none. One thread at a time.
+ * The kept set of a row of the last call, as in `onedraw_batch_logprobs`, where `kept` is `summary` or `ids`. `ids`
+ * receives its ids in ascending order; with a summary there are none. One thread at a time.
  */
 onedraw_status onedraw_batch_kept(struct onedraw_batch *batch,
                                   size_t row,
@@ -1388,8 +1398,8 @@ onedraw_status onedraw_batch_accept(struct onedraw_batch *batch,
 
 /**
  * Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
- * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position. One
- * thread at a time.
+ * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position,
+ * or with another seed. One thread at a time.
  */
 onedraw_status onedraw_batch_accept_sampled(struct onedraw_batch *batch,
                                             onedraw_sequence sequence,
@@ -1474,6 +1484,7 @@ onedraw_status onedraw_batch_load(struct onedraw_batch *batch,
  * `capacity` entries each, at least one more than there are guesses. `*drawn` tokens were drawn: those of the
  * accepted guesses, whose numbers `path` receives, and the one after them; so there are `*drawn` - 1 accepted ones.
  * If a row cannot be drawn from, `ONEDRAW_BAD_ROW` is returned, and `*drawn` tokens before it were accepted.
+ * `onedraw_sampler_logprobs` and `onedraw_sampler_kept` have each of the tokens.
  *
  * The sampler and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
  * `onedraw_sampler_accept_sampled`. One thread at a time may use the sampler and the matcher.
@@ -1489,7 +1500,8 @@ onedraw_status onedraw_sampler_verify(struct onedraw_sampler *sampler,
                                       struct onedraw_error *error);
 
 /**
- * As `onedraw_sampler_verify`, for a sequence of a batch. Append the tokens that you use with
+ * As `onedraw_sampler_verify`, for a sequence of a batch. To `onedraw_batch_logprobs`, `onedraw_batch_kept` and
+ * `onedraw_batch_row_error` the tokens are rows, and the one that cannot be drawn is row `*drawn`. Append the tokens that you use with
  * `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
  */
 onedraw_status onedraw_batch_verify(struct onedraw_batch *batch,
@@ -1660,9 +1672,9 @@ onedraw_status onedraw_matcher_free(struct onedraw_matcher *matcher, struct oned
 /**
  * Begins a search. `settings` is a JSON object with what is not its default: {"beams": 4, "style": "hf" (or "vllm",
  * "gnmt"), "length_penalty": 1, "early_stopping": "heuristic" (or "full", "never"), "beam_groups": 1,
- * "diversity_penalty": 0, "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the ids that end a text, and
- * `n`, the number of texts to return. With "stochastic" texts are drawn without replacement instead, and temperature
- * and truncations act too. Any thread may call it.
+ * "diversity_penalty": 0, "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the
+ * ids that end a text, and `n`, the number of texts to return. With "stochastic" texts are drawn without replacement
+ * instead, and temperature and truncations act too. Any thread may call it.
  */
 onedraw_status onedraw_beams_new(const struct onedraw_params *params,
                                  const char *settings,

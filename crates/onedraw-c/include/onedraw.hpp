@@ -228,8 +228,10 @@ private:
 struct Verdict {
     /// The numbers of the guesses that hold.
     std::vector<std::size_t> path;
-    /// Their tokens, and the one after them.
+    /// Their tokens, and the one after them, unless there is an error.
     std::vector<Sampled> sampled;
+    /// Why the row after the guesses that hold cannot be drawn from; nothing if it can.
+    std::optional<Error> error;
 };
 
 namespace detail {
@@ -245,11 +247,16 @@ Verdict verify(Span<const std::uint32_t> guesses, Span<const std::int32_t> paren
     verdict.path.resize(room);
     verdict.sampled.resize(room);
     onedraw_draft draft{guesses.data(), parents.size() ? parents.data() : nullptr, guesses.size()};
-    check([&](auto error) {
-        return call(&draft, &rows, matcher ? matcher->get() : nullptr, verdict.sampled.data(), verdict.path.data(), room, &drawn, error);
-    });
+    onedraw_error error;
+    onedraw_matcher *follows = matcher ? matcher->get() : nullptr;
+    call(&draft, &rows, follows, verdict.sampled.data(), verdict.path.data(), room, &drawn, &error);
+    if (error.status == ONEDRAW_BAD_ROW) {
+        verdict.error.emplace(error);
+    } else if (error.status != ONEDRAW_OK) {
+        fail(error);
+    }
     verdict.sampled.resize(drawn);
-    verdict.path.resize(drawn - 1);
+    verdict.path.resize(verdict.error ? drawn : drawn - 1);
     return verdict;
 }
 
@@ -295,16 +302,16 @@ public:
         return drawn([&](auto out, auto error) { return onedraw_sampler_sample_uniform(get(), &row, uniform, out, error); });
     }
 
-    /// What the last draw told, where `logprobs` is set.
-    std::vector<TokenLogprob> logprobs() const {
-        return detail::values<TokenLogprob>([&](auto... arguments) { return onedraw_sampler_logprobs(get(), arguments...); });
+    /// What the last draw told, or the last verify() of one of its tokens, where `logprobs` is set.
+    std::vector<TokenLogprob> logprobs(std::size_t number = 0) const {
+        return detail::values<TokenLogprob>([&](auto... arguments) { return onedraw_sampler_logprobs(get(), number, arguments...); });
     }
 
-    /// The kept set of the last draw, where `kept` is set.
-    Kept kept() const {
+    /// The kept set of the last draw, or of a token of the last verify(), where `kept` is set.
+    Kept kept(std::size_t number = 0) const {
         Kept kept{};
         kept.ids = detail::values<std::uint32_t>(
-            [&](auto... arguments) { return onedraw_sampler_kept(get(), &kept.summary, arguments...); });
+            [&](auto... arguments) { return onedraw_sampler_kept(get(), number, &kept.summary, arguments...); });
         return kept;
     }
 
@@ -349,7 +356,7 @@ public:
     }
 
     /// Verifies guesses exactly; row 0 is the row after the text, row i + 1 that after guess i. Without parents they are
-    /// a chain. Append the tokens that you use with accept().
+    /// a chain. A row that cannot be drawn from is told in the verdict. Append the tokens that you use with accept().
     Verdict verify(Span<const std::uint32_t> guesses, const Rows &rows, Span<const std::int32_t> parents = {},
                    Matcher *matcher = nullptr) {
         return detail::verify(guesses, parents, rows, matcher, [&](auto... arguments) { return onedraw_sampler_verify(get(), arguments...); });
@@ -490,7 +497,7 @@ public:
     }
 
     /// Verifies guesses exactly; row 0 is the row after the text, row i + 1 that after guess i. Without parents they are
-    /// a chain.
+    /// a chain. A row that cannot be drawn from is told in the verdict. Append the tokens that you use with accept().
     Verdict verify(Sequence sequence, Span<const std::uint32_t> guesses, const Rows &rows, Span<const std::int32_t> parents = {},
                    Matcher *matcher = nullptr) {
         return detail::verify(guesses, parents, rows, matcher,

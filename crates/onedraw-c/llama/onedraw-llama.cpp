@@ -69,10 +69,14 @@ void accept(llama_sampler * smpl, llama_token token) {
     State & state = state_of(smpl);
     if (!state.is_whole()) return;
     onedraw_error error;
+    // Through its handle the sampler may have moved since the draw.
+    size_t position = 0;
+    onedraw_sampler_output(state.sampler, nullptr, 0, &position, nullptr);
+    const onedraw_sampled & drawn = state.drawn;
     if (token < 0) {
         error = mistake("token", "a negative number was accepted");
-    } else if (state.drawn.status == ONEDRAW_OK && state.drawn.token == static_cast<uint32_t>(token)) {
-        onedraw_sampler_accept_sampled(state.sampler, &state.drawn, &error);
+    } else if (drawn.status == ONEDRAW_OK && drawn.token == static_cast<uint32_t>(token) && drawn.position == position) {
+        onedraw_sampler_accept_sampled(state.sampler, &drawn, &error);
     } else {
         onedraw_sampler_accept(state.sampler, static_cast<uint32_t>(token), &error);
     }
@@ -269,6 +273,10 @@ llama_token onedraw_llama_sample_masked(
 int32_t onedraw_llama_verify(
         llama_context * ctx, llama_sampler * smpl, const int32_t * idx, const llama_token * guesses, int32_t n_guesses,
         llama_token * drawn) {
+    if (idx == nullptr || drawn == nullptr || n_guesses < 0 || (n_guesses > 0 && guesses == nullptr)) {
+        fail("guesses", "idx, drawn or guesses is NULL, or n_guesses is negative");
+        return 0;
+    }
     // Draws are keyed by their positions, so verification is to draw on, as long as guesses are the drawn tokens.
     for (int32_t i = 0;; i++) {
         drawn[i] = onedraw_llama_sample(ctx, smpl, idx[i]);
@@ -280,6 +288,7 @@ bool onedraw_llama_set_prompt(llama_sampler * smpl, const llama_token * tokens, 
     bool is_alone = false;
     State * state = selecting(smpl, &is_alone);
     if (state == nullptr) return false;
+    if (tokens == nullptr && n_tokens > 0) return fail("tokens", "is NULL");
     // A negative number becomes a large one, which no vocabulary has: the draw says so.
     std::vector<uint32_t> ids(tokens, tokens + n_tokens);
     onedraw_error error;
@@ -300,6 +309,10 @@ onedraw_sampler * onedraw_llama_handle(const llama_sampler * smpl) {
 }
 
 onedraw_vocabulary * onedraw_llama_vocabulary(const llama_vocab * vocab) {
+    if (vocab == nullptr) {
+        fail("vocab", "is NULL");
+        return nullptr;
+    }
     std::string bytes;
     std::vector<size_t> offsets{0};
     std::vector<uint32_t> ending, special;

@@ -26,14 +26,17 @@ extern "C" {
  * It does the work of a whole chain and selects the token, so it stands alone or at the end of a chain. NULL: the
  * parameters cannot be used. Free it with llama_sampler_free, or add it to a chain.
  *
- * With llama_sampler_reset it is what it was when it was made, with the same seed; llama_sampler_clone and
- * llama_sampler_copy give one that goes on alike. Probabilities (llama_token_data.p) are not filled in; with the
- * parameter `logprobs` they are told by onedraw_sampler_logprobs. */
+ * With llama_sampler_reset it is what it was when it was made, with the same seed; a prompt that was told later is
+ * forgotten. llama_sampler_clone and llama_sampler_copy give one that goes on alike; the copy has a new handle
+ * (onedraw_llama_handle). llama_sampler_get_seed does not know onedraw's seed; onedraw_sampler_seed does. Probabilities
+ * (llama_token_data.p) are not filled in and are 0 after llama_sampler_sample; with the parameter `logprobs` they are told
+ * by onedraw_sampler_logprobs. */
 struct llama_sampler * llama_sampler_init_onedraw(const char * json);
 
 /* Draws from the logits of an output and accepts the token: llama_sampler_sample without the array of candidates. The
  * sampler is one of onedraw's, or a chain that ends with one. If it stands alone, the row is read in place. Samplers
- * before it, such as a grammar, get the array that they need.
+ * before it, such as a grammar, get the array that they need. With llama.cpp's grammar before it, draw with this and not
+ * with llama_sampler_sample: that one accepts what a failed draw returns, and the grammar ends the program then.
  *
  * It is an error if the context samples on its backend for that output: the logits are not there then. */
 llama_token onedraw_llama_sample(struct llama_context * ctx, struct llama_sampler * smpl, int32_t idx);
@@ -46,7 +49,12 @@ llama_token onedraw_llama_sample_masked(
 /* Verifies a chain of guesses exactly and accepts what it draws: the text is that of plain decoding, whatever is
  * guessed. Output idx[0] is the one after the text, idx[i + 1] the one after guess i; `idx` and `drawn` have
  * n_guesses + 1 entries. Returns how many tokens were drawn, at least 1: the guesses that hold, and the token after
- * them. If a row cannot be drawn from, the last is LLAMA_TOKEN_NULL, and those before it are accepted. */
+ * them. If a row cannot be drawn from, the last is LLAMA_TOKEN_NULL, and those before it are accepted. 0: an argument is
+ * NULL or negative.
+ *
+ * It does not stop at a token that ends the text; whoever guesses beyond one takes the tokens after it back. It is the same
+ * as to call onedraw_llama_sample for one output after another, which a program does itself that wants the logprobs of
+ * each token: after this call the handle has those of the last. */
 int32_t onedraw_llama_verify(
         struct llama_context * ctx, struct llama_sampler * smpl, const int32_t * idx, const llama_token * guesses,
         int32_t n_guesses, llama_token * drawn);

@@ -220,9 +220,9 @@ fn over() -> Failure {
 
 /// Begins a search. `settings` is a JSON object with what is not its default: {"beams": 4, "style": "hf" (or "vllm",
 /// "gnmt"), "length_penalty": 1, "early_stopping": "heuristic" (or "full", "never"), "beam_groups": 1,
-/// "diversity_penalty": 0, "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the ids that end a text, and
-/// `n`, the number of texts to return. With "stochastic" texts are drawn without replacement instead, and temperature
-/// and truncations act too. Any thread may call it.
+/// "diversity_penalty": 0, "stochastic": false}; NULL: all defaults. Of the parameters the edits act, `max_tokens`, the
+/// ids that end a text, and `n`, the number of texts to return. With "stochastic" texts are drawn without replacement
+/// instead, and temperature and truncations act too. Any thread may call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_beams_new(
     params: *const onedraw_params,

@@ -1,6 +1,6 @@
 //! What draws return.
 
-use library::{Distribution, Kept, Sampled, TokenLogprob};
+use library::{Distribution, Kept, Sampled, Standing, TokenLogprob};
 
 use crate::error::{Failure, ONEDRAW_OK, Result, onedraw_status};
 use crate::memory::{Buffer, Plain};
@@ -28,7 +28,7 @@ pub struct onedraw_sampled {
     pub mirostat_mu: f64,
     /// 1 + the tokens before it in the order, where `logprobs` is set.
     pub rank: u32,
-    /// How many entries `onedraw_sampler_logprobs` or `onedraw_batch_logprobs` has.
+    /// How many entries `onedraw_sampler_logprobs` or `onedraw_batch_logprobs` has for it, until the next call that draws.
     pub logprobs: u32,
 }
 
@@ -111,12 +111,20 @@ impl From<&Sampled> for onedraw_sampled {
 }
 
 impl onedraw_sampled {
-    /// What accepting it at this position needs: the token, and what mirostat learned.
-    pub(crate) fn accepted(&self, position: usize) -> Result<Sampled> {
+    /// What accepting it there needs: the token, and what mirostat learned.
+    pub(crate) fn accepted(&self, standing: &Standing<'_>) -> Result<Sampled> {
         if self.status != ONEDRAW_OK {
             let message = format!("was not drawn: its status is {}", self.status);
             return Err(Failure::argument("sampled", message));
         }
+        if (self.seed, self.sequence) != (standing.seed, standing.sequence) {
+            let message = format!(
+                "was drawn with seed {} for sequence {}, and here they are {} and {}",
+                self.seed, self.sequence, standing.seed, standing.sequence
+            );
+            return Err(Failure::argument("sampled", message));
+        }
+        let position = standing.output.len();
         if self.position as usize != position {
             let message = format!("was drawn at position {}, and the next one is {position}", self.position);
             return Err(Failure::argument("sampled", message));
@@ -137,6 +145,15 @@ impl onedraw_sampled {
             mirostat_mu: told(self.mirostat_mu),
             kept: None,
         })
+    }
+}
+
+/// Checks that there is a position `ahead` of the next one.
+pub(crate) fn check_ahead(position: usize, ahead: u32) -> Result<()> {
+    let most = u32::MAX as usize - position;
+    match ahead as usize <= most {
+        true => Ok(()),
+        false => Err(Failure::argument("ahead", format_args!("must be at most {most} here, not {ahead}"))),
     }
 }
 

@@ -38,6 +38,7 @@ impl Plain for onedraw_draft {}
 /// `capacity` entries each, at least one more than there are guesses. `*drawn` tokens were drawn: those of the
 /// accepted guesses, whose numbers `path` receives, and the one after them; so there are `*drawn` - 1 accepted ones.
 /// If a row cannot be drawn from, `ONEDRAW_BAD_ROW` is returned, and `*drawn` tokens before it were accepted.
+/// `onedraw_sampler_logprobs` and `onedraw_sampler_kept` have each of the tokens.
 ///
 /// The sampler and the matcher (NULL: no grammar) are left as they are. Append the tokens that you use with
 /// `onedraw_sampler_accept_sampled`. One thread at a time may use the sampler and the matcher.
@@ -56,12 +57,16 @@ pub extern "C" fn onedraw_sampler_verify(
     let places = Places { sampled, path, capacity, drawn };
     verify(draft, rows, matcher, places, error, |draft, rows, constraint| {
         with(sampler, |sampler: &mut Sampler| {
-            Ok(sampler.sampler.verify(draft, rows, constraint, Verify::Exact)?)
+            sampler.last.clear();
+            let verdict = sampler.sampler.verify(draft, rows, constraint, Verify::Exact)?;
+            sampler.last.clone_from(&verdict.sampled);
+            Ok(verdict)
         })
     })
 }
 
-/// As `onedraw_sampler_verify`, for a sequence of a batch. Append the tokens that you use with
+/// As `onedraw_sampler_verify`, for a sequence of a batch. To `onedraw_batch_logprobs`, `onedraw_batch_kept` and
+/// `onedraw_batch_row_error` the tokens are rows, and the one that cannot be drawn is row `*drawn`. Append the tokens that you use with
 /// `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_verify(
@@ -79,7 +84,11 @@ pub extern "C" fn onedraw_batch_verify(
     let places = Places { sampled, path, capacity, drawn };
     verify(draft, rows, matcher, places, error, |draft, rows, constraint| {
         with(batch, |batch: &mut Batch| {
-            Ok(batch.batch.verify(id(sequence), draft, rows, constraint, Verify::Exact)?)
+            batch.last.clear();
+            let verdict = batch.batch.verify(id(sequence), draft, rows, constraint, Verify::Exact)?;
+            batch.last.extend(verdict.sampled.iter().cloned().map(Ok));
+            batch.last.extend(verdict.error.clone().map(Err));
+            Ok(verdict)
         })
     })
 }

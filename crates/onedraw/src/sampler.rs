@@ -14,7 +14,7 @@ use crate::kernels::row::{Row, Rows};
 use crate::logprobs::{Distribution, PromptLogprobs};
 use crate::params::SamplingParams;
 use crate::sampled::Sampled;
-use crate::sequence::{Saved, Sequence};
+use crate::sequence::{Saved, Sequence, Standing};
 use crate::state::path::Rewind;
 
 /// Draws the tokens of one sequence.
@@ -350,6 +350,11 @@ impl Sampler {
     /// The tokens written so far.
     pub fn output(&self) -> &[u32] {
         self.sequence.output()
+    }
+
+    /// Where it stands.
+    pub fn standing(&self) -> Standing<'_> {
+        self.sequence.standing()
     }
 
     /// The seed: the one given, or the one drawn from the system.

@@ -107,6 +107,25 @@ void a_draw_depends_on_what_was_accepted_and_not_on_what_was_drawn() {
     }
 }
 
+// A program moves the sampler through its handle between a draw and the acceptance.
+void the_handle_may_move_it_after_a_draw() {
+    for (const char * json : {R"({"seed": 9})", R"({"seed": 4, "mirostat": 2, "mirostat_tau": 3})"}) {
+        llama_sampler_ptr smpl = sampler(json);
+        const Tokens tokens = written(smpl.get(), 10);
+        onedraw_sampler * handle = onedraw_llama_handle(smpl.get());
+        const llama_token last = applied(smpl.get(), candidates(row(10)));
+        CHECK(onedraw_sampler_rewind(handle, 4, nullptr) == ONEDRAW_OK);
+        llama_sampler_accept(smpl.get(), last);
+        uint32_t output[16];
+        size_t count = 0;
+        CHECK(onedraw_sampler_output(handle, output, 16, &count, nullptr) == ONEDRAW_OK);
+        CHECK(count == 5 && output[4] == static_cast<uint32_t>(last));
+        // It is not broken.
+        CHECK(onedraw_sampler_rewind(handle, 4, nullptr) == ONEDRAW_OK);
+        CHECK(written(smpl.get(), 10, 4) == Tokens(tokens.begin() + 4, tokens.end()));
+    }
+}
+
 void other_samplers_come_before_it() {
     const llama_logit_bias bias{321, 50.0f};
     llama_sampler_ptr biased =
@@ -157,6 +176,12 @@ void a_prompt_is_known_to_the_penalties() {
     CHECK(onedraw_llama_set_prompt(smpl.get(), &negative, 1));
     CHECK(applied(smpl.get(), candidates(row(0))) == LLAMA_TOKEN_NULL);
     FAILED("outside_vocabulary", "prompt_token_ids: token 4294967291");
+    // A reset forgets it.
+    llama_sampler_reset(smpl.get());
+    CHECK(applied(smpl.get(), candidates(row(0))) == best);
+    CHECK(!onedraw_llama_set_prompt(smpl.get(), nullptr, 1));
+    FAILED("tokens", "NULL");
+    CHECK(onedraw_llama_set_prompt(smpl.get(), nullptr, 0));
 }
 
 void errors_are_told_and_spoil_nothing() {
@@ -208,6 +233,15 @@ void foreign_samplers_are_refused() {
     }
     CHECK(onedraw_llama_sample(nullptr, sampler("{}").get(), 0) == LLAMA_TOKEN_NULL);
     FAILED("ctx", "NULL");
+    CHECK(onedraw_llama_vocabulary(nullptr) == nullptr);
+    FAILED("vocab", "NULL");
+    const int32_t idx = 0;
+    llama_token token = 0;
+    CHECK(onedraw_llama_verify(nullptr, empty.get(), nullptr, nullptr, 0, &token) == 0);
+    FAILED("guesses", "NULL");
+    CHECK(onedraw_llama_verify(nullptr, empty.get(), &idx, nullptr, 0, nullptr) == 0);
+    CHECK(onedraw_llama_verify(nullptr, empty.get(), &idx, nullptr, 1, &token) == 0);
+    CHECK(onedraw_llama_verify(nullptr, empty.get(), &idx, nullptr, -1, &token) == 0 && token == 0);
     onedraw_sampler * handle = onedraw_llama_handle(sampler("{}").get());
     // It was freed with its sampler.
     uint64_t seed = 0;
@@ -222,6 +256,7 @@ void foreign_samplers_are_refused() {
 void test_sampler() {
     draws_are_those_of_the_library_in_any_order_of_candidates();
     a_draw_depends_on_what_was_accepted_and_not_on_what_was_drawn();
+    the_handle_may_move_it_after_a_draw();
     other_samplers_come_before_it();
     reset_clone_and_copy();
     a_prompt_is_known_to_the_penalties();

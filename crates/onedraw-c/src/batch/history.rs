@@ -47,8 +47,8 @@ pub extern "C" fn onedraw_batch_accept(
 }
 
 /// Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
-/// `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position. One
-/// thread at a time.
+/// `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position,
+/// or with another seed. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_accept_sampled(
     batch: *mut onedraw_batch,
@@ -59,8 +59,8 @@ pub extern "C" fn onedraw_batch_accept_sampled(
     call(error, |memory| {
         let sampled = memory.value(sampled, "sampled")?;
         with(batch, |batch: &mut Batch| {
-            let position = batch.batch.output(id(sequence)).ok_or_else(unknown)?.len();
-            batch.batch.accept_sampled(id(sequence), &sampled.accepted(position)?);
+            let accepted = sampled.accepted(&batch.batch.standing(id(sequence)).ok_or_else(unknown)?)?;
+            batch.batch.accept_sampled(id(sequence), &accepted);
             Ok(())
         })
     })

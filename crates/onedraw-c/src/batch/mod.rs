@@ -9,7 +9,7 @@ use crate::call::call;
 use crate::error::{Failure, Result, onedraw_error, onedraw_status, status_of};
 use crate::params::{onedraw_params, params_of};
 use crate::rows::{Masked, Matrix, onedraw_rows, read_rows};
-use crate::sampled::onedraw_sampled;
+use crate::sampled::{check_ahead, onedraw_sampled};
 use crate::table::{Handle, free, give, with};
 
 /// Sequences that come and go, each with its own parameters, seed and history. The token of a row depends on its
@@ -21,8 +21,8 @@ pub type onedraw_sequence = u64;
 
 pub(crate) struct Batch {
     pub batch: library::Batch,
-    /// The draws of the last call.
-    last: Vec<std::result::Result<Sampled, RowError>>,
+    /// The draws of the last call, of which `verify` makes one for each token.
+    pub last: Vec<std::result::Result<Sampled, RowError>>,
     /// What `onedraw_batch_json` returns.
     json: String,
     /// Memory for the steps of a call; empty between two calls.
@@ -158,7 +158,7 @@ pub extern "C" fn onedraw_batch_sample(
     sampled: *mut onedraw_sampled,
     error: *mut onedraw_error,
 ) -> onedraw_status {
-    draw(batch, sequences, rows, sampled, error, |batch, steps, results| batch.sample_into(steps, results))
+    draw(batch, sequences, rows, 0, sampled, error, |batch, steps, results| batch.sample_into(steps, results))
 }
 
 /// As `onedraw_batch_sample`, `ahead` positions after each sequence's next one. The histories stay as they are. One
@@ -172,13 +172,16 @@ pub extern "C" fn onedraw_batch_peek(
     sampled: *mut onedraw_sampled,
     error: *mut onedraw_error,
 ) -> onedraw_status {
-    draw(batch, sequences, rows, sampled, error, |batch, steps, results| *results = batch.peek(steps, ahead))
+    draw(batch, sequences, rows, ahead, sampled, error, |batch, steps, results| {
+        *results = batch.peek(steps, ahead)
+    })
 }
 
 fn draw(
     batch: *mut onedraw_batch,
     sequences: *const onedraw_sequence,
     rows: *const onedraw_rows,
+    ahead: u32,
     sampled: *mut onedraw_sampled,
     error: *mut onedraw_error,
     draw: impl FnOnce(&mut library::Batch, &[Step<'_>], &mut Vec<std::result::Result<Sampled, RowError>>),
@@ -189,6 +192,9 @@ fn draw(
         let sequences = memory.array(sequences, count, "sequences")?;
         let places = memory.room(sampled, count, "sampled")?;
         with(batch, |batch: &mut Batch| {
+            for output in sequences.iter().filter_map(|&sequence| batch.batch.output(id(sequence))) {
+                check_ahead(output.len(), ahead)?;
+            }
             let mut steps = emptied(std::mem::take(&mut batch.steps));
             fill_steps(&mut steps, sequences, &matrix)?;
             draw(&mut batch.batch, &steps, &mut batch.last);
@@ -228,7 +234,7 @@ fn emptied<'a>(mut steps: Vec<Step<'_>>) -> Vec<Step<'a>> {
 }
 
 /// The words for a row that the last call could not draw from, in `*of_row`. Its status is `ONEDRAW_OK` if the row
-/// was drawn from. One thread at a time.
+/// was drawn from. After `onedraw_batch_verify` a row is a token that it drew. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_row_error(
     batch: *mut onedraw_batch,

@@ -29,8 +29,8 @@ fn drawn(batch: &Batch, row: usize) -> Result<&Sampled> {
     batch.last(row)?.as_ref().map_err(|error| Failure::of_row(row, error))
 }
 
-/// The drawn token and then the best others, of a row of the last call, where `logprobs` is set. One thread at a
-/// time.
+/// The drawn token and then the best others, of a row of the last call, where `logprobs` is set. After
+/// `onedraw_batch_verify` the rows 0 to `*drawn` - 1 are the tokens that it drew. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_logprobs(
     batch: *mut onedraw_batch,
@@ -46,8 +46,8 @@ pub extern "C" fn onedraw_batch_logprobs(
     })
 }
 
-/// The kept set of a row of the last call, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending
-/// order; with a summary there are none. One thread at a time.
+/// The kept set of a row of the last call, as in `onedraw_batch_logprobs`, where `kept` is `summary` or `ids`. `ids`
+/// receives its ids in ascending order; with a summary there are none. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_kept(
     batch: *mut onedraw_batch,

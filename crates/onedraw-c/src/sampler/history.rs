@@ -22,7 +22,8 @@ pub extern "C" fn onedraw_sampler_accept(
 }
 
 /// Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
-/// learned from it. It is an error if it was drawn at another position. One thread at a time.
+/// learned from it. It is an error if it was drawn at another position, or with
+/// another seed. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_accept_sampled(
     sampler: *mut onedraw_sampler,
@@ -32,8 +33,8 @@ pub extern "C" fn onedraw_sampler_accept_sampled(
     call(error, |memory| {
         let sampled = memory.value(sampled, "sampled")?;
         with(sampler, |sampler: &mut Sampler| {
-            let position = sampler.sampler.output().len();
-            sampler.sampler.accept_sampled(&sampled.accepted(position)?);
+            let accepted = sampled.accepted(&sampler.sampler.standing())?;
+            sampler.sampler.accept_sampled(&accepted);
             Ok(())
         })
     })

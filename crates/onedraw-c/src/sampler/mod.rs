@@ -3,13 +3,13 @@
 pub(crate) mod history;
 mod report;
 
-use library::{RowError, Sampled};
+use library::Sampled;
 
 use crate::call::call;
 use crate::error::{Failure, Result, onedraw_error, onedraw_status};
 use crate::params::{onedraw_params, params_of};
 use crate::rows::{Masked, onedraw_row, read_row};
-use crate::sampled::onedraw_sampled;
+use crate::sampled::{check_ahead, onedraw_sampled};
 use crate::table::{Handle, free, give, with};
 
 /// Draws the tokens of one sequence. One thread at a time may use it; a second one gets `ONEDRAW_IN_USE`.
@@ -17,8 +17,8 @@ pub enum onedraw_sampler {}
 
 pub(crate) struct Sampler {
     pub sampler: library::Sampler,
-    /// The last draw, for what it can tell beside the token.
-    last: Option<Sampled>,
+    /// What the last call drew, for what it can tell beside the tokens: nothing if it failed.
+    pub last: Vec<Sampled>,
     /// What `onedraw_sampler_json` returns.
     json: String,
 }
@@ -30,11 +30,26 @@ impl Handle for Sampler {
 
 impl Sampler {
     fn new(sampler: library::Sampler) -> Self {
-        Self { sampler, last: None, json: String::new() }
+        Self { sampler, last: Vec::new(), json: String::new() }
     }
 
-    fn last(&self) -> Result<&Sampled> {
-        self.last.as_ref().ok_or_else(|| Failure::nothing("this sampler has drawn nothing yet"))
+    fn last(&self, number: usize) -> Result<&Sampled> {
+        self.last.get(number).ok_or_else(|| {
+            let drawn = self.last.len();
+            Failure::nothing(format_args!("the last call drew {drawn} tokens, and no token {number}"))
+        })
+    }
+
+    /// Draws a token and keeps it in place of what the last call drew.
+    fn draw(
+        &mut self,
+        draw: impl FnOnce(&mut library::Sampler) -> Result<Sampled>,
+    ) -> Result<onedraw_sampled> {
+        self.last.clear();
+        let drawn = draw(&mut self.sampler)?;
+        let told = onedraw_sampled::from(&drawn);
+        self.last.push(drawn);
+        Ok(told)
     }
 }
 
@@ -92,10 +107,7 @@ pub extern "C" fn onedraw_sampler_sample(
     sampled: *mut onedraw_sampled,
     error: *mut onedraw_error,
 ) -> onedraw_status {
-    draw(sampler, row, sampled, error, true, |sampler, Masked { row, mask }| match mask {
-        None => sampler.peek(row, 0),
-        Some(mask) => sampler.peek_masked(row, mask, 0),
-    })
+    draw(sampler, row, 0, sampled, error, library::Sampler::accept_sampled)
 }
 
 /// Draws `ahead` positions after the next one, and leaves the history as it is. One thread at a time.
@@ -107,10 +119,7 @@ pub extern "C" fn onedraw_sampler_peek(
     sampled: *mut onedraw_sampled,
     error: *mut onedraw_error,
 ) -> onedraw_status {
-    draw(sampler, row, sampled, error, false, |sampler, Masked { row, mask }| match mask {
-        None => sampler.peek(row, ahead),
-        Some(mask) => sampler.peek_masked(row, mask, ahead),
-    })
+    draw(sampler, row, ahead, sampled, error, |_, _| {})
 }
 
 /// Draws the token at the share `uniform` in [0, 1) of the kept mass, for callers who have their own randomness,
@@ -127,9 +136,7 @@ pub extern "C" fn onedraw_sampler_sample_uniform(
         let place = memory.place(sampled, "sampled")?;
         let row = unmasked(read_row(memory, row)?)?;
         with(sampler, |sampler: &mut Sampler| {
-            let drawn = sampler.sampler.sample_uniform(row, uniform)?;
-            place.write(onedraw_sampled::from(&drawn));
-            sampler.last = Some(drawn);
+            place.write(sampler.draw(|sampler| Ok(sampler.sample_uniform(row, uniform)?))?);
             Ok(())
         })
     })
@@ -146,21 +153,24 @@ fn unmasked(row: Masked<'_>) -> Result<library::Row<'_>> {
 fn draw(
     sampler: *mut onedraw_sampler,
     row: *const onedraw_row,
+    ahead: u32,
     sampled: *mut onedraw_sampled,
     error: *mut onedraw_error,
-    accepts: bool,
-    draw: impl FnOnce(&mut library::Sampler, Masked<'_>) -> std::result::Result<Sampled, RowError>,
+    then: impl FnOnce(&mut library::Sampler, &Sampled),
 ) -> onedraw_status {
     call(error, |memory| {
         let place = memory.place(sampled, "sampled")?;
-        let row = read_row(memory, row)?;
+        let Masked { row, mask } = read_row(memory, row)?;
         with(sampler, |sampler: &mut Sampler| {
-            let drawn = draw(&mut sampler.sampler, row)?;
-            if accepts {
-                sampler.sampler.accept_sampled(&drawn);
-            }
-            place.write(onedraw_sampled::from(&drawn));
-            sampler.last = Some(drawn);
+            check_ahead(sampler.sampler.output().len(), ahead)?;
+            place.write(sampler.draw(|sampler| {
+                let drawn = match mask {
+                    None => sampler.peek(row, ahead),
+                    Some(mask) => sampler.peek_masked(row, mask, ahead),
+                }?;
+                then(sampler, &drawn);
+                Ok(drawn)
+            })?);
             Ok(())
         })
     })

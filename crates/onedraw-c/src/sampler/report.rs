@@ -15,10 +15,13 @@ use crate::sampled::{
 };
 use crate::table::with;
 
-/// The drawn token and then the best others, of the last draw, where `logprobs` is set. One thread at a time.
+/// The drawn token and then the best others, where `logprobs` is set, of a token that the last call drew: `number` is 0
+/// after a draw, and after `onedraw_sampler_verify` below its `*drawn`. Of a call that failed there are only the tokens
+/// that a verification drew before. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_logprobs(
     sampler: *mut onedraw_sampler,
+    number: usize,
     logprobs: *mut onedraw_token_logprob,
     capacity: usize,
     count: *mut usize,
@@ -26,15 +29,16 @@ pub extern "C" fn onedraw_sampler_logprobs(
 ) -> onedraw_status {
     call(error, |memory| {
         let buffer = memory.buffer(logprobs, capacity, count, "logprobs")?;
-        with(sampler, |sampler: &mut Sampler| fill_logprobs(sampler.last()?, buffer))
+        with(sampler, |sampler: &mut Sampler| fill_logprobs(sampler.last(number)?, buffer))
     })
 }
 
-/// The kept set of the last draw, where `kept` is `summary` or `ids`. `ids` receives its ids in ascending order; with
-/// a summary there are none. One thread at a time.
+/// The kept set of a token that the last call drew, as in `onedraw_sampler_logprobs`, where `kept` is `summary` or
+/// `ids`. `ids` receives its ids in ascending order; with a summary there are none. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_kept(
     sampler: *mut onedraw_sampler,
+    number: usize,
     kept: *mut onedraw_kept,
     ids: *mut u32,
     capacity: usize,
@@ -45,7 +49,7 @@ pub extern "C" fn onedraw_sampler_kept(
         let place = memory.place(kept, "kept")?;
         let mut buffer = memory.buffer(ids, capacity, count, "ids")?;
         with(sampler, |sampler: &mut Sampler| {
-            let (kept, summary) = kept_of(sampler.last()?)?;
+            let (kept, summary) = kept_of(sampler.last(number)?)?;
             buffer.fill(kept.ids.as_deref().unwrap_or_default().iter().copied())?;
             place.write(summary);
             Ok(())

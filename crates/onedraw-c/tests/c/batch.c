@@ -91,6 +91,12 @@ static void sequences(onedraw_batch *batch) {
     OK(onedraw_batch_accept_sampled(batch, fork, &again, &error));
     FAILS(onedraw_batch_accept_sampled(batch, fork, &again, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
           "sampled: was drawn at position 0, and the next one is 1");
+    FAILS(onedraw_batch_peek(batch, &fork, &rows, UINT32_MAX, &again, &error), ONEDRAW_BAD_ARGUMENT, "ahead",
+          "ahead: must be at most 4294967294 here, not 4294967295");
+    again.position = 1;
+    again.seed = 4;
+    FAILS(onedraw_batch_accept_sampled(batch, fork, &again, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
+          "sampled: was drawn with seed 4 for sequence 0, and here they are 3 and 0");
     OK(onedraw_batch_accept(batch, fork, 2, &error));
     OK(onedraw_batch_output(batch, fork, output, 4, &count, &error));
     CHECK(count == 2 && output[0] == sampled.token && output[1] == 2);
@@ -161,19 +167,37 @@ static void verification(onedraw_batch *batch) {
     onedraw_error error;
     onedraw_sampled sampled[3];
     size_t path[3], drawn;
-    onedraw_sequence sequence = add(batch, "{\"temperature\": 0}");
+    onedraw_error of_row;
+    onedraw_token_logprob logprobs[2];
+    onedraw_kept kept;
+    uint32_t id;
+    size_t count;
+    onedraw_sequence sequence = add(batch, "{\"temperature\": 0, \"logprobs\": 2, \"kept\": \"ids\"}");
     float logits[3][3] = {{0.0f, 2.0f, 1.0f}, {3.0f, 0.0f, 1.0f}, {0.0f, 0.0f, 5.0f}};
     const uint32_t guesses[] = {1, 1};
     onedraw_draft draft = {.tokens = guesses, .count = 2};
     onedraw_rows rows = {.logits = logits, .count = 3, .vocabulary = 3};
     OK(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error));
     CHECK(drawn == 2 && path[0] == 0 && sampled[0].token == 1 && sampled[1].token == 0);
+    for (size_t i = 0; i < drawn; i++) {
+        OK(onedraw_batch_logprobs(batch, i, logprobs, 2, &count, &error));
+        CHECK(count == 2 && sampled[i].logprobs == 2 && logprobs[0].token == sampled[i].token && logprobs[1].token == 2);
+        OK(onedraw_batch_kept(batch, i, &kept, &id, 1, &count, &error));
+        CHECK(count == 1 && id == sampled[i].token);
+    }
+    FAILS(onedraw_batch_logprobs(batch, 2, logprobs, 2, &count, &error), ONEDRAW_NOTHING, "nothing",
+          "the last call drew 2 rows, and no row 2");
     FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 2, &drawn, &error), ONEDRAW_TOO_SMALL,
           "sampled", "sampled: has room for 2, and 3 are needed");
     logits[1][1] = NAN;
     FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ROW,
           "nan_logit", "the logit of token 1 is NaN; logits are finite or -inf (masked)");
     CHECK(drawn == 1 && sampled[0].token == 1);
+    OK(onedraw_batch_logprobs(batch, 0, logprobs, 2, &count, &error));
+    CHECK(logprobs[0].token == 1);
+    CHECK(onedraw_batch_logprobs(batch, 1, logprobs, 2, &count, &error) == ONEDRAW_BAD_ROW);
+    OK(onedraw_batch_row_error(batch, 1, &of_row, &error));
+    CHECK(of_row.status == ONEDRAW_BAD_ROW && strcmp(of_row.kind, "nan_logit") == 0);
     rows.count = 2;
     FAILS(onedraw_batch_verify(batch, sequence, &draft, &rows, NULL, sampled, path, 3, &drawn, &error), ONEDRAW_BAD_ARGUMENT,
           "rows", "rows: there are 2 rows, and 3 are needed");

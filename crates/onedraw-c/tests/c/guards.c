@@ -89,13 +89,13 @@ static void of_samplers(void) {
     SETS(sampled, onedraw_sampler_sample_uniform(sampler, &ROW, 0.5, sampled.values, &error));
     SETS(sampled, onedraw_sampler_sample(sampler, &ROW, sampled.values, &error));
     size_t told_logprobs = sampled.values[0].logprobs;
-    FILLS(logprobs, told_logprobs, onedraw_sampler_logprobs(sampler, logprobs.values, 4, count.values, &error));
-    NEEDS(logprobs, told_logprobs, onedraw_sampler_logprobs(sampler, logprobs.values, 1, count.values, &error));
+    FILLS(logprobs, told_logprobs, onedraw_sampler_logprobs(sampler, 0, logprobs.values, 4, count.values, &error));
+    NEEDS(logprobs, told_logprobs, onedraw_sampler_logprobs(sampler, 0, logprobs.values, 1, count.values, &error));
     PREPARE(kept);
-    FILLS(tokens, 3, onedraw_sampler_kept(sampler, kept.values, tokens.values, 8, count.values, &error));
+    FILLS(tokens, 3, onedraw_sampler_kept(sampler, 0, kept.values, tokens.values, 8, count.values, &error));
     WROTE(kept, 1);
     PREPARE(kept);
-    NEEDS(tokens, 3, onedraw_sampler_kept(sampler, kept.values, tokens.values, 2, count.values, &error));
+    NEEDS(tokens, 3, onedraw_sampler_kept(sampler, 0, kept.values, tokens.values, 2, count.values, &error));
     WROTE(kept, 0);
     FILLS(probabilities, 3, onedraw_sampler_distribution(sampler, &ROW, probabilities.values, V, count.values, &error));
     NEEDS(probabilities, 3, onedraw_sampler_distribution(sampler, &ROW, probabilities.values, 2, count.values, &error));

@@ -58,8 +58,8 @@ static void refused(void *handle, onedraw_params *params) {
     REFUSES("sampler", onedraw_sampler_sample(handle, &row, sampled, &error));
     REFUSES("sampler", onedraw_sampler_peek(handle, &row, 0, sampled, &error));
     REFUSES("sampler", onedraw_sampler_sample_uniform(handle, &row, 0.0, sampled, &error));
-    REFUSES("sampler", onedraw_sampler_logprobs(handle, &logprob, 1, &count, &error));
-    REFUSES("sampler", onedraw_sampler_kept(handle, &kept, &token, 1, &count, &error));
+    REFUSES("sampler", onedraw_sampler_logprobs(handle, 0, &logprob, 1, &count, &error));
+    REFUSES("sampler", onedraw_sampler_kept(handle, 0, &kept, &token, 1, &count, &error));
     REFUSES("sampler", onedraw_sampler_distribution(handle, &row, &probability, 1, &count, &error));
     REFUSES("sampler", onedraw_sampler_explain(handle, &row, 1, &count, &error));
     REFUSES("sampler", onedraw_sampler_prompt_logprobs(handle, &rows, &count, &error));

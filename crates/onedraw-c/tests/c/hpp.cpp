@@ -129,10 +129,16 @@ void batches() {
           [&] { batch.verify(sequences[0], {1, 0}, logits, {0}); });
     CHECK(verdict.path == std::vector<std::size_t>{0} && verdict.sampled.size() == 2 && verdict.sampled[1].token == 0);
     const std::vector<const float *> pointers{logits[0], logits[1], logits[2]};
-    onedraw::Sampler sampler(greedy);
+    onedraw::Sampler sampler(onedraw::Params::from_json(R"({"temperature": 0, "logprobs": 2})"));
     auto same = sampler.verify(std::vector<std::uint32_t>{1, 1}, {pointers, 3});
     CHECK(same.path == verdict.path && same.sampled.size() == 2 && same.sampled[0].token == 1 && same.sampled[1].token == 0);
     CHECK(sampler.output().empty());
+    CHECK(same.sampled[0].logprobs == 2 && sampler.logprobs(1).front().token == 0);
+    CHECK(!verdict.error);
+    const float with_nan[2][3] = {{0, 2, 1}, {3, std::numeric_limits<float>::quiet_NaN(), 1}};
+    same = sampler.verify({1}, with_nan);
+    CHECK(same.path == verdict.path && same.sampled.size() == 1 && same.sampled[0].token == 1);
+    CHECK(same.error && same.error->kind() == "nan_logit" && same.error->status() == ONEDRAW_BAD_ROW);
     const std::uint16_t halves[2][3] = {{0, 0x4000, 0x3c00}, {0x4200, 0, 0x3c00}};
     const void *const of_halves[] = {halves[1], halves[0]};
     drawn = batch.peek(sequences, {of_halves, onedraw::Dtype::f16, 3});

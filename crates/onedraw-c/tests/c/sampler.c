@@ -42,6 +42,7 @@ static void histories(void) {
     CHECK(sample(loaded) == next && sample(clone) == next);
     OK(onedraw_sampler_rewind(sampler, 3, &error));
     CHECK(sample(sampler) == expected[3] && sample(sampler) == expected[4] && sample(sampler) == next);
+    OK(onedraw_sampler_free(loaded, &error));
     CHECK(onedraw_sampler_load("{}", &loaded, &error) == ONEDRAW_BAD_ARGUMENT && strcmp(error.kind, "json") == 0);
     CHECK(strstr(error.message, "json: is no saved sequence: ") == error.message);
 
@@ -135,17 +136,17 @@ static void reports(void) {
     uint32_t ids[4];
     size_t count;
     onedraw_sampler *sampler = sampler_of("{\"temperature\": 0, \"logprobs\": 2, \"logprobs_mode\": \"raw_logits\", \"kept\": \"ids\"}");
-    FAILS(onedraw_sampler_logprobs(sampler, logprobs, 4, &count, &error), ONEDRAW_NOTHING, "nothing",
-          "this sampler has drawn nothing yet");
+    FAILS(onedraw_sampler_logprobs(sampler, 0, logprobs, 4, &count, &error), ONEDRAW_NOTHING, "nothing",
+          "the last call drew 0 tokens, and no token 0");
     OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
     CHECK(sampled.token == 1 && sampled.probability == 1.0 && sampled.logprob == 3.5 && sampled.rank == 1);
     CHECK(sampled.logprobs == 2 && isnan(sampled.mirostat_mu));
-    OK(onedraw_sampler_logprobs(sampler, logprobs, 4, &count, &error));
+    OK(onedraw_sampler_logprobs(sampler, 0, logprobs, 4, &count, &error));
     CHECK(count == 2 && logprobs[0].token == 1 && logprobs[0].rank == 1 && logprobs[0].logprob == 3.5);
     CHECK(logprobs[1].token == 3 && logprobs[1].rank == 2 && logprobs[1].logprob == (double)2.9f);
-    FAILS(onedraw_sampler_logprobs(sampler, logprobs, 1, &count, &error), ONEDRAW_TOO_SMALL, "logprobs",
+    FAILS(onedraw_sampler_logprobs(sampler, 0, logprobs, 1, &count, &error), ONEDRAW_TOO_SMALL, "logprobs",
           "logprobs: has room for 1, and 2 are needed");
-    OK(onedraw_sampler_kept(sampler, &kept, ids, 4, &count, &error));
+    OK(onedraw_sampler_kept(sampler, 0, &kept, ids, 4, &count, &error));
     CHECK(kept.count == 1 && kept.is_prefix == 1 && kept.last_token == 1 && kept.last_logit == 3.5f && kept.ln_mass == 0.0);
     CHECK(count == 1 && ids[0] == 1);
     OK(onedraw_sampler_free(sampler, &error));
@@ -155,8 +156,80 @@ static void reports(void) {
     OK(onedraw_sampler_sample(sampler, &ROW, &sampled, &error));
     CHECK(isnan(sampled.probability) && isnan(sampled.logprob) && sampled.rank == 0 && sampled.logprobs == 0);
     CHECK(sampled.mirostat_mu > 9.0 && sampled.mirostat_mu < 12.0);
-    FAILS(onedraw_sampler_kept(sampler, &kept, ids, 4, &count, &error), ONEDRAW_NOTHING, "nothing",
+    FAILS(onedraw_sampler_kept(sampler, 0, &kept, ids, 4, &count, &error), ONEDRAW_NOTHING, "nothing",
           "the parameter kept did not ask for the kept set");
+    OK(onedraw_sampler_free(sampler, &error));
+}
+
+/* What is told of the tokens of a verification, and that nothing is told of what failed. */
+static void reports_of_tokens(void) {
+    onedraw_error error;
+    onedraw_sampled sampled[3];
+    onedraw_token_logprob logprobs[2];
+    onedraw_kept kept;
+    uint32_t id;
+    size_t path[3], drawn, count;
+    float logits[3][3] = {{0.0f, 2.0f, 1.0f}, {3.0f, 0.0f, 1.0f}, {0.0f, 0.5f, 5.0f}};
+    const uint32_t guesses[] = {1, 0};
+    const onedraw_draft draft = {.tokens = guesses, .count = 2};
+    const onedraw_rows rows = {.logits = logits, .count = 3, .vocabulary = 3};
+    onedraw_sampler *sampler = sampler_of("{\"temperature\": 0, \"logprobs\": 1, \"logprobs_mode\": \"raw_logits\", \"kept\": \"ids\"}");
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled[0], &error));
+    OK(onedraw_sampler_verify(sampler, &draft, &rows, NULL, sampled, path, 3, &drawn, &error));
+    CHECK(drawn == 3);
+    for (size_t i = 0; i < 3; i++) {
+        const uint32_t token = i < 2 ? guesses[i] : 2;
+        CHECK(sampled[i].token == token && sampled[i].logprobs > 0);
+        OK(onedraw_sampler_logprobs(sampler, i, logprobs, 2, &count, &error));
+        CHECK(count == sampled[i].logprobs && logprobs[0].token == token && logprobs[0].logprob == (double)logits[i][token]);
+        OK(onedraw_sampler_kept(sampler, i, &kept, &id, 1, &count, &error));
+        CHECK(count == 1 && id == token && kept.last_logit == logits[i][token]);
+    }
+    FAILS(onedraw_sampler_logprobs(sampler, 3, logprobs, 2, &count, &error), ONEDRAW_NOTHING, "nothing",
+          "the last call drew 3 tokens, and no token 3");
+
+    /* Of a verification that fails there is what it drew before. */
+    logits[1][1] = NAN;
+    CHECK(onedraw_sampler_verify(sampler, &draft, &rows, NULL, sampled, path, 3, &drawn, &error) == ONEDRAW_BAD_ROW && drawn == 1);
+    OK(onedraw_sampler_logprobs(sampler, 0, logprobs, 2, &count, &error));
+    CHECK(logprobs[0].token == 1 && logprobs[0].logprob == 2.0);
+    FAILS(onedraw_sampler_kept(sampler, 1, &kept, &id, 1, &count, &error), ONEDRAW_NOTHING, "nothing",
+          "the last call drew 1 tokens, and no token 1");
+
+    /* Of a draw that fails there is nothing. */
+    const onedraw_row bad = {.logits = logits[1], .vocabulary = 3};
+    CHECK(onedraw_sampler_peek(sampler, &bad, 0, &sampled[0], &error) == ONEDRAW_BAD_ROW);
+    FAILS(onedraw_sampler_logprobs(sampler, 0, logprobs, 2, &count, &error), ONEDRAW_NOTHING, "nothing",
+          "the last call drew 0 tokens, and no token 0");
+    OK(onedraw_sampler_sample(sampler, &ROW, &sampled[0], &error));
+    CHECK(onedraw_sampler_sample_uniform(sampler, &bad, 0.5, &sampled[0], &error) == ONEDRAW_BAD_ROW);
+    CHECK(onedraw_sampler_kept(sampler, 0, &kept, &id, 1, &count, &error) == ONEDRAW_NOTHING);
+    OK(onedraw_sampler_free(sampler, &error));
+}
+
+/* Draws that are not of this sampler, and positions that there are not. */
+static void foreign_draws(void) {
+    onedraw_error error;
+    onedraw_sampled sampled;
+    onedraw_sampler *other, *sampler = sampler_of("{\"seed\": 1}");
+    OK(onedraw_sampler_peek(sampler, &ROW, UINT32_MAX, &sampled, &error));
+    CHECK(sampled.position == UINT32_MAX);
+    OK(onedraw_sampler_accept(sampler, 0, &error));
+    FAILS(onedraw_sampler_peek(sampler, &ROW, UINT32_MAX, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "ahead",
+          "ahead: must be at most 4294967294 here, not 4294967295");
+    OK(onedraw_sampler_rewind(sampler, 0, &error));
+    OK(onedraw_sampler_peek(sampler, &ROW, 0, &sampled, &error));
+    other = sampler_of("{\"seed\": 2}");
+    FAILS(onedraw_sampler_accept_sampled(other, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
+          "sampled: was drawn with seed 1 for sequence 0, and here they are 2 and 0");
+    OK(onedraw_sampler_free(other, &error));
+    onedraw_params *params = params_of("{\"seed\": 1, \"n\": 2}");
+    OK(onedraw_sampler_new_sequence(params, 1, &other, &error));
+    FAILS(onedraw_sampler_accept_sampled(other, &sampled, &error), ONEDRAW_BAD_ARGUMENT, "sampled",
+          "sampled: was drawn with seed 1 for sequence 0, and here they are 1 and 1");
+    OK(onedraw_params_free(params, &error));
+    OK(onedraw_sampler_accept_sampled(sampler, &sampled, &error));
+    OK(onedraw_sampler_free(other, &error));
     OK(onedraw_sampler_free(sampler, &error));
 }
 
@@ -239,5 +312,7 @@ void test_samplers(void) {
     histories();
     used_again();
     reports();
+    reports_of_tokens();
+    foreign_draws();
     rows();
 }
