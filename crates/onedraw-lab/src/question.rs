@@ -1,7 +1,5 @@
 //! Bodies become questions that can be answered: JSON is read, prompts are cut, parameters are merged and checked.
 
-use std::collections::BTreeMap;
-
 use onedraw::beam::{BeamParams, BeamStyle};
 use onedraw::{ConstraintKind, ConstraintText};
 use serde_json::Value;

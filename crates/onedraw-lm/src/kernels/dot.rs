@@ -16,7 +16,7 @@ use fearless_simd::prelude::*;
 use crate::kernels::element::{Element, STEP};
 use crate::kernels::lanes::Lanes;
 #[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
-use crate::kernels::strip::Widened;
+use crate::kernels::widened::Widened;
 
 /// The numbers that a matrix is multiplied with: one row for each position. In every step of thirty-two, the
 /// numbers at even places come first; the last step is filled up with zeros.

@@ -18,3 +18,5 @@ mod strip;
 mod sums;
 #[cfg(target_arch = "x86_64")]
 mod tile;
+#[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
+mod widened;

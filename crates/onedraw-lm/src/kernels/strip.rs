@@ -10,13 +10,13 @@
 //!
 //! What the code does differently:
 //!
-//! 1. Weights and numbers are widened to f64, the numbers once for all rows ([`Widened`]). Their products are
+//! 1. Weights and numbers are widened to f64, the numbers once for all rows (`widened`). Their products are
 //!    exact, because a weight has 8 significant bits and a number 24.
 //! 2. A product is added in f64. The result is rounded to the 24 bits of an f32 ([`single`]) and stays in
 //!    f64.
 //! 3. The numbers are multiplied by a power of two, such that sums which leave the range [2^965, 2^995)
 //!    either become NaN, because their product with 2^29 + 1 overflows, or are seen in the least magnitude.
-//!    Then, and where a number is treacherous ([`is_treacherous`]), the rows are summed again in the plain
+//!    Then, and where a number is treacherous (`widened`), the rows are summed again in the plain
 //!    way.
 //!
 //! Why it is exact. All powers of two are chosen such that the range lies within the normal range of f32, so
@@ -41,6 +41,7 @@ use crate::kernels::dot::{Inputs, folded};
 use crate::kernels::element::STEP;
 use crate::kernels::lanes::Lanes;
 use crate::kernels::sums::single;
+use crate::kernels::widened::power_of_two;
 
 /// Rows of a strip. Two sums of each, with what they need, fit into sixteen registers, and take as long as
 /// the processor needs to start their operations.
@@ -48,80 +49,6 @@ const ROWS: usize = 4;
 
 /// Sums from 2^965 on, and below 2^995, are rounded exactly.
 const LEAST: f64 = power_of_two(965);
-
-/// The numbers of a row of inputs are multiplied by the power of two that gives the largest this exponent. Sums
-/// between 2^-28 times and twice the largest number are then in the range. A model's weights are far below 1,
-/// so larger sums are rare; smaller ones are what most often makes a strip be summed again.
-const LARGEST_EXPONENT: i32 = 993;
-
-const fn power_of_two(exponent: i32) -> f64 {
-    debug_assert!(-1022 <= exponent && exponent <= 1023);
-    f64::from_bits(((exponent + 1023) as u64) << 52)
-}
-
-/// The numbers of positions, widened and multiplied by powers of two.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Widened {
-    numbers: Vec<f64>,
-    /// For each position what sums are multiplied with in the end; `None` if its products are to be summed
-    /// in the plain way.
-    units: Vec<Option<f64>>,
-}
-
-impl Widened {
-    /// Takes rows of numbers, in whole steps, instead of those before.
-    pub(super) fn set(&mut self, numbers: &[f32], length: usize) {
-        self.numbers.clear();
-        self.units.clear();
-        for row in numbers.chunks_exact(length.max(1)) {
-            let exponent = exponent(row);
-            self.units.push(exponent.map(|exponent| power_of_two(exponent - LARGEST_EXPONENT)));
-            let scale = power_of_two(LARGEST_EXPONENT - exponent.unwrap_or(0));
-            self.numbers.extend(row.iter().map(|&number| f64::from(number) * scale));
-        }
-    }
-
-    /// The numbers of a position and the unit of their sums, if it has one.
-    fn row(&self, position: usize, steps: usize) -> Option<(&[[f64; STEP]], f64)> {
-        let rows = &self.numbers.as_chunks().0[position * steps..(position + 1) * steps];
-        self.units[position].map(|unit| (rows, unit))
-    }
-}
-
-/// The exponent of the largest number; `None` if the powers of two that numbers and sums are multiplied with
-/// were not normal, if the range of its sums were not within that of f32, or if there is a treacherous
-/// number.
-fn exponent(numbers: &[f32]) -> Option<i32> {
-    // The bits of magnitudes are ordered as they are; those of infinities and NaN are the largest.
-    let largest = numbers.iter().fold(0, |largest, number| number.to_bits().wrapping_shl(1).max(largest));
-    let exponent = (largest >> 24) as i32 - 127;
-    // Below, the unit of sums were less than 2^-1022.
-    let is_usual = (LARGEST_EXPONENT - 1022..=120).contains(&exponent);
-    (is_usual && !numbers.iter().any(|&number| is_treacherous(number))).then_some(exponent)
-}
-
-/// Whether there is a weight whose product with the number, both taken as integers with their highest bit
-/// set, is beside a multiple of 2^29: at most 8 from it, but not it.
-///
-/// The number is at least 2^23 and below 2^24 and the weight at least 2^7 and below 2^8, so the multiple is
-/// one of 2·2^29 to 7·2^29, and the weight is what it is divided by the number, rounded.
-#[inline(always)]
-fn is_treacherous(number: f32) -> bool {
-    const MULTIPLE: f64 = power_of_two(29);
-    /// The mantissa of an f64, in which every f32 is normal, and the exponent of 2^23.
-    const MANTISSA: u64 = (1 << 52) - 1;
-    const EXPONENT: u64 = power_of_two(23).to_bits();
-    let integer = f64::from_bits(f64::from(number).to_bits() & MANTISSA | EXPONENT);
-    let quotient = MULTIPLE / integer;
-    let mut found = false;
-    for factor in [2.0, 3.0, 4.0, 5.0, 6.0, 7.0] {
-        let weight = (factor * quotient).round_ties_even();
-        let distance = (weight * integer - factor * MULTIPLE).abs();
-        let is_weight = (128.0..256.0).contains(&weight);
-        found |= is_weight && distance <= 8.0 && distance > 0.0;
-    }
-    found
-}
 
 /// The products as [`products`](super::product::products) has them. A row has whole steps.
 #[inline(always)]
@@ -352,30 +279,5 @@ mod tests {
             check("unusual", 64, &weights, &numbers);
         }
         assert!(missed > 0, "the cases do not tell one rounding from two");
-    }
-
-    /// All weights, for numbers that were made of a multiple of 2^29 and of others.
-    #[test]
-    fn treacherous_numbers_are_those_with_such_a_weight() {
-        let is_beside = |product: u64| {
-            let distance = (product % (1 << 29)).min((1 << 29) - product % (1 << 29));
-            distance > 0 && distance <= 8
-        };
-        let mut bits = Bits(3);
-        let mut found = 0;
-        let made = (0..60_000u64).map(|i| {
-            let (weight, factor, distance) = (128 + i % 128, 2 + i / 128 % 6, i / 768 % 17);
-            ((factor << 29) + distance - 8) / weight + i % 2
-        });
-        let others = (0..20_000).map(|_| 1 << 23 | bits.next() >> 41);
-        for integer in made.chain(others).filter(|integer| integer >> 23 == 1) {
-            let expected = (128..256).any(|weight| is_beside(weight * integer));
-            for scale in [1.0, -0.001_953_125, f32::MIN_POSITIVE / 8_388_608.0] {
-                let number = integer as f32 * scale;
-                assert_eq!(is_treacherous(number), expected, "{number:e}");
-            }
-            found += usize::from(expected);
-        }
-        assert!(found > 100, "{found}");
     }
 }
