@@ -781,8 +781,8 @@ onedraw_status onedraw_sampler_accept(struct onedraw_sampler *sampler,
 
 /**
  * Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
- * learned from it. It is an error if it was drawn at another position, or with
- * another seed. One thread at a time.
+ * learned from it. It is an error if it was drawn at another position, with another seed, or for another of the `n`
+ * sequences. One thread at a time.
  */
 onedraw_status onedraw_sampler_accept_sampled(struct onedraw_sampler *sampler,
                                               const struct onedraw_sampled *sampled,
@@ -998,8 +998,8 @@ onedraw_status onedraw_sampler_accept(struct onedraw_sampler *sampler,
 
 /**
  * Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
- * learned from it. It is an error if it was drawn at another position, or with
- * another seed. One thread at a time.
+ * learned from it. It is an error if it was drawn at another position, with another seed, or for another of the `n`
+ * sequences. One thread at a time.
  */
 onedraw_status onedraw_sampler_accept_sampled(struct onedraw_sampler *sampler,
                                               const struct onedraw_sampled *sampled,
@@ -1168,7 +1168,7 @@ onedraw_status onedraw_batch_accept(struct onedraw_batch *batch,
 /**
  * Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
  * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position,
- * or with another seed. One thread at a time.
+ * with another seed, or for another of the `n` sequences. One thread at a time.
  */
 onedraw_status onedraw_batch_accept_sampled(struct onedraw_batch *batch,
                                             onedraw_sequence sequence,
@@ -1399,7 +1399,7 @@ onedraw_status onedraw_batch_accept(struct onedraw_batch *batch,
 /**
  * Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
  * `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position,
- * or with another seed. One thread at a time.
+ * with another seed, or for another of the `n` sequences. One thread at a time.
  */
 onedraw_status onedraw_batch_accept_sampled(struct onedraw_batch *batch,
                                             onedraw_sequence sequence,
@@ -1501,8 +1501,8 @@ onedraw_status onedraw_sampler_verify(struct onedraw_sampler *sampler,
 
 /**
  * As `onedraw_sampler_verify`, for a sequence of a batch. To `onedraw_batch_logprobs`, `onedraw_batch_kept` and
- * `onedraw_batch_row_error` the tokens are rows, and the one that cannot be drawn is row `*drawn`. Append the tokens that you use with
- * `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
+ * `onedraw_batch_row_error` the tokens are rows, and the one that cannot be drawn is row `*drawn`. Append the tokens that
+ * you use with `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
  */
 onedraw_status onedraw_batch_verify(struct onedraw_batch *batch,
                                     onedraw_sequence sequence,

@@ -66,8 +66,8 @@ pub extern "C" fn onedraw_sampler_verify(
 }
 
 /// As `onedraw_sampler_verify`, for a sequence of a batch. To `onedraw_batch_logprobs`, `onedraw_batch_kept` and
-/// `onedraw_batch_row_error` the tokens are rows, and the one that cannot be drawn is row `*drawn`. Append the tokens that you use with
-/// `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
+/// `onedraw_batch_row_error` the tokens are rows, and the one that cannot be drawn is row `*drawn`. Append the tokens that
+/// you use with `onedraw_batch_accept_sampled`. One thread at a time may use the batch and the matcher.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_verify(
     batch: *mut onedraw_batch,

@@ -48,7 +48,7 @@ pub extern "C" fn onedraw_batch_accept(
 
 /// Appends a token that was drawn for the sequence at the next position, by `onedraw_batch_peek` or
 /// `onedraw_batch_verify`, with what mirostat learned from it. It is an error if it was drawn at another position,
-/// or with another seed. One thread at a time.
+/// with another seed, or for another of the `n` sequences. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_batch_accept_sampled(
     batch: *mut onedraw_batch,

@@ -22,8 +22,8 @@ pub extern "C" fn onedraw_sampler_accept(
 }
 
 /// Appends a token that `onedraw_sampler_peek` or `onedraw_sampler_verify` drew at the next position, with what mirostat
-/// learned from it. It is an error if it was drawn at another position, or with
-/// another seed. One thread at a time.
+/// learned from it. It is an error if it was drawn at another position, with another seed, or for another of the `n`
+/// sequences. One thread at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn onedraw_sampler_accept_sampled(
     sampler: *mut onedraw_sampler,
