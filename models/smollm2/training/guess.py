@@ -120,13 +120,10 @@ def main():
 
     def guesses(head, rows, places):
         """What the head guesses at each depth, what the target says there, and which of these count."""
-        ids, given, earlier = rows.tokens[places].long(), rows.states[places], []
-        embeddings = target.model.embed_tokens(ids)
-        for depth in range(EAGLE_DEPTHS):
-            length = ids.shape[1] - depth - 1
-            earlier = [(k[:, :, :length], v[:, :, :length]) for k, v in earlier]
-            given, earlier = head(given[:, :length], embeddings[:, depth + 1 :], depth, earlier)
-            yield short(given), short(rows.states[places][:, depth + 1 :]), rows.counts[places][:, depth + 1 :]
+        states, counts = rows.states[places], rows.counts[places]
+        embeddings = target.model.embed_tokens(rows.tokens[places].long())
+        for depth, given in enumerate(head.ahead(states, embeddings, EAGLE_DEPTHS)):
+            yield short(given), short(states[:, depth + 1 :]), counts[:, depth + 1 :]
 
     @compiled
     def head_loss(places):

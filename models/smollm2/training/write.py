@@ -1,4 +1,4 @@
-"""Writes text with SmolLM2 itself, for those who are to guess what it writes: `python write.py FOLDER TEXT.npy`.
+"""Writes text with SmolLM2, to train drafters on: `python write.py FOLDER TEXT.npy`.
 
 FOLDER is what `convert.py folder` made. The model writes a user's question, after the first words of one, and then its own answer (as in Xu and others,
 Magpie, 2024), or goes on with the first words of a story. TEXT.npy is a matrix of tokens; a row is one text, filled up with the end of a turn.

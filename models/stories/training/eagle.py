@@ -53,17 +53,21 @@ class Eagle(nn.Module):
             mixed = mixed + shares[..., length + i : length + i + 1] * widen(value)
         return mixed
 
+    def ahead(self, features, embeddings, depths):
+        """What it guesses at each depth. Position t of a depth began at t: it has seen token t + 1 + depth and guesses token t + 2 + depth."""
+        earlier = []
+        for depth in range(depths):
+            length = embeddings.shape[1] - depth - 1
+            earlier = [(k[:, :, :length], v[:, :, :length]) for k, v in earlier]
+            features, earlier = self(features[:, :length], embeddings[:, depth + 1 :], depth, earlier)
+            yield features
+
     def loss(self, target, tokens, features, depths):
         """How far its guesses are from the target's own distributions, over several depths."""
-        embeddings = target.model.embed_tokens(tokens)
         with torch.no_grad():
             truth = F.log_softmax(target.logits(features).float(), dim=-1)
-        total, given, earlier = 0.0, features, []
-        for depth in range(depths):
-            # Position t of this depth began at t: it has seen token t + 1 + depth and guesses token t + 2 + depth.
-            length = tokens.shape[1] - depth - 1
-            earlier = [(k[:, :, :length], v[:, :, :length]) for k, v in earlier]
-            given, earlier = self(given[:, :length], embeddings[:, depth + 1 :], depth, earlier)
+        total = 0.0
+        for depth, given in enumerate(self.ahead(features, target.model.embed_tokens(tokens), depths)):
             guess = F.log_softmax(target.logits(given).float(), dim=-1)
             total = total + F.kl_div(guess, truth[:, depth + 1 :], log_target=True, reduction="sum") / guess[..., 0].numel()
         return total / depths

@@ -2,8 +2,8 @@
 //! one pass, and this module decides which guesses are accepted.
 //!
 //! A [`Draft`] is a tree of tokens after a text. The target gives one row of logits after the text and one
-//! after every node. [`Batch::verify`], or [`Sampler::verify`] for one sequence, walks down from the root. It returns the accepted nodes and the token
-//! that comes after them:
+//! after every node. [`Batch::verify`], or [`Sampler::verify`] for one sequence, walks down from the root. It
+//! returns the accepted nodes and the token that comes after them:
 //!
 //! - [`Verify::Exact`]: at each node the target makes its own draw, with the noise of that position, and
 //!   continues where a child is the drawn token. The text is that of plain decoding, bit for bit, whatever
