@@ -24,13 +24,19 @@ impl PassCosts {
         self.measured.entry(positions).or_default().learn(time);
     }
 
-    /// Seconds of a pass that nothing interrupts; 0 while none was measured. More positions never take less time: where
-    /// the times say so, the pass of fewer positions was interrupted.
+    /// Seconds of a pass that nothing interrupts; 0 while none was measured.
     pub(super) fn of(&self, positions: usize) -> f64 {
-        let expected = self.pace(positions) * first_share(positions);
-        let fewer = self.shortest_from(..positions).into_iter().fold(0.0, f64::max);
-        let more = self.shortest_from(positions..).into_iter().fold(f64::INFINITY, f64::min);
-        expected.max(fewer).min(more)
+        let fewer = self.measured.range(..=positions).next_back().map(|(&fewer, _)| fewer);
+        let more = self.measured.range(positions..).next().map(|(&more, _)| more);
+        let (Some(low), Some(high)) = (fewer.or(more), more.or(fewer)) else { return 0.0 };
+        let (before, after) = (self.shortest_from(low), self.shortest_from(high));
+        // How many times as long as the first shares say passes of about so many positions take.
+        let (pace, pace_after) = (before / first_share(low), after / first_share(high));
+        let share = if high > low { (positions - low) as f64 / (high - low) as f64 } else { 0.0 };
+        let expected = (pace + (pace_after - pace) * share) * first_share(positions);
+        let least = if low <= positions { before } else { 0.0 };
+        let most = if high >= positions { after } else { f64::INFINITY };
+        expected.clamp(least, most)
     }
 
     /// Seconds of a pass as it usually is, interruptions included.
@@ -39,26 +45,13 @@ impl PassCosts {
         measured.unwrap_or_else(|| self.of(positions))
     }
 
-    /// How many times as long as [`FIRST_SHARES`] says passes of about so many positions take: a line between the
-    /// nearest that were measured.
-    fn pace(&self, positions: usize) -> f64 {
-        let pace = |(&positions, recent): (&usize, &Recent)| {
-            (positions as f64, recent.shortest().unwrap_or(0.0) / first_share(positions))
-        };
-        let fewer = self.measured.range(..=positions).next_back().map(pace);
-        let more = self.measured.range(positions..).next().map(pace);
-        match (fewer, more) {
-            (Some((low, before)), Some((high, after))) if high > low => {
-                before + (after - before) * (positions as f64 - low) / (high - low)
-            }
-            (Some((_, pace)), _) | (None, Some((_, pace))) => pace,
-            (None, None) => 0.0,
-        }
-    }
-
-    /// The shortest times of the passes of so many positions.
-    fn shortest_from(&self, positions: impl std::ops::RangeBounds<usize>) -> Vec<f64> {
-        self.measured.range(positions).filter_map(|(_, recent)| recent.shortest()).collect()
+    /// The shortest time of the passes of at least so many positions. More positions never take less time: where the
+    /// times say so, the pass of fewer positions was interrupted.
+    fn shortest_from(&self, positions: usize) -> f64 {
+        self.measured
+            .range(positions..)
+            .filter_map(|(_, recent)| recent.shortest())
+            .fold(f64::INFINITY, f64::min)
     }
 }
 
@@ -110,7 +103,7 @@ mod tests {
 
     #[test]
     fn more_positions_never_cost_less() {
-        assert_eq!(of(&costs(&[(1, 3), (2, 1), (4, 2)]), [1, 2, 3, 4]), [1.0, 1.0, 1.486, 2.0]);
+        assert_eq!(of(&costs(&[(1, 3), (2, 1), (4, 2)]), [1, 2, 3, 4]), [1.0, 1.0, 1.463, 2.0]);
         // A pass that was never measured is not shorter than a shorter one that was.
         assert_eq!(of(&costs(&[(2, 10), (16, 10)]), [2, 3, 8, 16]), [10.0, 10.0, 10.0, 10.0]);
     }

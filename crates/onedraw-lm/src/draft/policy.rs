@@ -224,6 +224,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draft::chance::Class;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -298,20 +299,26 @@ mod tests {
     fn a_drafter_that_does_not_pay_is_left_within_a_few_passes_and_tried_again_seldom() {
         let mut policy = policy();
         policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
-        // Of a hundred and fifty passes, all guesses are wrong and cost 0.7 of a plain pass. The first are expected to
-        // hold half of the time.
-        let drafting: Vec<bool> = (0..1000)
+        // All guesses are wrong, and a pass with one takes as long as 1.7 plain ones. What is expected of them falls with
+        // each verdict.
+        let class = Class::copied(3, 0);
+        let passes: Vec<bool> = (0..1000)
             .map(|_| {
                 let drafts = policy.is_drafting();
-                policy.learn_pass(&if drafts { pass(1, 17 * MILLISECOND / 10) } else { plain_pass() });
+                let expected = policy.chances.of(class);
+                policy.learn_pass(&match drafts {
+                    true => PassResult { expected, ..pass(1, 17 * MILLISECOND / 10) },
+                    false => plain_pass(),
+                });
+                if drafts {
+                    policy.chances.learn(class, false);
+                }
                 drafts
             })
             .collect();
-        let guessing =
-            |passes: std::ops::Range<usize>| drafting[passes].iter().filter(|&&drafts| drafts).count();
-        assert_eq!(guessing(0..150), 0);
-        assert_eq!(guessing(150..1000), 0);
-        assert_eq!(policy.purse.rests(), 0);
+        let guessing = |range: std::ops::Range<usize>| passes[range].iter().filter(|&&drafts| drafts).count();
+        assert_eq!((guessing(0..20), guessing(20..100), guessing(100..1000)), (7, 0, 16));
+        assert_eq!(policy.purse.rests(), 8);
     }
 
     #[test]

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn guesses_that_lose_rest_until_plain_passes_have_paid_for_another_try() {
         let mut purse = Purse::new();
-        [0.5, -1.0, -1.0].map(|gained| purse.guessed(gained));
+        [0.5, -1.0, -1.0].into_iter().for_each(|gained| purse.guessed(gained));
         assert!(purse.allows_guesses());
         purse.guessed(-1.0);
         assert!(!purse.allows_guesses());

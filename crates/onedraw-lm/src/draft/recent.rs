@@ -43,7 +43,7 @@ mod tests {
     fn interruptions_count_only_so_much_and_old_times_not_at_all() {
         let mut recent = Recent::default();
         assert_eq!((recent.shortest(), recent.usual()), (None, None));
-        [2, 3, 100].map(|seconds| recent.learn(Duration::from_secs(seconds)));
+        [2, 3, 100].into_iter().for_each(|seconds| recent.learn(Duration::from_secs(seconds)));
         assert_eq!((recent.shortest(), recent.usual()), (Some(2.0), Some((2.0 + 3.0 + 3.0) / 3.0)));
         (0..REMEMBERED).for_each(|_| recent.learn(Duration::from_secs(8)));
         assert_eq!((recent.shortest(), recent.usual()), (Some(8.0), Some(8.0)));

@@ -100,8 +100,9 @@ pub struct Guessed {
 pub struct PassLog {
     /// How many texts were written.
     pub texts: usize,
+    /// How many guesses the target verified.
     pub guesses: usize,
-    /// How many of the guesses the policy expected to be accepted.
+    /// How many of them the policy expected to be accepted.
     pub expected: f64,
     /// How many tokens the texts got.
     pub tokens: usize,
