@@ -27,6 +27,7 @@ use onedraw_stories_drafters as drafters;
 use crate::chat::ChatTemplate;
 use crate::error::ModelError;
 use crate::generation_config::GenerationConfig;
+use crate::hash;
 use crate::llama::{EagleHead, Llama, Shortlist};
 use crate::tokenizer::Tokenizer;
 
@@ -70,6 +71,15 @@ pub fn eagle(model: &Llama) -> Result<EagleHead, ModelError> {
 /// The tokenizer of all of them.
 pub fn tokenizer() -> Result<Tokenizer, ModelError> {
     Tokenizer::embedded(NAME, onedraw_stories::TOKENIZER)
+}
+
+/// An error if another tokenizer has another text for a token.
+pub(crate) fn check_tokenizer(other: &Tokenizer) -> Result<(), ModelError> {
+    // One that was made of the same file is the same.
+    if other.sha256() == hash::sha256(onedraw_stories::TOKENIZER) {
+        return Ok(());
+    }
+    other.check_same(&tokenizer()?)
 }
 
 /// The token that ends a story.

@@ -1,7 +1,7 @@
 //! Which drafter guesses ahead, and how its guesses are verified: `--draft`, `--early-exit`, `--eagle`,
 //! `--ngram`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Result, anyhow, bail};
@@ -39,6 +39,9 @@ pub struct SpeculationFlags {
     /// from the same law), typical (another law)
     #[arg(long, value_name = "MODE", requires = "drafting", default_value = "exact")]
     verify: Verify,
+    /// Write what was decided, a line of JSON for each pass
+    #[arg(long, value_name = "FILE", requires = "drafting")]
+    pub speculation_log: Option<PathBuf>,
 }
 
 /// The width and depth of a tree.
@@ -104,7 +107,8 @@ impl SpeculationFlags {
     ) -> Result<Generator<'a, Llama>> {
         let generator = guesser.beside(generator, model, self.settings());
         let flag = if self.speculate.is_some() { "--speculate" } else { "--tree" };
-        generator.map_err(|error| anyhow!("{flag}: {error}"))
+        let generator = generator.map_err(|error| anyhow!("{flag}: {error}"))?;
+        Ok(if self.speculation_log.is_some() { generator.log_speculation() } else { generator })
     }
 
     /// The smaller model in a folder, or the embedded model's drafter if the folder is empty.

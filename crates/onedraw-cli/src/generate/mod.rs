@@ -63,6 +63,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8> {
         format: arguments.format,
         stats: arguments.stats,
         context: llama.context(),
+        speculation_log: arguments.speculation.speculation_log.as_deref(),
     };
     let constraint = constraint.as_ref();
     let counterpart = arguments.contrast.counterpart(&model, prompt.len())?;
@@ -154,6 +155,10 @@ fn write_texts<M: LanguageModel>(
         }
     }
     generator.flush_trace()?;
+    if let Some(path) = request.speculation_log {
+        show::log(path, generator.speculation_log())
+            .map_err(|error| anyhow!("--speculation-log {}: {error}", path.display()))?;
+    }
     let timings = generator.timings();
     let texts = texts.into_generated();
     let mut code = DONE;

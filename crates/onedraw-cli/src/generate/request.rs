@@ -1,5 +1,7 @@
 //! What is to be written, and how.
 
+use std::path::Path;
+
 use onedraw::{Kernel, SamplingParams};
 use onedraw_lm::Tokenizer;
 
@@ -24,4 +26,6 @@ pub(super) struct Request<'a> {
     pub(super) stats: bool,
     /// How many positions the model has.
     pub(super) context: usize,
+    /// Where the log of speculation goes.
+    pub(super) speculation_log: Option<&'a Path>,
 }

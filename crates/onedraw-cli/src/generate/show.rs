@@ -1,12 +1,14 @@
 //! Texts as plain text and as JSON.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use onedraw::{Kept, Report, RowError, Sampled, TokenLogprob};
 use onedraw_lm::Generated;
 use onedraw_lm::generate::Timings;
-use onedraw_lm::speculate::Guessed;
+use onedraw_lm::speculate::{Guessed, PassLog};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -80,6 +82,7 @@ pub(super) fn lines(
                 "tokens": guessed.tokens,
                 "guesses": guessed.guesses,
                 "judged": guessed.depths.iter().map(|depth| depth.0).collect::<Vec<_>>(),
+                "rests": guessed.rests,
                 "held": guessed.depths.iter().map(|depth| depth.1).collect::<Vec<_>>(),
             });
         }
@@ -131,9 +134,27 @@ pub(super) fn stats(timings: &Timings, written: usize) -> String {
     )
 }
 
+/// A line of JSON for each pass of the target that wrote.
+pub(super) fn log(path: &Path, passes: &[PassLog]) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    for pass in passes {
+        let line = json!({
+            "texts": pass.texts,
+            "guesses": pass.guesses,
+            "expected": pass.expected,
+            "tokens": pass.tokens,
+            "seconds": pass.time.as_secs_f64(),
+            "plain_seconds": pass.plain_time.as_secs_f64(),
+            "purse": pass.purse,
+        });
+        writeln!(file, "{line}")?;
+    }
+    file.flush()
+}
+
 /// How many guesses were right, in one line.
 pub(super) fn guesses(guessed: &Guessed, timings: &Timings) -> String {
-    let Guessed { passes, plain_passes, guesses, .. } = *guessed;
+    let Guessed { passes, plain_passes, guesses, rests, .. } = *guessed;
     if passes == 0 {
         return format!("guesses: none in {plain_passes} passes");
     }
@@ -144,7 +165,7 @@ pub(super) fn guesses(guessed: &Guessed, timings: &Timings) -> String {
         .iter()
         .map(|&(judged, held)| format!("{:.0} % of {judged}", 100.0 * held as f64 / judged as f64));
     format!(
-        "guesses: {:.2} tokens a pass of the target with {:.1} guesses ({passes} passes, {plain_passes} more without any); held, by depth: {}; time: guessing {:.0} %, the target {:.0} %, draws {:.0} %",
+        "guesses: {:.2} tokens a pass of the target with {:.1} guesses ({passes} passes, {plain_passes} more without any, given up {rests} times); held, by depth: {}; time: guessing {:.0} %, the target {:.0} %, draws {:.0} %",
         guessed.tokens_a_pass(),
         guesses as f64 / passes as f64,
         held.collect::<Vec<_>>().join(", "),
@@ -181,7 +202,7 @@ mod tests {
         guessed.depths = vec![(40, 30), (20, 5)];
         assert_eq!(
             guesses(&guessed, &timings),
-            "guesses: 2.25 tokens a pass of the target with 2.5 guesses (40 passes, 3 more without any); held, by depth: 75 % of 40, 25 % of 20; \
+            "guesses: 2.25 tokens a pass of the target with 2.5 guesses (40 passes, 3 more without any, given up 0 times); held, by depth: 75 % of 40, 25 % of 20; \
              time: guessing 50 %, the target 49 %, draws 1 %"
         );
     }

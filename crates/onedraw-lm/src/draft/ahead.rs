@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     pub expansions: usize,
     /// How long the first expansion took, and the others together.
     pub(super) times: (Duration, Duration),
+    /// How many of the guesses are expected to be accepted.
+    pub(super) worth: f64,
 }
 
 /// A text that is to be guessed, as the generator gives it.
@@ -136,6 +138,14 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
     /// How many guesses may follow each other.
     pub fn depth(&self) -> usize {
         self.depth
+    }
+
+    /// After how many tokens that a drafter has not read it is to begin with the last of them, rather than read them
+    /// all: its guesses will be about as good, and a drafter that rested for long catches up in the time of a pass or
+    /// two. No limit where the distribution of the guesses counts.
+    pub fn most_missed(&self) -> usize {
+        const MOST_MISSED: usize = 64;
+        if self.settings.is_adaptive() { MOST_MISSED } else { usize::MAX }
     }
 
     /// The target, and what it remembers of the text, without the tokens that it has not read.
@@ -245,7 +255,8 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
             open.reduce(|best, other| if other.1.worth > best.1.worth { other } else { best })?;
         // One guess per expansion is likely to go into the pass.
         let positions = self.positions + self.expansions;
-        self.policy.is_worth_expanding(node.worth, self.plain, positions).then_some(place)
+        let first = self.first_expanded.unwrap_or(self.begun) - self.begun;
+        self.policy.is_worth_expanding(node.worth, first, self.plain, positions).then_some(place)
     }
 
     /// The guesses that are worth a position in the pass.
@@ -280,7 +291,8 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
         let expanded = self.first_expanded.unwrap_or(self.begun);
         let times = (expanded - self.begun, expanded.elapsed());
         let classes = chosen.iter().map(|&node| self.nodes[node].class).collect();
-        Plan { draft: Draft { tree, laws }, classes, known, expansions: self.expansions, times }
+        let worth = chosen.iter().map(|&node| self.nodes[node].worth).sum();
+        Plan { draft: Draft { tree, laws }, classes, known, expansions: self.expansions, times, worth }
     }
 }
 

@@ -1,108 +1,66 @@
-//! What passes of the target and other pieces of work cost, learned from the times that they took.
+//! What passes of the target cost, learned from the times that they took.
 //!
 //! Clocks decide how much is guessed, and in `exact` mode no token depends on that.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A time of more than this many times the expected one was interrupted, or did other work too. It counts as
-/// this much, or not at all. Chosen by hand: the same work seldom varies by as much.
-pub(super) const INTERRUPTED: f64 = 2.0;
+use crate::draft::recent::Recent;
 
-/// How far an estimate moves towards each new time: about ten times are remembered. Chosen by hand, to follow
-/// a machine that becomes slower or faster within some ten passes.
-pub(super) const LEARNING_RATE: f64 = 0.1;
-
-/// Seconds that a piece of work takes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Estimate {
-    pub seconds: f64,
-    pub measured: usize,
-}
-
-impl Estimate {
-    /// Learns from one time.
-    pub(super) fn learn(&mut self, seconds: f64) {
-        /// The shortest of so many first times counts: the very first expansion of a text reads the whole
-        /// text, and the next find their weights far from the processor.
-        const FIRST_TIMES: usize = 4;
-        self.measured += 1;
-        self.seconds = match self.measured {
-            1 => seconds,
-            2..=FIRST_TIMES => seconds.min(self.seconds),
-            _ => self.seconds + LEARNING_RATE * (seconds.min(INTERRUPTED * self.seconds) - self.seconds),
-        };
-    }
-}
+/// What a pass of some positions takes beside one of a single position, until it was measured; lines lie between these.
+/// Between what the story model takes (1.00, 1.02, 1.36, 2.2) and what a model does whose weights are no longer in the
+/// processor's caches.
+const FIRST_SHARES: [(usize, f64); 5] = [(1, 1.0), (2, 1.05), (4, 1.3), (8, 2.2), (16, 4.2)];
 
 /// Seconds that a pass of the target takes, by its number of positions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PassCosts {
-    /// Numbers of positions, ascending, and the seconds of such a pass; lines lie between them and beyond the
-    /// last. Empty until they are measured.
-    points: Vec<(usize, f64)>,
+    measured: BTreeMap<usize, Recent>,
 }
 
 impl PassCosts {
-    /// Whether they are still to be measured.
-    pub(super) fn are_unknown(&self) -> bool {
-        self.points.is_empty()
-    }
-
-    /// Sets the costs of at least two numbers of positions, in ascending order.
-    pub(super) fn set(&mut self, costs: &[(usize, Duration)]) {
-        self.points = costs.iter().map(|&(positions, time)| (positions, time.as_secs_f64())).collect();
-        self.make_ascending();
-    }
-
-    /// More positions never take less time. Where the times say so, the pass of fewer positions was
-    /// interrupted.
-    fn make_ascending(&mut self) {
-        for i in (1..self.points.len()).rev() {
-            self.points[i - 1].1 = self.points[i - 1].1.min(self.points[i].1);
-        }
-    }
-
-    /// The segment that a number of positions lies on, by the index of its first point, and how far along it:
-    /// 0 at the first point, 1 at the second, more beyond the last.
-    fn segment(&self, positions: usize) -> (usize, f64) {
-        let upper = self.points.iter().position(|&(measured, _)| measured >= positions);
-        let upper = upper.unwrap_or(self.points.len() - 1).max(1);
-        let (low, high) = (self.points[upper - 1].0, self.points[upper].0);
-        (upper - 1, (positions as f64 - low as f64) / (high - low) as f64)
-    }
-
-    /// Seconds of a pass; 0 while they are unknown.
-    pub(super) fn of(&self, positions: usize) -> f64 {
-        if self.are_unknown() {
-            return 0.0;
-        }
-        let (place, share) = self.segment(positions);
-        let (low, high) = (self.points[place].1, self.points[place + 1].1);
-        low + share * (high - low)
-    }
-
     /// Learns from the time of one pass.
     pub(super) fn learn(&mut self, positions: usize, time: Duration) {
-        /// How far the two points around the pass follow it beyond the others. Half of [`LEARNING_RATE`]:
-        /// costs that were learned one by one were off by a factor after one interruption, and gained 1.27
-        /// where one pace for all gains 1.34 (bench/results/2026-11-16-speculation.md).
-        const RATE_AROUND: f64 = 0.05;
-        let expected = self.of(positions);
-        if expected <= 0.0 {
-            return;
-        }
-        let ratio = (time.as_secs_f64() / expected).clamp(1.0 / INTERRUPTED, INTERRUPTED);
-        let (place, share) = self.segment(positions);
-        for (i, (_, seconds)) in self.points.iter_mut().enumerate() {
-            let nearness = match i.checked_sub(place) {
-                Some(0) => 1.0 - share,
-                Some(1) => share,
-                _ => 0.0,
-            };
-            *seconds *= 1.0 + (ratio - 1.0) * (LEARNING_RATE + RATE_AROUND * nearness.clamp(0.0, 1.0));
-        }
-        self.make_ascending();
+        self.measured.entry(positions).or_default().learn(time);
     }
+
+    /// Seconds of a pass that nothing interrupts; 0 while none was measured.
+    pub(super) fn of(&self, positions: usize) -> f64 {
+        let fewer = self.measured.range(..=positions).next_back().map(|(&fewer, _)| fewer);
+        let more = self.measured.range(positions..).next().map(|(&more, _)| more);
+        let (Some(low), Some(high)) = (fewer.or(more), more.or(fewer)) else { return 0.0 };
+        let (before, after) = (self.shortest_from(low), self.shortest_from(high));
+        // How many times as long as the first shares say passes of about so many positions take.
+        let (pace, pace_after) = (before / first_share(low), after / first_share(high));
+        let share = if high > low { (positions - low) as f64 / (high - low) as f64 } else { 0.0 };
+        let expected = (pace + (pace_after - pace) * share) * first_share(positions);
+        let least = if low <= positions { before } else { 0.0 };
+        let most = if high >= positions { after } else { f64::INFINITY };
+        expected.clamp(least, most)
+    }
+
+    /// Seconds of a pass as it usually is, interruptions included.
+    pub(super) fn usual(&self, positions: usize) -> f64 {
+        let measured = self.measured.get(&positions).and_then(Recent::usual);
+        measured.unwrap_or_else(|| self.of(positions))
+    }
+
+    /// The shortest time of the passes of at least so many positions. More positions never take less time: where the
+    /// times say so, the pass of fewer positions was interrupted.
+    fn shortest_from(&self, positions: usize) -> f64 {
+        self.measured
+            .range(positions..)
+            .filter_map(|(_, recent)| recent.shortest())
+            .fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// The line through [`FIRST_SHARES`], which goes on beyond the last.
+fn first_share(positions: usize) -> f64 {
+    let upper = FIRST_SHARES.iter().position(|&(measured, _)| measured >= positions);
+    let upper = upper.unwrap_or(FIRST_SHARES.len() - 1).max(1);
+    let ((low, before), (high, after)) = (FIRST_SHARES[upper - 1], FIRST_SHARES[upper]);
+    before + (after - before) * (positions as f64 - low as f64) / (high - low) as f64
 }
 
 #[cfg(test)]
@@ -111,48 +69,42 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Passes of 1, 2, 4 and 8 positions take 1, 1.2, 1.6 and 3.2 ms.
-    fn costs() -> PassCosts {
+    fn costs(times: &[(usize, u32)]) -> PassCosts {
         let mut costs = PassCosts::default();
-        costs.set(
-            &[(1, 10), (2, 12), (4, 16), (8, 32)]
-                .map(|(positions, time)| (positions, time * MILLISECOND / 10)),
-        );
+        times.iter().for_each(|&(positions, time)| costs.learn(positions, time * MILLISECOND));
         costs
     }
 
-    #[test]
-    fn costs_are_lines_between_what_was_measured() {
-        let costs = costs();
-        for (positions, cost) in [(1, 1.0), (2, 1.2), (3, 1.4), (6, 2.4), (8, 3.2), (16, 6.4), (20, 8.0)] {
-            assert!((costs.of(positions) * 1e3 - cost).abs() < 1e-9, "{positions}: {}", costs.of(positions));
-        }
+    /// The costs in milliseconds.
+    fn of<const N: usize>(costs: &PassCosts, positions: [usize; N]) -> [f64; N] {
+        positions.map(|positions| (costs.of(positions) * 1e6).round() / 1e3)
     }
 
     #[test]
-    fn costs_follow_what_passes_take_but_not_an_interruption() {
-        let mut costs = costs();
-        for _ in 0..100 {
-            costs.learn(4, 2 * MILLISECOND);
-        }
-        assert!((costs.of(4) * 1e3 - 2.0).abs() < 1e-3, "{}", costs.of(4));
-        // The machine has become slower, and passes of four positions most of all.
-        let relative = costs.of(1) / costs.of(4);
-        assert!(relative > 0.55 && relative < 1.0 / 1.6, "{relative}");
-        costs.learn(4, Duration::from_secs(1));
-        assert!(costs.of(4) * 1e3 < 2.31, "{}", costs.of(4));
-        // A pass that seems far too short is not believed either: the line beyond the last point falls by a
-        // tenth.
-        let before = costs.of(40);
-        costs.learn(40, MILLISECOND);
-        let fallen = costs.of(40) / before;
-        assert!(fallen > 0.85 && fallen < 0.95, "{fallen}");
+    fn one_pass_tells_what_others_cost() {
+        assert_eq!(of(&PassCosts::default(), [1, 8]), [0.0, 0.0]);
+        assert_eq!(
+            of(&costs(&[(1, 10)]), [1, 2, 3, 4, 6, 8, 16, 20]),
+            [10.0, 10.5, 11.75, 13.0, 17.5, 22.0, 42.0, 52.0]
+        );
+        assert_eq!(of(&costs(&[(4, 13)]), [1, 4, 8]), [10.0, 13.0, 22.0]);
+    }
+
+    #[test]
+    fn what_was_measured_counts_and_bends_what_lies_around() {
+        // Passes of eight take half of what was thought, those of six a quarter less.
+        let costs = costs(&[(4, 13), (8, 11), (8, 99)]);
+        assert_eq!(of(&costs, [8, 16]), [11.0, 21.0]);
+        // The pass of four was interrupted, or it would not take longer than one of eight.
+        assert_eq!(of(&costs, [4, 6]), [11.0, 11.0]);
+        assert_eq!(costs.usual(8), (11.0 + 16.5) / 2.0 * 1e-3);
+        assert_eq!(costs.usual(16), costs.of(16));
     }
 
     #[test]
     fn more_positions_never_cost_less() {
-        let mut costs = PassCosts::default();
-        costs.set(&[(1, 3), (2, 1), (4, 2)].map(|(positions, time)| (positions, time * MILLISECOND)));
-        assert_eq!([1, 2, 4].map(|positions| costs.of(positions) * 1e3), [1.0, 1.0, 2.0]);
+        assert_eq!(of(&costs(&[(1, 3), (2, 1), (4, 2)]), [1, 2, 3, 4]), [1.0, 1.0, 1.463, 2.0]);
+        // A pass that was never measured is not shorter than a shorter one that was.
+        assert_eq!(of(&costs(&[(2, 10), (16, 10)]), [2, 3, 8, 16]), [10.0, 10.0, 10.0, 10.0]);
     }
 }

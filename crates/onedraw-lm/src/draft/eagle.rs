@@ -15,7 +15,9 @@ pub struct Eagle<'a> {
     /// The target's states after its last norm, for every position that it has read.
     states: Vec<f32>,
     memory: Memory,
-    /// How many positions of the memory come from the target's own states.
+    /// The first position of the text that the memory has.
+    begins: usize,
+    /// Up to which position of the text the memory comes from the target's own states.
     certain: usize,
 }
 
@@ -29,21 +31,15 @@ impl<'a> Eagle<'a> {
     /// With a head that was trained for the target.
     pub fn new(head: &'a EagleHead, target: &'a Llama) -> Self {
         let layers = [target.layers()];
-        Self { head, target, layers, states: Vec::new(), memory: head.start(), certain: 0 }
+        Self { head, target, layers, states: Vec::new(), memory: head.start(), begins: 0, certain: 0 }
     }
 }
 
 impl<'a> Drafter<'a, Llama> for Eagle<'a> {
     fn fork(&self) -> Box<dyn Drafter<'a, Llama> + 'a> {
-        let Self { head, target, layers, certain, .. } = *self;
-        Box::new(Self {
-            head,
-            target,
-            layers,
-            states: self.states.clone(),
-            memory: self.memory.clone(),
-            certain,
-        })
+        let Self { head, target, layers, begins, certain, .. } = *self;
+        let (states, memory) = (self.states.clone(), self.memory.clone());
+        Box::new(Self { head, target, layers, states, memory, begins, certain })
     }
 
     fn states(&self) -> &[usize] {
@@ -62,12 +58,19 @@ impl<'a> Drafter<'a, Llama> for Eagle<'a> {
         let (text, width) = (ahead.text(), self.head.width());
         let read = text.len() - 1;
         // If a constraint forced tokens, the target has to read them first.
-        if ahead.unread() > 1 || read == 0 || self.states.len() != read * width || read > self.head.context()
-        {
+        if ahead.unread() > 1 || read == 0 || self.states.len() != read * width {
             return Ok(());
         }
         self.certain = self.certain.min(read - 1);
-        self.memory.cut(self.certain);
+        if self.certain < self.begins || read - self.certain > ahead.most_missed() {
+            self.begins = read.saturating_sub(ahead.most_missed());
+            self.certain = self.begins;
+        }
+        let length = read - self.begins;
+        if length > self.head.context() {
+            return Ok(());
+        }
+        self.memory.cut(self.certain - self.begins);
         let next = self.head.advance(
             &mut self.memory,
             &self.states[self.certain * width..],
@@ -78,13 +81,13 @@ impl<'a> Drafter<'a, Llama> for Eagle<'a> {
         let mut node = ahead.grow(None, &next.logits);
         while let Some(guess) = node {
             let path = ahead.path(guess);
-            if read + path.len() > self.head.context() {
+            if length + path.len() > self.head.context() {
                 break;
             }
             let common =
                 followed.iter().zip(&path).take_while(|(followed, token)| followed.token == **token).count();
             followed.truncate(common.min(path.len() - 1));
-            self.memory.cut(read + followed.len());
+            self.memory.cut(length + followed.len());
             let mut logits = Vec::new();
             for &token in &path[followed.len()..] {
                 let state = followed.last().map_or(&next.state, |followed| &followed.state);

@@ -4,7 +4,7 @@
 //! was guessed, a tree of tokens. Read [`drafter`] (the trait) and [`ahead`] (the tree as it grows) first;
 //! then a drafter: [`companion`] is a smaller model, [`early_exit`] the target's own first layers, [`eagle`]
 //! a head on its last states, [`ngram`] copies from the text. [`policy`] decides how much to guess, from what
-//! passes [`cost`] and the [`chance`] of a guess; [`speculator`] brings all of it together for the decode
+//! passes [`cost`] [lately](recent) and the [`chance`] of a guess, and rests when its [`purse`] is empty; [`speculator`] brings all of it together for the decode
 //! loop, as the [`settings`] say.
 
 mod ahead;
@@ -16,6 +16,8 @@ mod eagle;
 mod early_exit;
 mod ngram;
 mod policy;
+mod purse;
+mod recent;
 mod settings;
 mod speculator;
 
@@ -27,5 +29,5 @@ pub use eagle::Eagle;
 pub use early_exit::EarlyExit;
 pub use ngram::Ngram;
 pub(crate) use policy::PassResult;
-pub use settings::{Guessed, Speculation};
+pub use settings::{Guessed, PassLog, Speculation};
 pub(crate) use speculator::{Planned, Speculator};

@@ -7,41 +7,45 @@
 //!     while the worth of what it adds > rate · (time of an expansion + time of one more position in the pass)
 //! put the worthiest guesses into the pass
 //!     as many as maximise: sum of their worths − rate · time of their positions
-//! rest from guessing for a while
-//!     if passes with guesses were slower than plain ones would have been
+//! gain  = tokens that the pass was expected to give − plain passes that its time is worth
+//! rest from guessing
+//!     while the purse is empty, which gains fill and losses empty
 //! ```
 //!
-//! None of the constants here changes a token in `exact` mode, the only mode that uses the policy. Those
-//! without another source were chosen by hand; the ratios of bench/results/2026-11-16-speculation.md were
-//! measured with them.
+//! A gain counts the tokens that were expected, corrected by how expectations held so far, rather than those that were
+//! accepted, because luck would empty a [purse](Purse) that is small enough to lose. For the first passes, and one in
+//! every [`PASSES_BETWEEN`], nothing is guessed: they tell what a plain pass takes now.
+//!
+//! None of the constants here changes a token in `exact` mode, the only mode that uses the policy.
 
 use std::time::Duration;
 
 use crate::draft::chance::Chances;
-use crate::draft::cost::{Estimate, INTERRUPTED, LEARNING_RATE, PassCosts};
+use crate::draft::cost::PassCosts;
+use crate::draft::purse::Purse;
+use crate::draft::recent::{INTERRUPTED, Recent};
 
-/// How many passes are made without guesses after guesses did not pay for the first time; each time after
-/// that twice as many. About as many as a trial, so that at most half of a short text is spent on trials.
-const SHORTEST_REST: u32 = 16;
+/// How many plain passes are made before the first guess: the first one finds its weights far from the processor, the
+/// second tells what a pass takes.
+const FIRST_PASSES: usize = 2;
 
-/// How many at most: trials are then one pass in eighty, and a text that becomes easy to guess is still
-/// noticed.
-const LONGEST_REST: u32 = 1024;
-
-/// How many passes with guesses are made before they are compared with plain ones.
-const TRIAL: u32 = 12;
-
-/// After how many passes with guesses that paid the next rest is the shortest again.
-const TRIALS_THAT_PAY: u32 = 4 * TRIAL;
+/// How many passes with guesses are made between two plain ones. Where guesses double the speed, the plain passes take
+/// back one part in sixty.
+const PASSES_BETWEEN: usize = 30;
 
 /// What a pass with guesses still counts after each later one: some thirty are remembered.
 const DECAY: f64 = 0.97;
+
+/// How many passes that gain nothing, and as many tokens that were expected and accepted, stand before the first that
+/// were measured, so that a few say little.
+const WEIGHT_OF_FIRST_RATE: f64 = 12.0;
+const WEIGHT_OF_EXPECTED: f64 = 20.0;
 
 /// The time of an expansion that is not the first of its text, as a share of the first one's, until one was
 /// measured: the first reads more than one token and finds its weights far from the processor. A drafter of
 /// 0.6 million parameters took 48 µs for one token and 68 µs for two
 /// (bench/results/2026-11-16-speculation.md).
-const FIRST_SHARE_OF_LATER_EXPANSIONS: f64 = 0.5;
+const FIRST_SHARE_OF_LATER_EXPANSIONS: f64 = 0.6;
 
 /// Over how many positions the cost of one more is averaged. The cost goes up in steps, because tiles of
 /// products take up to four positions (1.00, 1.02, 1.17, 1.36, 1.70 in the table): the next step alone says
@@ -53,20 +57,39 @@ const POSITIONS_AVERAGED: usize = 3;
 pub(super) struct Policy {
     pub costs: PassCosts,
     pub chances: Chances,
-    /// The first expansion of a text in a pass.
-    first_expansion: Estimate,
-    /// The time of one more, as a share of the first's, which follows the pace of the machine.
-    later_share: Option<f64>,
+    pub purse: Purse,
+    /// The first expansion of a text in a pass, and one more.
+    first_expansion: Recent,
+    later_expansion: Recent,
     /// One draw.
-    draw: Estimate,
-    /// Tokens of the last passes with guesses, and the plain passes that could have been made in the same
+    draw: Recent,
+    /// Tokens of the last passes with guesses, as expected, and the plain passes that could have been made in the same
     /// time.
-    recent: (f64, f64),
-    /// How many passes with guesses there were since the last rest.
-    trials: u32,
-    /// How many passes are still to be made without guesses, and how many it will be the next time.
-    rest: u32,
-    next_rest: u32,
+    rate: Ratio,
+    /// Of the last guesses, how many were accepted and how many were expected to be.
+    held: Ratio,
+    /// Plain passes until guesses may begin, and passes with guesses until the next plain one.
+    plain_to_make: usize,
+    until_plain: usize,
+}
+
+/// Two sums of the same passes; older ones count less.
+#[derive(Clone, Copy, Debug)]
+struct Ratio(f64, f64);
+
+impl Ratio {
+    /// As if so much had been counted, and the ratio were 1.
+    fn one(weight: f64) -> Self {
+        Self(weight, weight)
+    }
+
+    fn learn(&mut self, above: f64, below: f64) {
+        *self = Self(self.0 * DECAY + above, self.1 * DECAY + below);
+    }
+
+    fn value(&self) -> f64 {
+        self.0 / self.1
+    }
 }
 
 /// What a pass gained, and what it took.
@@ -83,6 +106,8 @@ pub(crate) struct PassResult {
     /// Positions without guesses, and with them.
     pub plain: usize,
     pub positions: usize,
+    /// How many of the guesses were expected to be accepted: the sum of their worths.
+    pub expected: f64,
 }
 
 impl Policy {
@@ -90,60 +115,59 @@ impl Policy {
         Self {
             costs: PassCosts::default(),
             chances: Chances::new(),
-            first_expansion: Estimate::default(),
-            later_share: None,
-            draw: Estimate::default(),
-            recent: (0.0, 0.0),
-            trials: 0,
-            rest: 0,
-            next_rest: SHORTEST_REST,
+            purse: Purse::new(),
+            first_expansion: Recent::default(),
+            later_expansion: Recent::default(),
+            draw: Recent::default(),
+            rate: Ratio::one(WEIGHT_OF_FIRST_RATE),
+            held: Ratio::one(WEIGHT_OF_EXPECTED),
+            plain_to_make: FIRST_PASSES,
+            until_plain: PASSES_BETWEEN,
         }
     }
 
     /// Learns how long the first of some expansions took, and the others together.
     pub(super) fn learn_expansions(&mut self, expansions: usize, (first, others): (Duration, Duration)) {
-        let first = first.as_secs_f64();
         if expansions > 0 {
             self.first_expansion.learn(first);
         }
-        // A first expansion that read a whole text, or was interrupted, is no measure for the others.
-        let is_usual =
-            self.first_expansion.measured > 1 && first < INTERRUPTED * self.first_expansion.seconds;
-        if expansions > 1 && is_usual {
-            let share = (others.as_secs_f64() / (expansions - 1) as f64 / first.max(1e-9)).min(1.0);
-            let learned = |before: f64| before + LEARNING_RATE * (share - before);
-            self.later_share = Some(self.later_share.map_or(share, learned));
+        if expansions > 1 {
+            self.later_expansion.learn(others / (expansions - 1) as u32);
         }
     }
 
-    /// Seconds of an expansion that is not the first of its text.
-    fn later_expansion(&self) -> f64 {
-        self.later_share.unwrap_or(FIRST_SHARE_OF_LATER_EXPANSIONS) * self.first_expansion.seconds
+    /// Seconds of an expansion that is not the first of its text, where that took `first`.
+    fn later_expansion(&self, first: f64) -> f64 {
+        self.later_expansion.shortest().unwrap_or_else(|| {
+            let first = self.first_expansion.shortest().map_or(first, |shortest| shortest.min(first));
+            FIRST_SHARE_OF_LATER_EXPANSIONS * first
+        })
     }
 
     /// The tokens that a second is worth where the pass has `plain` positions without guesses: what the last
     /// passes with guesses gained, or what plain ones do, whichever is more.
     fn rate(&self, plain: usize) -> f64 {
-        let (tokens, passes) = self.recent;
-        let gain = if self.trials < TRIAL { 1.0 } else { (tokens / passes).max(1.0) };
-        gain * plain as f64 / self.costs.of(plain).max(1e-12)
+        self.rate.value().max(1.0) * plain as f64 / self.costs.of(plain).max(1e-12)
     }
 
-    /// Whether the next pass is to have guesses. Counts the rest down.
-    pub(super) fn is_drafting(&mut self) -> bool {
-        if self.rest > 0 {
-            self.rest -= 1;
-            return false;
-        }
-        true
+    /// Whether the next pass is to have guesses.
+    pub(super) fn is_drafting(&self) -> bool {
+        self.plain_to_make == 0 && self.until_plain > 0 && self.purse.allows_guesses()
     }
 
-    /// Whether it pays to expand a guess of this worth, where the pass has `positions` so far, and without
-    /// guesses `plain`.
-    pub(super) fn is_worth_expanding(&self, worth: f64, plain: usize, positions: usize) -> bool {
+    /// Whether it pays to expand a guess of this worth, where the first expansion of the text took `first`, and the
+    /// pass has `positions` so far, and without guesses `plain`.
+    pub(super) fn is_worth_expanding(
+        &self,
+        worth: f64,
+        first: Duration,
+        plain: usize,
+        positions: usize,
+    ) -> bool {
         let more = self.costs.of(positions + POSITIONS_AVERAGED) - self.costs.of(positions);
         let position = more / POSITIONS_AVERAGED as f64;
-        worth * self.chances.of_any_winner() > self.rate(plain) * (self.later_expansion() + position)
+        let time = self.later_expansion(first.as_secs_f64()) + position;
+        worth * self.chances.of_any_winner() > self.rate(plain) * time
     }
 
     /// How many of these guesses, the worthiest first, to put into a pass that has `positions` beside them,
@@ -161,66 +185,85 @@ impl Policy {
         chosen
     }
 
-    /// Learns what a pass gained, and decides whether to rest.
+    /// Learns what a pass gained.
     pub(super) fn learn_pass(&mut self, pass: &PassResult) {
-        let PassResult { tokens, texts, time, draws, expansions, plain, positions } = *pass;
-        self.draw.learn(draws.as_secs_f64() / tokens.max(1) as f64);
+        let PassResult { tokens, texts, time, draws, expansions, plain, positions, expected } = *pass;
+        self.draw.learn(draws / tokens.max(1) as u32);
         if expansions + positions == plain {
+            self.plain_to_make = self.plain_to_make.saturating_sub(1);
+            self.until_plain = PASSES_BETWEEN;
+            self.purse.rested();
             return;
         }
-        let expanding = match expansions {
+        self.until_plain = self.until_plain.saturating_sub(1);
+        self.held.learn(tokens.saturating_sub(texts) as f64, expected);
+        let gained = 1.0 + self.held.value() * expected / texts as f64;
+        let passes = time.as_secs_f64().min(INTERRUPTED * self.expected_time(pass)) / self.plain_time(pass);
+        self.rate.learn(gained, passes);
+        self.purse.guessed(gained - passes);
+    }
+
+    /// Seconds of a pass with guesses that nothing interrupts.
+    fn expected_time(&self, pass: &PassResult) -> f64 {
+        let first = self.first_expansion.shortest().unwrap_or(0.0);
+        let expanding = match pass.expansions {
             0 => 0.0,
-            _ => self.first_expansion.seconds + (expansions - 1) as f64 * self.later_expansion(),
+            expansions => first + (expansions - 1) as f64 * self.later_expansion(first),
         };
-        let expected = self.costs.of(positions) + expanding + tokens as f64 * self.draw.seconds;
-        if time.as_secs_f64() > INTERRUPTED * expected {
-            // It was interrupted, or a drafter read a whole text: that says nothing about the next pass.
-            return;
-        }
-        let plain_pass = self.costs.of(plain) + texts as f64 * self.draw.seconds;
-        let passes = time.as_secs_f64() / plain_pass.max(1e-12);
-        self.recent = (self.recent.0 * DECAY + tokens as f64 / texts as f64, self.recent.1 * DECAY + passes);
-        self.trials += 1;
-        let (tokens, passes) = self.recent;
-        if self.trials >= TRIAL && tokens < passes {
-            self.rest = self.next_rest;
-            self.next_rest = (2 * self.next_rest).min(LONGEST_REST);
-            (self.recent, self.trials) = ((0.0, 0.0), 0);
-        } else if self.trials >= TRIALS_THAT_PAY {
-            self.next_rest = SHORTEST_REST;
-        }
+        let draws = pass.tokens as f64 * self.draw.shortest().unwrap_or(0.0);
+        self.costs.of(pass.positions) + expanding + draws
+    }
+
+    /// Seconds of a pass of the same texts without guesses, as it usually is.
+    pub(super) fn plain_time(&self, pass: &PassResult) -> f64 {
+        let draws = pass.texts as f64 * self.draw.usual().unwrap_or(0.0);
+        (self.costs.usual(pass.plain) + draws).max(1e-12)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draft::chance::Class;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// Passes of 1, 2, 4 and 8 positions take 1, 1.2, 1.6 and 3.2 ms.
+    /// Passes of 1, 2, 4 and 8 positions take 1, 1.2, 1.6 and 3.2 ms, and the first plain ones were made.
     fn policy() -> Policy {
         let mut policy = Policy::new();
-        policy.costs.set(
-            &[(1, 10), (2, 12), (4, 16), (8, 32)]
-                .map(|(positions, time)| (positions, time * MILLISECOND / 10)),
-        );
+        for (positions, time) in [(1, 10), (2, 12), (4, 16), (8, 32)] {
+            policy.costs.learn(positions, time * MILLISECOND / 10);
+        }
+        (0..FIRST_PASSES).for_each(|_| policy.learn_pass(&plain_pass()));
         policy
     }
 
-    /// A pass of one text with one expansion and one guess.
+    fn plain_pass() -> PassResult {
+        PassResult {
+            tokens: 1,
+            texts: 1,
+            time: MILLISECOND,
+            draws: Duration::ZERO,
+            expansions: 0,
+            plain: 1,
+            positions: 1,
+            expected: 0.0,
+        }
+    }
+
+    /// A pass of one text with one expansion and one guess, of a chance of a half.
     fn pass(tokens: usize, time: Duration) -> PassResult {
-        PassResult { tokens, texts: 1, time, draws: Duration::ZERO, expansions: 1, plain: 1, positions: 2 }
+        PassResult { tokens, time, expansions: 1, positions: 2, expected: 0.5, ..plain_pass() }
     }
 
     #[test]
-    fn a_first_expansion_that_reads_a_text_makes_no_other_cheap() {
-        let mut policy = policy();
-        policy.learn_expansions(2, (100 * MILLISECOND, MILLISECOND / 2));
-        (0..4).for_each(|_| policy.learn_expansions(2, (MILLISECOND, MILLISECOND / 2)));
-        policy.learn_expansions(3, (100 * MILLISECOND, MILLISECOND));
-        let later = policy.later_expansion() * 1e3;
-        assert!((later - 0.5).abs() < 0.1, "{later}");
+    fn the_first_passes_are_plain() {
+        let mut policy = Policy::new();
+        for _ in 0..FIRST_PASSES {
+            assert!(!policy.is_drafting());
+            policy.learn_pass(&plain_pass());
+        }
+        assert!(policy.is_drafting());
     }
 
     #[test]
@@ -229,39 +272,66 @@ mod tests {
         let policy = policy();
         assert_eq!(policy.choose(&[0.9, 0.6, 0.1], 1, 1), 2);
         assert_eq!(policy.choose(&[0.19, 0.18], 1, 1), 0);
-        // From the fourth on 0.4: one that does not pay stays out, unless the next makes up for it.
-        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.35], 1, 1), 3);
+        // From the fourth on more: one that does not pay stays out, unless the next makes up for it.
+        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.25], 1, 1), 3);
         assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.45], 1, 1), 4);
         // Where four texts are written side by side, a position delays them all: 1.6 ms gain four tokens, and
-        // one more position costs one of them.
-        assert_eq!(policy.choose(&[0.95], 4, 4), 0);
+        // one more position costs more than one of them.
+        assert_eq!(policy.choose(&[0.5], 4, 4), 0);
         assert_eq!(policy.choose(&[], 1, 1), 0);
     }
 
     #[test]
-    fn it_rests_where_guesses_do_not_pay_and_tries_again() {
+    fn a_guess_is_expanded_where_that_pays() {
         let mut policy = policy();
-        let passes_until_rest = |policy: &mut Policy| {
-            let trials = (0..100).take_while(|_| {
+        // One more position costs about 0.2 ms, an expansion 0.6 of the first, and the next guess has a chance of some
+        // two thirds.
+        assert!(policy.is_worth_expanding(0.9, MILLISECOND / 2, 1, 1));
+        assert!(!policy.is_worth_expanding(0.9, MILLISECOND, 1, 1));
+        // The first of this text was interrupted, or read a whole text.
+        policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
+        assert!(policy.is_worth_expanding(0.9, 100 * MILLISECOND, 1, 1));
+        policy.learn_expansions(3, (MILLISECOND / 2, MILLISECOND));
+        assert!(!policy.is_worth_expanding(0.9, MILLISECOND / 2, 1, 1));
+    }
+
+    #[test]
+    fn a_drafter_that_does_not_pay_is_left_within_a_few_passes_and_tried_again_seldom() {
+        let mut policy = policy();
+        policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
+        // All guesses are wrong, and a pass with one takes as long as 1.7 plain ones. What is expected of them falls with
+        // each verdict.
+        let class = Class::copied(3, 0);
+        let passes: Vec<bool> = (0..1000)
+            .map(|_| {
                 let drafts = policy.is_drafting();
+                let expected = policy.chances.of(class);
+                policy.learn_pass(&match drafts {
+                    true => PassResult { expected, ..pass(1, 17 * MILLISECOND / 10) },
+                    false => plain_pass(),
+                });
                 if drafts {
-                    policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
-                    policy.learn_pass(&pass(1, 17 * MILLISECOND / 10));
+                    policy.chances.learn(class, false);
                 }
                 drafts
-            });
-            trials.count()
-        };
-        for rest in [16, 32, 64] {
-            assert_eq!(passes_until_rest(&mut policy), TRIAL as usize);
-            // The first pass of the rest was asked for already.
-            assert_eq!((1..rest).filter(|_| policy.is_drafting()).count(), 0);
-        }
-        // Two tokens in the time of 1.7 plain passes pay.
-        for _ in 0..200 {
-            assert!(policy.is_drafting());
-            policy.learn_pass(&pass(2, 17 * MILLISECOND / 10));
-        }
+            })
+            .collect();
+        let guessing = |range: std::ops::Range<usize>| passes[range].iter().filter(|&&drafts| drafts).count();
+        assert_eq!((guessing(0..20), guessing(20..100), guessing(100..1000)), (7, 0, 16));
+        assert_eq!(policy.purse.rests(), 8);
+    }
+
+    #[test]
+    fn guesses_that_pay_go_on_and_a_plain_pass_now_and_then_tells_what_it_takes() {
+        let mut policy = policy();
+        policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
+        let plain = (0..310).filter(|_| {
+            let drafts = policy.is_drafting();
+            policy.learn_pass(&if drafts { pass(2, 17 * MILLISECOND / 10) } else { plain_pass() });
+            !drafts
+        });
+        assert_eq!(plain.count(), 10);
+        // Two tokens in the time of 1.7 plain passes.
         assert!(policy.rate(1) > 1.1 / MILLISECOND.as_secs_f64(), "{}", policy.rate(1));
     }
 
@@ -269,10 +339,17 @@ mod tests {
     fn draws_count_on_both_sides() {
         // A draw of 1 ms: two tokens in 3.5 ms are better than two plain passes, of 2 ms each.
         let mut policy = policy();
+        policy.draw = Recent::default();
+        policy.learn_pass(&PassResult { draws: MILLISECOND, time: 2 * MILLISECOND, ..plain_pass() });
         policy.learn_expansions(1, (MILLISECOND / 10, Duration::ZERO));
-        for _ in 0..100 {
+        for _ in 0..PASSES_BETWEEN {
             assert!(policy.is_drafting());
-            policy.learn_pass(&PassResult { draws: 2 * MILLISECOND, ..pass(2, 35 * MILLISECOND / 10) });
+            policy.learn_pass(&PassResult {
+                draws: 2 * MILLISECOND,
+                expected: 1.0,
+                ..pass(2, 35 * MILLISECOND / 10)
+            });
         }
+        assert_eq!(policy.purse.rests(), 0);
     }
 }

@@ -1,5 +1,7 @@
 //! How far ahead to guess, how guesses are verified, and what became of them.
 
+use std::time::Duration;
+
 use onedraw::speculate::{DraftTree, Verify};
 
 use crate::draft::chance::MAX_WIDTH;
@@ -89,6 +91,27 @@ pub struct Guessed {
     pub guesses: usize,
     /// For each depth: passes that came so far and had a guess there, and how many of them accepted one.
     pub depths: Vec<(usize, usize)>,
+    /// How often guesses were given up for a while, because they did not pay.
+    pub rests: usize,
+}
+
+/// One pass in the log of a policy. Passes that read a prompt besides are not in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PassLog {
+    /// How many texts were written.
+    pub texts: usize,
+    /// How many guesses the target verified.
+    pub guesses: usize,
+    /// How many of them the policy expected to be accepted.
+    pub expected: f64,
+    /// How many tokens the texts got.
+    pub tokens: usize,
+    /// Guesses, the target and draws together.
+    pub time: Duration,
+    /// What the policy thinks that a pass of the same texts takes without guesses.
+    pub plain_time: Duration,
+    /// How many plain passes guesses may lose before they are given up for a while.
+    pub purse: f64,
 }
 
 impl Guessed {

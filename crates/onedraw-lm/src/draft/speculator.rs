@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use onedraw::clock::Instant;
-
 use onedraw::Batch;
 use onedraw::speculate::Verdict;
 
 use crate::draft::ahead::{Ahead, Plan, Text};
 use crate::draft::drafter::Drafter;
 use crate::draft::policy::{PassResult, Policy};
-use crate::draft::settings::{Guessed, Speculation};
+use crate::draft::settings::{Guessed, PassLog, Speculation};
 use crate::error::ModelError;
-use crate::model::{Asks, LanguageModel, Run, Sequence, Wanted};
+use crate::model::LanguageModel;
 
 /// Makes a drafter for each text, and decides how much they guess.
 pub(crate) struct Speculator<'a, M: LanguageModel> {
@@ -21,6 +19,8 @@ pub(crate) struct Speculator<'a, M: LanguageModel> {
     pub settings: Speculation,
     policy: Policy,
     pub guessed: Guessed,
+    /// The passes so far, where somebody wants to read them.
+    pub log: Option<Vec<PassLog>>,
 }
 
 impl<'a, M: LanguageModel> Speculator<'a, M> {
@@ -30,7 +30,7 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         target: &M,
     ) -> Result<Self, ModelError> {
         settings.check(target.context())?;
-        Ok(Self { first: drafter, settings, policy: Policy::new(), guessed: Guessed::default() })
+        Ok(Self { first: drafter, settings, policy: Policy::new(), guessed: Guessed::default(), log: None })
     }
 
     /// A drafter for a new text.
@@ -39,43 +39,8 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
     }
 
     /// Whether the next pass is to have guesses.
-    pub(crate) fn is_drafting(&mut self) -> bool {
+    pub(crate) fn is_drafting(&self) -> bool {
         !self.settings.is_adaptive() || self.policy.is_drafting()
-    }
-
-    /// Measures, once, what passes of several positions cost, on a copy of what the target remembers of a
-    /// text.
-    pub(crate) fn measure(&mut self, target: &M, memory: &M::Sequence, token: u32) -> Result<(), ModelError> {
-        /// Plain decoding and about as many guesses as ever pay; costs are interpolated between these.
-        const POSITIONS: [usize; 4] = [1, 2, 4, 8];
-        /// The shortest time counts: the other was interrupted, or found its weights far from the processor.
-        const ROUNDS: usize = 2;
-        if !self.policy.costs.are_unknown() || !self.settings.is_adaptive() {
-            return Ok(());
-        }
-        let asks = Asks { logits: Wanted::All, ..Asks::default() };
-        let time = |positions: usize| {
-            let mut memory = memory.clone();
-            let tokens = vec![token; positions];
-            let begun = Instant::now();
-            target.forward(&mut [Run { asks, ..Run::line(&mut memory, &tokens) }])?;
-            Ok::<_, ModelError>(begun.elapsed())
-        };
-        let room = target.context() - memory.len();
-        let mut costs = Vec::new();
-        for positions in POSITIONS.into_iter().filter(|&positions| positions <= room) {
-            costs.push((positions, Duration::MAX));
-        }
-        if costs.len() < 2 {
-            return Ok(());
-        }
-        for _ in 0..ROUNDS {
-            for (positions, shortest) in &mut costs {
-                *shortest = time(*positions)?.min(*shortest);
-            }
-        }
-        self.policy.costs.set(&costs);
-        Ok(())
     }
 
     /// Lets the drafter of a text guess.
@@ -115,6 +80,18 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
     /// Learns what a pass gained.
     pub(crate) fn learn_pass(&mut self, pass: &PassResult) {
         self.policy.learn_pass(pass);
+        self.guessed.rests = self.policy.purse.rests();
+        if let Some(log) = &mut self.log {
+            log.push(PassLog {
+                texts: pass.texts,
+                guesses: pass.positions - pass.plain,
+                expected: pass.expected,
+                tokens: pass.tokens,
+                time: pass.time,
+                plain_time: Duration::from_secs_f64(self.policy.plain_time(pass)),
+                purse: self.policy.purse.held(),
+            });
+        }
     }
 }
 
@@ -123,11 +100,16 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
 pub(crate) struct Planned {
     pub expansions: usize,
     pub guesses: usize,
+    /// How many of the guesses are expected to be accepted.
+    pub worth: f64,
 }
 
 impl Planned {
     pub(crate) fn of(plans: &[Plan]) -> Self {
-        let expansions = plans.iter().map(|plan| plan.expansions).sum();
-        Self { expansions, guesses: plans.iter().map(|plan| plan.draft.tree.len()).sum() }
+        Self {
+            expansions: plans.iter().map(|plan| plan.expansions).sum(),
+            guesses: plans.iter().map(|plan| plan.draft.tree.len()).sum(),
+            worth: plans.iter().map(|plan| plan.worth).sum(),
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use onedraw::{Batch, Constraint, Kernel, SamplingParams, StopConditions};
 
-use crate::draft::{Drafter, Guessed, Speculation, Speculator};
+use crate::draft::{Drafter, Guessed, PassLog, Speculation, Speculator};
 use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::{Event, RequestId};
@@ -224,6 +224,19 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     ) -> Result<Self, ModelError> {
         self.speculator = Some(Speculator::new(Box::new(drafter), speculation, self.model)?);
         Ok(self)
+    }
+
+    /// Keeps a log of what the policy of the speculation decides, for [`speculation_log`](Self::speculation_log).
+    pub fn log_speculation(mut self) -> Self {
+        if let Some(speculator) = &mut self.speculator {
+            speculator.log = Some(Vec::new());
+        }
+        self
+    }
+
+    /// The passes so far. Empty where no [log is kept](Self::log_speculation).
+    pub fn speculation_log(&self) -> &[PassLog] {
+        self.speculator.as_ref().and_then(|speculator| speculator.log.as_deref()).unwrap_or_default()
     }
 
     /// Changes the settings of the speculation from now on.

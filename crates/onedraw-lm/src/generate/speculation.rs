@@ -53,7 +53,6 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         for (writer, plan) in
             self.writers.iter_mut().zip(&mut plans).filter(|(writer, _)| writer.is_writing())
         {
-            speculator.measure(self.model, &writer.memory, writer.pending[0])?;
             let Some((drafter, text)) = writer.drafter_and_text(plain, positions) else { continue };
             *plan = speculator.plan(drafter, self.model, &mut self.batch, text)?;
             positions += plan.draft.tree.len();
@@ -177,6 +176,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             expansions: planned.expansions,
             plain,
             positions: plain + planned.guesses,
+            expected: planned.worth,
         });
     }
 }

@@ -39,16 +39,19 @@ impl Guesser {
         /// The embedded drafter has 1.2 MB and takes 48 µs for a pass
         /// (bench/results/2026-11-16-speculation.md).
         const WORTH_MORE_THREADS: usize = 2 << 20;
-        let (drafter, tokens) = match folder {
-            None => (stories::drafter()?, stories::tokenizer()?),
+        let drafter = match folder {
+            None => {
+                stories::check_tokenizer(tokenizer)?;
+                stories::drafter()?
+            }
             // The tokens to guess are those that are frequent in the target's texts.
             Some(folder) => {
+                tokenizer.check_same_in(folder)?;
                 let drafter = Llama::open(folder)?;
                 let list = target.shortlist().or(drafter.shortlist()).cloned();
-                (drafter.among(list), Tokenizer::open(folder)?)
+                drafter.among(list)
             }
         };
-        tokenizer.check_same(&tokens)?;
         let size: usize = drafter.weights().map(<[u8]>::len).sum();
         Ok(Self::Model(Box::new(drafter.on(kernel, if size < WORTH_MORE_THREADS { 1 } else { threads })?)))
     }

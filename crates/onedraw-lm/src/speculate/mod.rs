@@ -24,6 +24,6 @@
 mod decoder;
 mod guesser;
 
-pub use crate::draft::{Ahead, Companion, Drafter, Eagle, EarlyExit, Guessed, Ngram, Speculation};
+pub use crate::draft::{Ahead, Companion, Drafter, Eagle, EarlyExit, Guessed, Ngram, PassLog, Speculation};
 pub use decoder::{SelfSpeculativeDecoder, SpeculativeDecoder};
 pub use guesser::Guesser;

@@ -58,8 +58,7 @@ const MAX_TOKENS: u32 = 1 << 20;
 impl Tokenizer {
     /// Reads tokenizer.json of a folder.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
-        let path = folder.join("tokenizer.json");
-        let json = std::fs::read(&path).map_err(|cause| ModelError::file(&path, cause))?;
+        let (path, json) = read(folder)?;
         Self::parse(path, &json)
     }
 
@@ -187,10 +186,27 @@ impl Tokenizer {
         }
     }
 
+    /// An error if the tokenizer.json of a folder has another text for an id. The same file is not parsed again, which
+    /// takes many times as long as its hash.
+    pub(crate) fn check_same_in(&self, folder: &Path) -> Result<(), ModelError> {
+        let (path, json) = read(folder)?;
+        match hash::sha256(&json) == self.sha256 {
+            true => Ok(()),
+            false => self.check_same(&Self::parse(path, &json)?),
+        }
+    }
+
     /// A token for display: its text, or its content if it is special.
     pub fn piece(&self, token: u32) -> String {
         self.specials.get(&token).cloned().unwrap_or_else(|| self.text(&[token]))
     }
+}
+
+/// The tokenizer.json of a folder, and its path.
+fn read(folder: &Path) -> Result<(PathBuf, Vec<u8>), ModelError> {
+    let path = folder.join("tokenizer.json");
+    let json = std::fs::read(&path).map_err(|cause| ModelError::file(&path, cause))?;
+    Ok((path, json))
 }
 
 impl Vocabulary for Tokenizer {

@@ -1,0 +1,95 @@
+//! What guesses may lose: a small loan, which what they gain pays back.
+//!
+//! A drafter that does not pay has spent its purse after a few passes, and rests until plain passes have earned it
+//! another try. So no text loses more than the loan and one pass in a hundred.
+
+/// What a text begins with, in plain passes: enough to measure what guesses cost and how often they hold.
+const LOAN: f64 = 2.0;
+
+/// As much as a purse holds: what guesses gained long ago does not pay for what they lose now.
+const MOST: f64 = 4.0;
+
+/// What each plain pass earns while guesses rest.
+const EARNED: f64 = 0.01;
+
+/// What a purse must hold before guesses are tried again.
+const TRIAL: f64 = 1.0;
+
+/// The purse of a generator's guesses.
+#[derive(Clone, Debug)]
+pub(super) struct Purse {
+    held: f64,
+    is_resting: bool,
+    rests: usize,
+}
+
+impl Purse {
+    pub(super) fn new() -> Self {
+        Self { held: LOAN, is_resting: false, rests: 0 }
+    }
+
+    /// Whether there is something left to guess with.
+    pub(super) fn allows_guesses(&self) -> bool {
+        !self.is_resting
+    }
+
+    /// A pass with guesses gained so many plain passes, or lost them.
+    pub(super) fn guessed(&mut self, gained: f64) {
+        self.held = (self.held + gained).min(MOST);
+        if self.held <= 0.0 && !self.is_resting {
+            self.is_resting = true;
+            self.rests += 1;
+        }
+    }
+
+    /// A plain pass was made.
+    pub(super) fn rested(&mut self) {
+        if self.is_resting {
+            self.held += EARNED;
+            self.is_resting = self.held < TRIAL;
+        }
+    }
+
+    /// What is left, in plain passes.
+    pub(super) fn held(&self) -> f64 {
+        self.held
+    }
+
+    /// How often guesses began to rest.
+    pub(super) fn rests(&self) -> usize {
+        self.rests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guesses_that_lose_rest_until_plain_passes_have_paid_for_another_try() {
+        let mut purse = Purse::new();
+        [0.5, -1.0, -1.0].into_iter().for_each(|gained| purse.guessed(gained));
+        assert!(purse.allows_guesses());
+        purse.guessed(-1.0);
+        assert!(!purse.allows_guesses());
+        assert_eq!(purse.rests(), 1);
+        // It has half a pass of debts and has to earn one: 150 passes, but for the rounding of their sum.
+        let passes = (1..).find(|_| {
+            purse.rested();
+            purse.allows_guesses()
+        });
+        assert!(matches!(passes, Some(150 | 151)), "{passes:?}");
+        purse.guessed(-1.1);
+        assert_eq!((purse.allows_guesses(), purse.rests()), (false, 2));
+    }
+
+    #[test]
+    fn gains_of_long_ago_do_not_pay_for_losses_of_now() {
+        let mut purse = Purse::new();
+        (0..100).for_each(|_| purse.guessed(1.0));
+        (0..3).for_each(|_| purse.guessed(-1.0));
+        assert!(purse.allows_guesses());
+        purse.guessed(-1.0);
+        assert!(!purse.allows_guesses());
+    }
+}
