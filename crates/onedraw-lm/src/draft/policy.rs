@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A gain counts the tokens that were expected, corrected by how expectations held so far, rather than those that were
-//! accepted, because luck would empty a [purse](Purse) that is small enough to lose. For the first passes, and one in
-//! every [`PASSES_BETWEEN`], nothing is guessed: they tell what a plain pass takes now.
+//! accepted, because luck would empty a [purse](Purse) that is small enough to lose. In the first passes, and now and then
+//! after that, nothing is guessed: they tell what a plain pass takes now.
 //!
 //! None of the constants here changes a token in `exact` mode, the only mode that uses the policy.
 
@@ -25,13 +25,19 @@ use crate::draft::cost::PassCosts;
 use crate::draft::purse::Purse;
 use crate::draft::recent::{INTERRUPTED, Recent};
 
-/// How many plain passes are made before the first guess: the first one finds its weights far from the processor, the
-/// second tells what a pass takes.
-const FIRST_PASSES: usize = 2;
+/// How many plain passes are made before the first guess. A process that has just begun finds its weights far from the
+/// processor: the first two took 1.9 and 1.3 times as long as those that followed.
+const FIRST_PLAIN_PASSES: usize = 4;
 
-/// How many passes with guesses are made between two plain ones. Where guesses double the speed, the plain passes take
-/// back one part in sixty.
-const PASSES_BETWEEN: usize = 30;
+/// How many plain passes are made one after the other now and then: the first finds weights far from the processor and
+/// other threads asleep, the second tells what a plain pass takes.
+const PLAIN_PASSES: usize = 2;
+
+/// How many passes with guesses are made before the next plain ones: few at first, because a processor that begins to
+/// work becomes faster, and twice as many each time. At the end the plain passes take back one part in thirty where
+/// guesses double the speed.
+const FIRST_PASSES_BETWEEN: usize = 4;
+const MOST_PASSES_BETWEEN: usize = 32;
 
 /// What a pass with guesses still counts after each later one: some thirty are remembered.
 const DECAY: f64 = 0.97;
@@ -55,7 +61,11 @@ const POSITIONS_AVERAGED: usize = 3;
 /// What is known of costs and chances, and what follows from it.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
-    pub costs: PassCosts,
+    /// Passes without guesses that follow one another.
+    plain: PassCosts,
+    /// Passes of steps in which somebody guessed. The guessing leaves the target's threads and weights behind, so they
+    /// take longer than plain ones by more than their positions.
+    drafted: PassCosts,
     pub chances: Chances,
     pub purse: Purse,
     /// The first expansion of a text in a pass, and one more.
@@ -68,9 +78,13 @@ pub(super) struct Policy {
     rate: Ratio,
     /// Of the last guesses, how many were accepted and how many were expected to be.
     held: Ratio,
-    /// Plain passes until guesses may begin, and passes with guesses until the next plain one.
+    /// Whether the last pass was a plain one.
+    is_steady: bool,
+    /// Plain passes until guesses may go on, and passes with guesses until the next plain ones.
     plain_to_make: usize,
     until_plain: usize,
+    /// How many passes with guesses lie between plain ones now.
+    between: usize,
 }
 
 /// Two sums of the same passes; older ones count less.
@@ -113,7 +127,8 @@ pub(crate) struct PassResult {
 impl Policy {
     pub(super) fn new() -> Self {
         Self {
-            costs: PassCosts::default(),
+            plain: PassCosts::default(),
+            drafted: PassCosts::default(),
             chances: Chances::new(),
             purse: Purse::new(),
             first_expansion: Recent::default(),
@@ -121,9 +136,26 @@ impl Policy {
             draw: Recent::default(),
             rate: Ratio::one(WEIGHT_OF_FIRST_RATE),
             held: Ratio::one(WEIGHT_OF_EXPECTED),
-            plain_to_make: FIRST_PASSES,
-            until_plain: PASSES_BETWEEN,
+            is_steady: false,
+            plain_to_make: FIRST_PLAIN_PASSES,
+            until_plain: FIRST_PASSES_BETWEEN,
+            between: FIRST_PASSES_BETWEEN,
         }
+    }
+
+    /// Learns how long a pass of so many positions took, in a step in which somebody guessed or nobody did.
+    pub(super) fn learn_time(&mut self, positions: usize, was_drafted: bool, time: Duration) {
+        if was_drafted {
+            self.drafted.learn(positions, time);
+        } else if self.is_steady {
+            self.plain.learn(positions, time);
+        }
+    }
+
+    /// Seconds of a pass of so many positions in a step in which somebody guesses.
+    fn cost(&self, positions: usize) -> f64 {
+        let costs = if self.drafted.is_unknown() { &self.plain } else { &self.drafted };
+        costs.of(positions)
     }
 
     /// Learns how long the first of some expansions took, and the others together.
@@ -147,12 +179,12 @@ impl Policy {
     /// The tokens that a second is worth where the pass has `plain` positions without guesses: what the last
     /// passes with guesses gained, or what plain ones do, whichever is more.
     fn rate(&self, plain: usize) -> f64 {
-        self.rate.value().max(1.0) * plain as f64 / self.costs.of(plain).max(1e-12)
+        self.rate.value().max(1.0) * plain as f64 / self.plain.of(plain).max(1e-12)
     }
 
     /// Whether the next pass is to have guesses.
     pub(super) fn is_drafting(&self) -> bool {
-        self.plain_to_make == 0 && self.until_plain > 0 && self.purse.allows_guesses()
+        self.plain_to_make == 0 && self.purse.allows_guesses()
     }
 
     /// Whether it pays to expand a guess of this worth, where the first expansion of the text took `first`, and the
@@ -164,7 +196,7 @@ impl Policy {
         plain: usize,
         positions: usize,
     ) -> bool {
-        let more = self.costs.of(positions + POSITIONS_AVERAGED) - self.costs.of(positions);
+        let more = self.cost(positions + POSITIONS_AVERAGED) - self.cost(positions);
         let position = more / POSITIONS_AVERAGED as f64;
         let time = self.later_expansion(first.as_secs_f64()) + position;
         worth * self.chances.of_any_winner() > self.rate(plain) * time
@@ -177,7 +209,7 @@ impl Policy {
         let (mut best, mut chosen, mut worth_so_far) = (0.0, 0, 0.0);
         for (count, worth) in (1..).zip(worths) {
             worth_so_far += worth;
-            let gain = worth_so_far - rate * (self.costs.of(positions + count) - self.costs.of(positions));
+            let gain = worth_so_far - rate * (self.cost(positions + count) - self.cost(positions));
             if gain > best {
                 (best, chosen) = (gain, count);
             }
@@ -189,13 +221,18 @@ impl Policy {
     pub(super) fn learn_pass(&mut self, pass: &PassResult) {
         let PassResult { tokens, texts, time, draws, expansions, plain, positions, expected } = *pass;
         self.draw.learn(draws / tokens.max(1) as u32);
-        if expansions + positions == plain {
+        self.is_steady = expansions + positions == plain;
+        if self.is_steady {
             self.plain_to_make = self.plain_to_make.saturating_sub(1);
-            self.until_plain = PASSES_BETWEEN;
             self.purse.rested();
             return;
         }
-        self.until_plain = self.until_plain.saturating_sub(1);
+        self.until_plain -= 1;
+        if self.until_plain == 0 {
+            self.plain_to_make = PLAIN_PASSES;
+            self.between = (2 * self.between).min(MOST_PASSES_BETWEEN);
+            self.until_plain = self.between;
+        }
         self.held.learn(tokens.saturating_sub(texts) as f64, expected);
         let gained = 1.0 + self.held.value() * expected / texts as f64;
         let passes = time.as_secs_f64().min(INTERRUPTED * self.expected_time(pass)) / self.plain_time(pass);
@@ -211,13 +248,13 @@ impl Policy {
             expansions => first + (expansions - 1) as f64 * self.later_expansion(first),
         };
         let draws = pass.tokens as f64 * self.draw.shortest().unwrap_or(0.0);
-        self.costs.of(pass.positions) + expanding + draws
+        self.cost(pass.positions) + expanding + draws
     }
 
     /// Seconds of a pass of the same texts without guesses, as it usually is.
     pub(super) fn plain_time(&self, pass: &PassResult) -> f64 {
         let draws = pass.texts as f64 * self.draw.usual().unwrap_or(0.0);
-        (self.costs.usual(pass.plain) + draws).max(1e-12)
+        (self.plain.usual(pass.plain) + draws).max(1e-12)
     }
 }
 
@@ -231,10 +268,10 @@ mod tests {
     /// Passes of 1, 2, 4 and 8 positions take 1, 1.2, 1.6 and 3.2 ms, and the first plain ones were made.
     fn policy() -> Policy {
         let mut policy = Policy::new();
+        (0..FIRST_PLAIN_PASSES).for_each(|_| policy.learn_pass(&plain_pass()));
         for (positions, time) in [(1, 10), (2, 12), (4, 16), (8, 32)] {
-            policy.costs.learn(positions, time * MILLISECOND / 10);
+            policy.learn_time(positions, false, time * MILLISECOND / 10);
         }
-        (0..FIRST_PASSES).for_each(|_| policy.learn_pass(&plain_pass()));
         policy
     }
 
@@ -259,11 +296,25 @@ mod tests {
     #[test]
     fn the_first_passes_are_plain() {
         let mut policy = Policy::new();
-        for _ in 0..FIRST_PASSES {
+        for _ in 0..FIRST_PLAIN_PASSES {
             assert!(!policy.is_drafting());
             policy.learn_pass(&plain_pass());
         }
         assert!(policy.is_drafting());
+    }
+
+    #[test]
+    fn a_pass_that_follows_guesses_is_not_taken_for_a_plain_one() {
+        let mut policy = Policy::new();
+        policy.learn_time(1, false, 9 * MILLISECOND);
+        policy.learn_pass(&plain_pass());
+        policy.learn_time(1, false, MILLISECOND);
+        policy.learn_pass(&plain_pass());
+        assert_eq!((policy.plain.of(1), policy.cost(1)), (1e-3, 1e-3));
+        policy.learn_time(2, true, 2 * MILLISECOND);
+        policy.learn_pass(&pass(1, 2 * MILLISECOND));
+        policy.learn_time(1, false, MILLISECOND / 2);
+        assert_eq!((policy.plain.of(1), policy.cost(2)), (1e-3, 2e-3));
     }
 
     #[test]
@@ -317,7 +368,7 @@ mod tests {
             })
             .collect();
         let guessing = |range: std::ops::Range<usize>| passes[range].iter().filter(|&&drafts| drafts).count();
-        assert_eq!((guessing(0..20), guessing(20..100), guessing(100..1000)), (7, 0, 16));
+        assert_eq!((guessing(0..20), guessing(20..100), guessing(100..1000)), (6, 0, 15));
         assert_eq!(policy.purse.rests(), 8);
     }
 
@@ -327,10 +378,14 @@ mod tests {
         policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
         let plain = (0..310).filter(|_| {
             let drafts = policy.is_drafting();
-            policy.learn_pass(&if drafts { pass(2, 17 * MILLISECOND / 10) } else { plain_pass() });
+            policy.learn_pass(&match drafts {
+                true => PassResult { expected: 0.9, ..pass(2, 17 * MILLISECOND / 10) },
+                false => plain_pass(),
+            });
             !drafts
         });
-        assert_eq!(plain.count(), 10);
+        // Two after 4, 8, 16 and then each 32.
+        assert_eq!(plain.count(), 22);
         // Two tokens in the time of 1.7 plain passes.
         assert!(policy.rate(1) > 1.1 / MILLISECOND.as_secs_f64(), "{}", policy.rate(1));
     }
@@ -342,7 +397,7 @@ mod tests {
         policy.draw = Recent::default();
         policy.learn_pass(&PassResult { draws: MILLISECOND, time: 2 * MILLISECOND, ..plain_pass() });
         policy.learn_expansions(1, (MILLISECOND / 10, Duration::ZERO));
-        for _ in 0..PASSES_BETWEEN {
+        for _ in 0..FIRST_PASSES_BETWEEN {
             assert!(policy.is_drafting());
             policy.learn_pass(&PassResult {
                 draws: 2 * MILLISECOND,

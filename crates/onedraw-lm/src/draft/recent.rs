@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// A time of more than this many times the shortest was interrupted, or did other work too, and counts as this much.
 /// The same work on an idle machine seldom varies by as much.
-pub(super) const INTERRUPTED: f64 = 1.5;
+pub(super) const INTERRUPTED: f64 = 1.25;
 
 /// How many times are remembered: enough that one of them was not interrupted even on a busy machine, and few enough
 /// to follow a machine that becomes slower.
@@ -44,7 +44,7 @@ mod tests {
         let mut recent = Recent::default();
         assert_eq!((recent.shortest(), recent.usual()), (None, None));
         [2, 3, 100].into_iter().for_each(|seconds| recent.learn(Duration::from_secs(seconds)));
-        assert_eq!((recent.shortest(), recent.usual()), (Some(2.0), Some((2.0 + 3.0 + 3.0) / 3.0)));
+        assert_eq!((recent.shortest(), recent.usual()), (Some(2.0), Some((2.0 + 2.5 + 2.5) / 3.0)));
         (0..REMEMBERED).for_each(|_| recent.learn(Duration::from_secs(8)));
         assert_eq!((recent.shortest(), recent.usual()), (Some(8.0), Some(8.0)));
     }

@@ -61,9 +61,9 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         Ok(plan)
     }
 
-    /// Learns the time of a pass.
-    pub(crate) fn learn_pass_time(&mut self, positions: usize, time: Duration) {
-        self.policy.costs.learn(positions, time);
+    /// Learns the time of a pass, in a step in which somebody guessed or nobody did.
+    pub(crate) fn learn_pass_time(&mut self, positions: usize, was_drafted: bool, time: Duration) {
+        self.policy.learn_time(positions, was_drafted, time);
     }
 
     /// Learns which guesses of a plan were accepted.

@@ -76,14 +76,14 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
                 .sum::<usize>()
         };
         let (read, written) = (tokens(false), tokens(true));
-        let Planned { guesses, .. } = Planned::of(plans);
+        let Planned { guesses, expansions, .. } = Planned::of(plans);
         self.timings.add_pass(passed, read, written, guesses);
         self.timings.draft_time += drafted;
         // Positions that exited early have a part of the pass behind them. If there are no guesses besides,
         // the time says nothing about a plain pass.
         let is_partial = guesses == 0 && plans.iter().any(|plan| plan.known.is_some());
         if let Some(speculator) = self.speculator.as_mut().filter(|_| read == 0 && !is_partial) {
-            speculator.learn_pass_time(written + guesses, passed);
+            speculator.learn_pass_time(written + guesses, expansions + guesses > 0, passed);
         }
     }
 
