@@ -54,7 +54,7 @@ fn notes(recipe: &Recipe<'_>) -> Vec<String> {
     notes
 }
 
-/// The parameters that differ from the library's defaults.
+/// The parameters that differ from the library's defaults, by name.
 pub(crate) fn changed(params: &SamplingParams) -> Map<String, Value> {
     let plain = SamplingParams::default();
     // What the laboratory reports is its own.
@@ -68,7 +68,17 @@ pub(crate) fn changed(params: &SamplingParams) -> Map<String, Value> {
     sorted(fields(&params).into_iter().filter(|(name, value)| plain.get(name) != Some(value)).collect())
 }
 
-/// Fields by name, so that the code is the same in every build: not all of them keep the order of objects.
+/// Fields by name, at every depth, so that the text is the same in every build: not all of them keep the order of
+/// objects.
 fn sorted(fields: Map<String, Value>) -> Map<String, Value> {
-    fields.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
+    let fields = fields.into_iter().map(|(name, value)| (name, sorted_value(value)));
+    fields.collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+fn sorted_value(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => sorted(fields).into(),
+        Value::Array(items) => items.into_iter().map(sorted_value).collect(),
+        other => other,
+    }
 }
