@@ -19,5 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut bindgen = Bindgen::new();
     // The names of functions, which only stack traces show, are an eighth of the file.
     bindgen.input_path(module).out_name(name).typescript(has_types).remove_name_section(true);
+    // A page that names no file gets the one beside the JavaScript.
+    bindgen.omit_default_module_path(false);
     Ok(bindgen.web(true)?.generate(folder)?)
 }
