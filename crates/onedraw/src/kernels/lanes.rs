@@ -14,7 +14,7 @@ use crate::kernels::block::Four;
 use crate::kernels::sound::Check;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::sound::Ordered;
-#[cfg(not(target_arch = "wasm32"))]
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 use crate::kernels::sound::Products;
 use crate::numeric::mass::{POWERS, ROUND, UNIT};
 use crate::numeric::noise::{Noise, Purpose};
