@@ -266,7 +266,7 @@ fn a_search_is_in_the_code_with_all_its_texts() {
     let code = one(&mut lab, "code", &question);
     assert_eq!(
         code["program"],
-        "onedraw generate --beams=3 --beam-style=vllm --length-penalty=2.0 --max-tokens=5 --n=3 -- 'Tom'"
+        "onedraw generate --beams=3 --beam-style=vllm --length-penalty=2.0 --n=3 --max-tokens=5 -- 'Tom'"
     );
     let rust = code["rust"].as_str().expect("code");
     for part in [

@@ -12,15 +12,15 @@ pub(super) fn of(recipe: &Recipe<'_>) -> String {
     }
     let mut words = vec!["onedraw generate".to_owned()];
     words.extend(model.map(|name| format!("--model {}", quoted(name))));
-    // What was given is enough: the program knows the model's own settings.
-    let mut given = given.clone();
     if let Some(beams) = beams {
         words.extend(settings(beams).into_iter().map(|(name, value)| search_flag(name, &value)));
         // All that are found; without this the program shows the best one.
-        given.insert("n".to_owned(), beams.width.into());
+        words.push(format!("--n={}", beams.width));
     }
+    // What was given is enough: the program knows the model's own settings.
+    let given = given.clone().into_iter().filter(|(name, _)| beams.is_none() || name != "n");
     let (flags, others): (Map<String, Value>, Map<String, Value>) =
-        given.into_iter().partition(|(_, value)| flag_value(value).is_some());
+        given.partition(|(_, value)| flag_value(value).is_some());
     for (name, value) in &flags {
         words.extend(flag_value(value).map(|value| format!("--{}={value}", name.replace('_', "-"))));
     }

@@ -183,7 +183,7 @@ test("beams are a tree, and the best of those found is the program's", async (t)
   await page.waitForSelector("dialog textarea");
   const codes = await page.$$eval("dialog textarea", (fields) => fields.map((field) => field.value));
   assert.equal(codes.length, 8);
-  assert.equal(codes[4], "onedraw generate --beams=3 --max-tokens=8 --n=3 -- 'Tom saw a big'");
+  assert.equal(codes[4], "onedraw generate --beams=3 --n=3 --max-tokens=8 -- 'Tom saw a big'");
   assert.match(codes[7], /lab\/beams/);
   await page.keyboard.press("Escape");
   await page.click(".founds li:nth-child(2) .found");
