@@ -6,6 +6,7 @@ import { Runs } from "./model/runs.js";
 import { heldBefore, settingOf, withParam, withSetting, writeQuestion } from "./model/state.js";
 
 /** @typedef {import("./engine/contract.js").About} About */
+/** @typedef {import("./engine/contract.js").BeamsQuestion} BeamsQuestion */
 /** @typedef {import("./engine/contract.js").Engine} Engine */
 /** @typedef {import("./engine/contract.js").Failure} Failure */
 /** @typedef {import("./engine/contract.js").Look} Look */
@@ -32,6 +33,8 @@ export class Lab {
   run;
   /** @type {Run | null} */
   besideRun = null;
+  /** @type {BeamsQuestion | null} the search whose beams are shown */
+  search = null;
   /** @type {{ side: Side, position: number }} */
   selected = { side: "main", position: 0 };
   /** @type {Look | null} the draw whose bars are shown: the last answer, until the next one comes */

@@ -1,7 +1,5 @@
 //! `about`: the model, what can be set, and the drafters.
 
-use std::collections::BTreeMap;
-
 use onedraw::{Order, PARAMETERS, STREAM_VERSION, SamplingParams, Stage, presets};
 use onedraw_lm::settings::{PRESET_FIELDS, Settings};
 use serde_json::{Map, Value, json};
@@ -46,24 +44,10 @@ pub(crate) fn defaults(subject: &Subject) -> SamplingParams {
     params
 }
 
-/// All that the model's own settings say, as one text that is the same everywhere.
+/// All that the model's own settings say, as one text of JSON that is the same in every build: the parameters that they
+/// change, and the length that a text may have.
 pub(crate) fn settings(subject: &Subject) -> String {
-    // By name: not every build keeps the order of objects.
-    let set: BTreeMap<String, String> =
-        changed(&defaults(subject)).into_iter().map(|(name, value)| (name, written(&value))).collect();
-    format!("{:?} {set:?}", subject.generation.max_length)
-}
-
-/// A value as text, with the fields of objects in the order of their names.
-fn written(value: &Value) -> String {
-    match value {
-        Value::Object(fields) => {
-            let fields: BTreeMap<&String, String> =
-                fields.iter().map(|(name, value)| (name, written(value))).collect();
-            format!("{fields:?}")
-        }
-        other => other.to_string(),
-    }
+    json!({"max_length": subject.generation.max_length, "params": changed(&defaults(subject))}).to_string()
 }
 
 fn names(order: &Order) -> Vec<&str> {

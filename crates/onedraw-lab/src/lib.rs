@@ -38,7 +38,7 @@
 //! | `answer` | the answers that take passes: `write`, `look`, `beams` |
 //! | `rows` | the rows that were drawn from, kept for looks |
 //! | `about`, `controls` | what can be set, and between which bounds |
-//! | `code` | a text as a command, Rust, Python and curl |
+//! | `code` | a text or a search as a command, Rust, Python and curl |
 //! | `link` | a text as the fragment of a link |
 //! | `failure` | what is wrong, as a sentence |
 //! | `page` | the files of the page |

@@ -1,6 +1,6 @@
 //! Bodies become questions that can be answered: JSON is read, prompts are cut, parameters are merged and checked.
 
-use onedraw::beam::{BeamParams, BeamStyle};
+use onedraw::beam::{BeamParams, BeamSearch, BeamStyle};
 use onedraw::{ConstraintKind, ConstraintText};
 use serde_json::Value;
 
@@ -65,8 +65,8 @@ impl Subject {
             "about" => Kind::Told(about::about(self)),
             "write" => Kind::Write(State::read(fields)?.text(self)?),
             "look" => Kind::Look(self.look(fields)?),
-            "beams" => Kind::Beams(self.search(fields)?),
-            "code" => Kind::Told(code::of(self, &State::read(fields)?.text(self)?)),
+            "beams" => Kind::Beams(self.beams(fields)?),
+            "code" => Kind::Told(self.code(fields)?),
             "share" => Kind::Told(link::share(self, fields)?),
             _ => Kind::Told(link::open(self, fields)?),
         }))
@@ -98,13 +98,29 @@ impl Subject {
         Ok(Look { text, before, listed })
     }
 
-    fn search(&self, mut fields: Fields) -> Result<Search, Failure> {
-        let mut own = Fields(fields.required("beams", "an object")?);
+    fn beams(&self, mut fields: Fields) -> Result<Search, Failure> {
+        let own = fields.required("beams", "an object")?;
+        self.search(Fields(own), fields)
+    }
+
+    /// The code of a text, or of a search where the question has `beams`.
+    fn code(&self, mut fields: Fields) -> Result<Line, Failure> {
+        let Some(own) = fields.optional("beams", "an object")? else {
+            return Ok(code::of(self, &State::read(fields)?.text(self)?, None));
+        };
+        let Search { text, beams } = self.search(Fields(own), fields)?;
+        // What cannot be searched has no code.
+        BeamSearch::new(text.params.clone(), beams.clone())?;
+        Ok(code::of(self, &text, Some(&beams)))
+    }
+
+    /// A search: `own` are the fields of its `beams`, and the others those of its text.
+    fn search(&self, mut own: Fields, fields: Fields) -> Result<Search, Failure> {
         let width: usize = own.required("width", "a whole number")?;
         let length_penalty: Option<f64> = own.optional("length_penalty", "a number")?;
         let style: Option<BeamStyle> = own.optional("style", "hf, vllm or gnmt")?;
         own.end()?;
-        let text = State::read(fields)?.text(self)?;
+        let mut text = State::read(fields)?.text(self)?;
         if !text.chosen.is_empty() {
             return Err(Failure::field("question", "forced", "a beam search chooses its own tokens"));
         }
@@ -113,6 +129,8 @@ impl Subject {
             let message = format!("{width} beams are more than the {} allowed here", self.bounds.beams);
             return Err(Failure::field("parameter", "beams", message));
         }
+        // All beams that are left are found texts.
+        text.params.n = u32::try_from(width.max(1)).unwrap_or(u32::MAX);
         let length_penalty = length_penalty.unwrap_or(plain.length_penalty);
         let style = style.unwrap_or(plain.style);
         Ok(Search { text, beams: BeamParams { width, length_penalty, style, ..plain } })

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use onedraw_lm::settings;
+use onedraw::seed;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -76,7 +76,7 @@ impl State {
             given.insert("order".to_owned(), order.into());
         }
         if let Some(Value::String(digits)) = given.get("seed") {
-            given.insert("seed".to_owned(), settings::seed(digits)?.into());
+            given.insert("seed".to_owned(), seed::parse(digits)?.into());
         }
         let params = subject.params(&given, prompt.len())?;
         if let Some(name) = draft.as_ref().filter(|name| !subject.offers(name)) {

@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::Path;
 use std::{env, fs};
 
-use onedraw_lab::Subject;
+use onedraw_lab::{Lab, Subject};
 use serde_json::{Value, json};
 
 use crate::support::{Counting, ask, lab, one, text};
@@ -25,6 +25,13 @@ macro_rules! print {
         let text = format!($($part)*);
         $crate::code::PRINTED.with_borrow_mut(|printed| printed.push_str(&text))
     }};
+}
+
+/// The same for lines.
+macro_rules! println {
+    ($($part:tt)*) => {
+        print!("{}\n", format!($($part)*))
+    };
 }
 
 /// The code of some texts, by the name of its folder, as functions.
@@ -49,7 +56,7 @@ macro_rules! programs {
     };
 }
 
-programs!(plain schema stop bans bias order branch folder);
+programs!(plain schema stop bans bias order branch folder beams beams_schema);
 
 /// The texts, and the name of the model: one of a folder is found from this crate.
 fn texts() -> Vec<(&'static str, &'static str, Value)> {
@@ -114,6 +121,21 @@ fn texts() -> Vec<(&'static str, &'static str, Value)> {
             }),
         ),
         ("folder", "../../models/stories", stories("Tom saw a big", json!({"seed": "7", "max_tokens": 12}))),
+        (
+            "beams",
+            "stories",
+            json!({"prompt": "Tom saw a big", "params": {"max_tokens": 8}, "schema": null, "beams": {"width": 3}}),
+        ),
+        (
+            "beams_schema",
+            "stories",
+            json!({
+                "prompt": "Is it? ",
+                "params": {"max_tokens": 12, "repetition_penalty": 1.1},
+                "schema": json!({"enum": ["yes", "no", "maybe"]}).to_string(),
+                "beams": {"width": 2, "style": "gnmt", "length_penalty": 0.5},
+            }),
+        ),
     ]
 }
 
@@ -124,7 +146,7 @@ fn the_code_is_that_of_the_folder_and_writes_the_text() {
         let subject: Subject = model.named(id);
         let mut lab = lab(&model, &subject);
         let code = one(&mut lab, "code", &question);
-        let (_, written) = text(&ask(&mut lab, "write", &question));
+        let written = written(&mut lab, &question);
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/code").join(name);
         let of = |kind: &str| code[kind].as_str().expect("code").to_owned();
         for (file, told) in [
@@ -145,8 +167,19 @@ fn the_code_is_that_of_the_folder_and_writes_the_text() {
         }
         PRINTED.take();
         program(name)().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(PRINTED.take(), written, "{name}");
+        let end = if question["beams"].is_null() { "" } else { "\n" };
+        assert_eq!(PRINTED.take(), written + end, "{name}");
     }
+}
+
+/// The text that a question asks for; of a search, all that it finds, line by line.
+fn written(lab: &mut Lab<'_, Counting>, question: &Value) -> String {
+    if question["beams"].is_null() {
+        return text(&ask(lab, "write", question)).1;
+    }
+    let found = one(lab, "beams", question)["found"].take();
+    let found = found.as_array().expect("texts").iter();
+    found.map(|found| found["text"].as_str().expect("a text")).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -220,4 +253,45 @@ fn schemas_and_branches_are_in_the_code_or_in_the_notes() {
     assert!(note.starts_with("The text has branches."), "{note}");
     let unseeded = one(&mut lab, "code", &json!({"prompt": "Tom"}));
     assert_eq!(unseeded["notes"], json!(["Without a seed, each run writes another text."]));
+}
+
+#[test]
+fn a_search_is_in_the_code_with_all_its_texts() {
+    let model = Counting::new();
+    let subject = model.subject();
+    let mut lab = lab(&model, &subject);
+    let question = json!({
+        "prompt": "Tom", "params": {"max_tokens": 5}, "beams": {"width": 3, "style": "vllm", "length_penalty": 2},
+    });
+    let code = one(&mut lab, "code", &question);
+    assert_eq!(
+        code["program"],
+        "onedraw generate --beams=3 --beam-style=vllm --length-penalty=2.0 --n=3 --max-tokens=5 -- 'Tom'"
+    );
+    let rust = code["rust"].as_str().expect("code");
+    for part in [
+        "use onedraw::beam::{BeamParams, BeamStyle};\nuse onedraw_lm::{Beams, stories};\n",
+        "BeamParams { width: 3, style: BeamStyle::Vllm, length_penalty: 2.0, ..BeamParams::default() };",
+        "Beams::new(&model, &*tokenizer).search(&prompt, params, beams)?;",
+    ] {
+        assert!(rust.contains(part), "{part}\n{rust}");
+    }
+    let python = code["python"].as_str().expect("code");
+    let part = "for found in generator.beams(\"Tom\", params, width=3, style=\"vllm\", length_penalty=2.0):\n    print(found.text)\n";
+    assert!(python.ends_with(part) && python.contains(r#""n": 3"#), "{python}");
+    let curl = code["curl"].as_str().expect("code");
+    assert!(curl.contains("/lab/beams ") && curl.contains(r#""params":{"max_tokens":5}"#), "{curl}");
+    assert!(curl.contains(r#""beams":{"length_penalty":2.0,"style":"vllm","width":3}"#), "{curl}");
+    // A search draws nothing, so it needs no seed.
+    assert_eq!(code["notes"], json!([]));
+    for (beams, message) in [
+        (json!({"width": 0}), "must be in [1, 4096], not 0"),
+        (json!({"width": 70000}), "must be in [1, 4096], not 70000"),
+        (json!({"width": 2, "length_penalty": 101}), "must be in [-100, 100], not 101"),
+        (json!(3), "must be an object"),
+    ] {
+        let error = ask(&mut lab, "code", &json!({"prompt": "Tom", "beams": beams})).remove(0);
+        let told = error["error"]["message"].as_str().expect("a sentence");
+        assert!(told.contains(message), "{told}");
+    }
 }

@@ -121,6 +121,36 @@ fn another_tokenizer_and_other_settings_are_warnings() {
     }
 }
 
+/// Links of other builds and versions have these hashes too, so what is hashed stays as it is.
+#[test]
+fn settings_are_hashed_as_json_with_sorted_names() {
+    let model = Counting::new();
+    let hash = stories::model().expect("a model").sha256().to_owned();
+    let mut other = stories::generation_config().expect("settings");
+    other.max_length = Some(20);
+    // By name, 300 comes before 9.
+    other.params.insert("logit_bias".to_owned(), json!({"9": 1.5, "300": -2}));
+    let tokenizer = stories::tokenizer().expect("a tokenizer");
+    let other = Subject::new("stories", &model, &hash, tokenizer, other);
+    let order = concat!(
+        r#"["logit_bias","penalties","no_repeat_ngram","bad_words","min_tokens","allowed","#,
+        r#""temperature","top_k","top_p","min_p","typical","epsilon","eta"]"#,
+    );
+    let end = format!(r#""max_tokens":256,"order":{order},"temperature":0.7,"top_k":50,"top_p":0.9}}}}"#);
+    let own = format!(r#"{{"max_length":null,"params":{{"eos_token_id":[0],{end}"#);
+    let changed = format!(
+        r#"{{"max_length":20,"params":{{"eos_token_id":[0],"logit_bias":{{"300":-2.0,"9":1.5}},{end}"#
+    );
+    for (subject, text, expected) in
+        [(model.subject(), own, "7795b37b8c4c7271"), (other, changed, "696bbdfa7be571ab")]
+    {
+        let link = one(&mut lab(&model, &subject), "share", &json!({"state": {"prompt": "Tom"}}));
+        let shared = opened_by_hand(link["fragment"].as_str().expect("a fragment"));
+        let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((shared["settings"].as_str(), &digest[..16]), (Some(expected), expected));
+    }
+}
+
 /// A tokenizer of other bytes, which cuts in the same way.
 fn stories_tokenizer_with_a_space() -> Tokenizer {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories/tokenizer.json");

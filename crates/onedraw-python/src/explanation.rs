@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::display::{self, Bar};
 
-/// A token and its probability: before the stage if the stage removes it, after the stage if it stays.
+/// A token and its probability: before the stage for `removed` and `border`, after it for `best` and `leading`.
 #[pyclass(module = "onedraw", frozen, get_all, eq)]
 #[derive(Clone, PartialEq)]
 pub struct Candidate {
@@ -40,6 +40,9 @@ pub struct StageEffect {
     gone: u32,
     /// The most likely of the removed tokens.
     removed: Vec<Candidate>,
+    /// The last token that stayed, with its probability before the stage, if the stage cut the order at one place;
+    /// else None. A removed token went out by `border.probability - its probability`.
+    border: Option<Candidate>,
     /// The best token after it.
     best: Candidate,
     /// The most likely tokens after it, the best first.
@@ -71,6 +74,9 @@ impl StageEffect {
 /// >>> explanation = onedraw.explain([2.0, 1.0, 0.5, -3.0], temperature=0.5, top_k=3, min_p=0.1, seed=1)
 /// >>> [(stage.stage, stage.tokens) for stage in explanation.stages]
 /// [('row', 4), ('temperature', 4), ('min_p', 2), ('top_k', 2)]
+/// >>> stage = explanation.stages[2]
+/// >>> [(gone.token, round(stage.border.probability - gone.probability, 3)) for gone in stage.removed]
+/// [(2, 0.072), (3, 0.114)]
 #[pyclass(module = "onedraw", frozen, get_all)]
 pub struct Explanation {
     /// The unmodified row, then each stage in the order of the chain.
@@ -89,6 +95,7 @@ impl From<explain::Explanation> for Explanation {
     fn from(explained: explain::Explanation) -> Self {
         let effect = |effect: explain::StageEffect| StageEffect {
             removed: effect.removed.iter().map(candidate).collect(),
+            border: effect.border.as_ref().map(candidate),
             best: candidate(&effect.best),
             leading: effect.leading.iter().map(candidate).collect(),
             stage: effect.stage,

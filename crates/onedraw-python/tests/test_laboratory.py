@@ -15,7 +15,7 @@ NAMES = sorted(folder.name for folder in TEXTS.iterdir() if folder.name != "bran
 
 
 def test_there_are_texts() -> None:
-    assert len(NAMES) == 7
+    assert len(NAMES) == 9
 
 
 @pytest.mark.parametrize("name", NAMES)

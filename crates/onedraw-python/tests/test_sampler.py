@@ -269,7 +269,18 @@ def test_explain() -> None:
     assert [(effect.stage, effect.tokens, effect.gone) for effect in explanation.stages] == [
         ("row", 4, 0), ("temperature", 4, 0), ("min_p", 2, 2), ("top_k", 2, 0)
     ]
-    assert [candidate.token for candidate in explanation.stages[2].removed] == [2, 3]
+    row, temperature, min_p, top_k = explanation.stages
+    assert [candidate.token for candidate in min_p.removed] == [2, 3]
+    # By how little they went: token 1 was the last that stayed. Probabilities are those at temperature 0.5.
+    assert min_p.border is not None and min_p.border.token == 1
+    weights = np.exp(np.array([2.0, 1.0, 0.5, -3.0]) / 0.5)
+    shares = weights / weights.sum()
+    short = [min_p.border.probability - candidate.probability for candidate in min_p.removed]
+    np.testing.assert_allclose(short, shares[1] - shares[2:], atol=1e-6)
+    assert (row.border, temperature.border, top_k.border) == (None, None, None)
+    # The best two went, so there is no one place of the order.
+    xtc = onedraw.explain([2.0, 1.0, 0.5], xtc_probability=1.0, xtc_threshold=0.1, seed=1).stages[-1]
+    assert (xtc.stage, xtc.gone, xtc.border) == ("xtc", 2, None)
     assert explanation.stages[1].temperature == 0.5
     assert explanation.token == onedraw.sample([2.0, 1.0, 0.5, -3.0], temperature=0.5, top_k=3, min_p=0.1, seed=1).token
     assert repr(explanation).splitlines()[0].split() == ["stage", "tokens", "mass", "entropy", "best"]

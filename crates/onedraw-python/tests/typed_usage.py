@@ -64,6 +64,7 @@ def single_calls() -> None:
         assert_type(stage, onedraw.StageEffect)
         assert_type(stage.best, onedraw.Candidate)
         assert_type(stage.best.probability, float)
+        assert_type(stage.border, onedraw.Candidate | None)
         assert_type(stage.decision, str | None)
     assert_type(onedraw.explain([row, row]), list[onedraw.Explanation])
     assert_type(onedraw.explain(row), onedraw.Explanation | list[onedraw.Explanation])

@@ -45,6 +45,8 @@ import { Sampler as Raw } from "./wasm/sampler.js";
  * @property {number} mass the share of the mass before it that is left
  * @property {number} gone how many tokens went
  * @property {Candidate[]} removed the most likely of them
+ * @property {Candidate} [border] where it cut the order at one place: the last token that stayed, with its probability
+ *   before the stage
  * @property {Candidate} best the best token after it
  * @property {Candidate[]} leading the most likely tokens after it
  * @property {number} entropy the entropy after it, in bits

@@ -2,6 +2,7 @@
 
 use onedraw::{ParamError, RowError};
 use serde::Serialize;
+use serde_json::Value;
 use wasm_bindgen::JsValue;
 
 /// What a call that fails throws.
@@ -53,11 +54,16 @@ pub fn json(value: &impl Serialize) -> String {
 
 /// A result as JSON, its `seed` as decimal text.
 pub fn json_with_seed(value: &impl Serialize) -> String {
+    value_with_seed(value).to_string()
+}
+
+/// Like [`json_with_seed`], as a part of a larger value.
+pub fn value_with_seed(value: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(value).unwrap_or_default();
     if let Some(seed) = value.get_mut("seed") {
         *seed = seed.to_string().into();
     }
-    value.to_string()
+    value
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Parameters as JSON, with the seed beside them.
 
-use onedraw::{ParamError, SamplingParams, json};
+use onedraw::{ParamError, SamplingParams, json, seed};
 use serde_json::{Map, Value};
 
 /// Reads an object of parameters. `seed` is decimal text, where there is one: JSON that JavaScript writes cannot hold
@@ -12,18 +12,11 @@ pub fn object(text: &str, seed: Option<&str>) -> Result<Map<String, Value>, Para
     if let Some(seed) = seed {
         let number = match seed {
             "-1" => Value::from(-1),
-            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                digits.parse::<u64>().map(Value::from).map_err(|_| no_seed(seed))?
-            }
-            _ => return Err(no_seed(seed)),
+            digits => seed::parse(digits)?.into(),
         };
         object.insert("seed".to_owned(), number);
     }
     Ok(object)
-}
-
-fn no_seed(text: &str) -> ParamError {
-    ParamError::new("seed", format!("must be 0 to 2^64-1, or -1, not `{text}`"))
 }
 
 /// Reads and checks parameters.

@@ -8,7 +8,7 @@ use self_cell::self_cell;
 use serde_json::{Value, json};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, value_with_seed};
 use crate::params;
 
 /// The model, its tokenizer and its settings.
@@ -106,13 +106,9 @@ impl Writing {
 
 /// An event as JSON.
 fn told(event: Event) -> Value {
-    let mut sampled = json!(event.sampled);
-    if let Some(seed) = sampled.get_mut("seed") {
-        *seed = seed.to_string().into();
-    }
     json!({
         "sample": event.sample,
-        "sampled": sampled,
+        "sampled": value_with_seed(&event.sampled),
         "text": event.text,
         "taken_back": event.taken_back,
         "finish_reason": event.finish.map(|finish| finish.reason()),

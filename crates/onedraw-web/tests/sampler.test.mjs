@@ -107,6 +107,7 @@ test("an explanation names every stage", () => {
   const { stages, token, seed } = explain([2, 1, 0.5, -3], { temperature: 0.5, top_k: 3, min_p: 0.1, seed: 1 });
   assert.deepEqual(stages.map(({ stage, tokens }) => [stage, tokens]), [["row", 4], ["temperature", 4], ["min_p", 2], ["top_k", 2]]);
   assert.equal(stages[2].removed[0].token, 2);
+  assert.deepEqual(stages.map(({ border }) => border?.token), [undefined, undefined, 1, undefined]);
   assert.deepEqual([token, seed], [sample([2, 1, 0.5, -3], { temperature: 0.5, top_k: 3, min_p: 0.1, seed: 1 }).token, "1"]);
   for (const { nanoseconds } of stages) assert(Number.isInteger(nanoseconds) && nanoseconds >= 0);
 });

@@ -104,7 +104,7 @@ pub use engine::wire;
 pub use kernels::{bend, row};
 pub use logits::{answer, query};
 pub use numeric::{float_mode, key, mass, math, noise, temperature};
-pub use params::{chain, custom, import, json, presets, suggest};
+pub use params::{chain, custom, import, json, presets, seed, suggest};
 pub use state::history;
 
 pub use audit::Audit;

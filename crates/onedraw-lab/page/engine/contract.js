@@ -112,6 +112,15 @@
  * @property {boolean} kept
  */
 
+/**
+ * What a search follows from.
+ * @typedef {object} BeamsQuestion
+ * @property {string} prompt
+ * @property {Params} params
+ * @property {string | null} schema
+ * @property {{ width: number, length_penalty?: number, style?: "hf" | "vllm" | "gnmt" }} beams
+ */
+
 /** @typedef {{ node: number | null, text: string, logprob: number, score: number }} Found */
 /** @typedef {{ nodes: BeamNode[], found: Found[] }} Beams */
 

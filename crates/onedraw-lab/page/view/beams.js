@@ -43,10 +43,12 @@ export class BeamsView {
     const { prompt, schema } = this.#lab.state;
     const params = { max_tokens: this.#length.valueAsNumber || 8 };
     const body = { prompt, params, schema, beams: { width: this.#width.valueAsNumber || 3 } };
+    this.#lab.search = null;
     this.#result.replaceChildren(h("p", { role: "status" }, "Searching…"));
     try {
       const beams = /** @type {Beams} */ (await askOnce(this.#lab.engine, "beams", body));
       this.#render(beams, beams.found[0]?.node ?? null);
+      this.#lab.search = body;
     } catch (error) {
       this.#result.replaceChildren(
         h("p", { class: "blame", role: "alert" }, error instanceof Error ? error.message : String(error)),

@@ -42,7 +42,22 @@ function withSeed({ state, run }) {
 
 /** @param {Lab} lab */
 async function showCode(lab) {
-  const code = /** @type {Code} */ (await askOnce(lab.engine, "code", writeQuestion(lab.state, lab.selected.side)));
+  const { engine, search } = lab;
+  const text = await askOnce(engine, "code", writeQuestion(lab.state, lab.selected.side));
+  if (search === null) {
+    openDialog("As code", ...codeOf(text));
+    return;
+  }
+  const beams = codeOf(await askOnce(engine, "code", search), " for the beams");
+  openDialog("As code", ...codeOf(text), h("p", {}, "The search for the beams that are shown:"), ...beams);
+}
+
+/**
+ * What is told of a text or of a search, in four languages.
+ * @param {Code} code
+ * @param {string} [what] what it is of, where that is not the text
+ */
+function codeOf(code, what = "") {
   /** @type {[string, string][]} */
   const kinds = [
     ["Program", code.program],
@@ -50,8 +65,8 @@ async function showCode(lab) {
     ["Python", code.python],
     ["curl", code.curl],
   ];
-  const shown = kinds.flatMap(([title, text]) => [h("h3", {}, title), copyable(title, text)]);
-  openDialog("As code", ...(code.notes ?? []).map((note) => h("p", {}, note)), ...shown);
+  const shown = kinds.flatMap(([title, text]) => [h("h3", {}, title + what), copyable(title + what, text)]);
+  return [...code.notes.map((note) => h("p", {}, note)), ...shown];
 }
 
 /** @param {() => Promise<void>} act */

@@ -47,10 +47,8 @@ impl<'a, M: LanguageModel> Searching<'a, M> {
         if let Some(grammar) = grammar {
             beams = beams.constrained(&grammar.start());
         }
-        // All beams that are left are found texts.
-        let params = onedraw::SamplingParams { n: settings.width.max(1) as u32, ..text.params };
         let width = settings.width;
-        let search = beams.begin(&text.prompt, params, settings)?;
+        let search = beams.begin(&text.prompt, text.params, settings)?;
         let (nodes, children) = (Vec::new(), BTreeMap::new());
         Ok(Self { search: Some(search), subject: lab.subject, nodes, beams: vec![None; width], children })
     }

@@ -1,11 +1,23 @@
 //! A request to `onedraw serve`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
-use super::recipe::{Recipe, quoted};
+use super::recipe::{Recipe, quoted, settings};
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
     let text = recipe.text;
+    if let Some(beams) = recipe.beams {
+        // OpenAI's routes have no search.
+        let question = json!({
+            "prompt": text.words,
+            "params": recipe.given,
+            "beams": settings(beams).into_iter().collect::<BTreeMap<_, _>>(),
+            "schema": text.schema,
+        });
+        return request("/lab/beams", &question);
+    }
     let mut body = recipe.given.clone();
     body.insert("prompt".to_owned(), text.words.clone().into());
     // The server's own default is shorter than that of the program.

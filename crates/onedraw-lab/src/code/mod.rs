@@ -1,4 +1,5 @@
-//! `code`: a text as a command, as Rust, as Python and as a request, each of which writes it again.
+//! `code`: a text as a command, as Rust, as Python and as a request, each of which writes it again; or a search, with
+//! all the texts that it finds.
 //!
 //! Every language has a file; each gets the same [`Recipe`].
 
@@ -11,6 +12,7 @@ mod rust;
 use std::collections::BTreeMap;
 
 use onedraw::SamplingParams;
+use onedraw::beam::BeamParams;
 use serde_json::{Map, Value, json};
 
 use crate::line::Line;
@@ -21,10 +23,11 @@ use recipe::Recipe;
 /// The name of the model that is part of onedraw.
 const EMBEDDED: &str = "stories";
 
-/// The answer to `code`.
-pub(crate) fn of(subject: &Subject, text: &Text) -> Line {
+/// The answer to `code`: of a text, or of a search with these beams.
+pub(crate) fn of(subject: &Subject, text: &Text, beams: Option<&BeamParams>) -> Line {
     let model = (subject.id != EMBEDDED).then_some(subject.id.as_str());
-    let recipe = Recipe { text, model, given: sorted(text.given.clone()), params: changed(&text.params) };
+    let recipe =
+        Recipe { text, model, beams, given: sorted(text.given.clone()), params: changed(&text.params) };
     json!({
         "program": program::of(&recipe),
         "rust": rust::of(&recipe),
@@ -36,9 +39,9 @@ pub(crate) fn of(subject: &Subject, text: &Text) -> Line {
 
 /// What is left out of the code, and what has to be put in.
 fn notes(recipe: &Recipe<'_>) -> Vec<String> {
-    let Recipe { text, model, .. } = recipe;
+    let Recipe { text, model, beams, .. } = recipe;
     let mut notes = Vec::new();
-    if text.params.seed.is_none() {
+    if text.params.seed.is_none() && beams.is_none() {
         notes.push("Without a seed, each run writes another text.".to_owned());
     }
     if let Some(name) = model {
@@ -54,7 +57,7 @@ fn notes(recipe: &Recipe<'_>) -> Vec<String> {
     notes
 }
 
-/// The parameters that differ from the library's defaults.
+/// The parameters that differ from the library's defaults, by name.
 pub(crate) fn changed(params: &SamplingParams) -> Map<String, Value> {
     let plain = SamplingParams::default();
     // What the laboratory reports is its own.
@@ -68,7 +71,17 @@ pub(crate) fn changed(params: &SamplingParams) -> Map<String, Value> {
     sorted(fields(&params).into_iter().filter(|(name, value)| plain.get(name) != Some(value)).collect())
 }
 
-/// Fields by name, so that the code is the same in every build: not all of them keep the order of objects.
+/// Fields by name, at every depth, so that the text is the same in every build: not all of them keep the order of
+/// objects.
 fn sorted(fields: Map<String, Value>) -> Map<String, Value> {
-    fields.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
+    let fields = fields.into_iter().map(|(name, value)| (name, sorted_value(value)));
+    fields.collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+fn sorted_value(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => sorted(fields).into(),
+        Value::Array(items) => items.into_iter().map(sorted_value).collect(),
+        other => other,
+    }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::recipe::Recipe;
+use super::recipe::{Recipe, settings};
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
-    let Recipe { text, model, params, .. } = recipe;
+    let Recipe { text, model, beams, params, .. } = recipe;
     let mut lines = vec!["import onedraw".to_owned(), String::new()];
     let folder = model.map(string).unwrap_or_default();
     lines.push(format!("generator = onedraw.Generator({folder})"));
@@ -20,7 +20,17 @@ pub(super) fn of(recipe: &Recipe<'_>) -> String {
             ", grammar=grammar"
         }
     };
-    lines.push(format!("print(generator.generate({}, params{grammar}).text)", string(&text.words)));
+    let prompt = string(&text.words);
+    match beams {
+        None => lines.push(format!("print(generator.generate({prompt}, params{grammar}).text)")),
+        Some(beams) => {
+            let settings =
+                settings(beams).into_iter().map(|(name, value)| format!(", {name}={}", literal(&value)));
+            let settings: String = settings.collect();
+            lines.push(format!("for found in generator.beams({prompt}, params{settings}{grammar}):"));
+            lines.push("    print(found.text)".to_owned());
+        }
+    }
     lines.join("\n") + "\n"
 }
 

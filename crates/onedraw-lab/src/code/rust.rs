@@ -2,20 +2,22 @@
 
 use std::fmt::Write;
 
+use onedraw::beam::BeamParams;
 use serde_json::Value;
 
-use super::recipe::Recipe;
+use super::recipe::{Recipe, settings};
 
 pub(super) fn of(recipe: &Recipe<'_>) -> String {
-    let Recipe { text, model, params, .. } = recipe;
+    let Recipe { text, model, beams, params, .. } = recipe;
     let params = format!("{:?}", Value::from(params.clone()).to_string());
+    let writer = if beams.is_some() { "Beams" } else { "Generator" };
     let (imports, open) = match model {
         None => (
-            ["Generator", "", "stories"],
+            [writer, "", "stories"],
             "    let (model, tokenizer) = (stories::model()?, Arc::new(stories::tokenizer()?));\n".to_owned(),
         ),
         Some(name) => (
-            ["Generator", "Llama", "Tokenizer"],
+            [writer, "Llama", "Tokenizer"],
             format!(
                 "    let folder = std::path::Path::new({name:?});\n    \
                  let (model, tokenizer) = (Llama::open(folder)?, Arc::new(Tokenizer::open(folder)?));\n"
@@ -23,6 +25,12 @@ pub(super) fn of(recipe: &Recipe<'_>) -> String {
         ),
     };
     let mut code = String::from("use std::sync::Arc;\n\nuse onedraw::SamplingParams;\n");
+    let style = |beams: &BeamParams| beams.style != BeamParams::default().style;
+    code += match beams {
+        None => "",
+        Some(beams) if style(beams) => "use onedraw::beam::{BeamParams, BeamStyle};\n",
+        Some(_) => "use onedraw::beam::BeamParams;\n",
+    };
     if text.schema.is_some() {
         code += "use onedraw_grammar::{Grammar, Vocabulary};\n";
     }
@@ -47,7 +55,7 @@ pub(super) fn of(recipe: &Recipe<'_>) -> String {
     code
 }
 
-/// The lines that write the text.
+/// The lines that write the text, or the texts of a search.
 fn parts(recipe: &Recipe<'_>) -> String {
     let text = recipe.text;
     let mut code = String::new();
@@ -66,6 +74,17 @@ fn parts(recipe: &Recipe<'_>) -> String {
             "Some(&grammar)"
         }
     };
+    if let Some(beams) = recipe.beams {
+        let constrained = if text.schema.is_some() { ".constrained(&grammar)" } else { "" };
+        _ = write!(
+            code,
+            "    let beams = BeamParams {{ {}, ..BeamParams::default() }};\n    \
+             let beams = Beams::new(&model, &*tokenizer){constrained}.search(&prompt, params, beams)?;\n    \
+             for found in beams {{\n        println!(\"{{}}\", found.text);\n    }}\n",
+            fields(beams),
+        );
+        return code;
+    }
     code += "    let mut generator = Generator::new(&model, &*tokenizer);\n";
     let chosen: Vec<String> =
         text.chosen.iter().map(|(position, token)| format!("({position}, {token})")).collect();
@@ -76,4 +95,13 @@ fn parts(recipe: &Recipe<'_>) -> String {
         chosen.join(", "),
     );
     code
+}
+
+/// The settings of a search as the fields of a struct.
+fn fields(beams: &BeamParams) -> String {
+    let field = |(name, value): (&str, Value)| match name {
+        "style" => format!("style: BeamStyle::{:?}", beams.style),
+        _ => format!("{name}: {value}"),
+    };
+    settings(beams).into_iter().map(field).collect::<Vec<_>>().join(", ")
 }

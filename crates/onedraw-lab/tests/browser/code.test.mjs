@@ -29,11 +29,18 @@ async function written(command, cwd = folder) {
   return stdout;
 }
 
+/** The text of an answer: of the server's own route, of a search, or of a text of the laboratory. */
+function told(answer) {
+  const last = JSON.parse(answer.trim().split("\n").at(-1));
+  if (last.found) return last.found.map(({ text }) => text).join("\n");
+  return (last.choices?.[0] ?? last).text;
+}
+
 const read = (name, file) => readFile(join(TEXTS, name, file), "utf8");
 
 test("the program and a request write the text", async () => {
   const names = await readdir(TEXTS);
-  assert.equal(names.length, 8);
+  assert.equal(names.length, 10);
   for (const name of names) {
     const [text, command, request] = await Promise.all(
       ["text.txt", "program.sh", "curl.sh"].map((file) => read(name, file)),
@@ -42,10 +49,12 @@ test("the program and a request write the text", async () => {
     // A model's folder is found from the crate. Only the laboratory takes the tokens of branches.
     if (name !== "branch") {
       const printed = await written(command, name === "folder" ? CRATE : folder);
-      assert.equal(printed, `${prompt}${text}\n`, name);
+      // A search has a heading over each text.
+      const texts = name.startsWith("beams") ? text.split("\n") : [text];
+      const expected = texts.map((each) => `${prompt}${each}\n`).join("");
+      assert.equal(printed.replaceAll(/^--- \d: score -\d+\.\d+ ---\n/gm, ""), expected, name);
     }
     const answer = await written(request.replace("http://127.0.0.1:8080", server.url).replace("curl ", "curl -sS "));
-    const told = name === "branch" ? JSON.parse(answer.trim().split("\n").at(-1)) : JSON.parse(answer).choices[0];
-    assert.equal(told.text, text, name);
+    assert.equal(told(answer), text, name);
   }
 });

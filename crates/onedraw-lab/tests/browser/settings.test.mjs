@@ -179,6 +179,13 @@ test("beams are a tree, and the best of those found is the program's", async (t)
   assert.ok((await page.locator(".forest text.path").count()) === 8);
   const printed = await program("generate", "Tom saw a big", "--beams", "3", "--max-tokens", "8");
   assert.equal(`Tom saw a big${await page.textContent(".found span")}`, printed.trimEnd());
+  await page.click("#code");
+  await page.waitForSelector("dialog textarea");
+  const codes = await page.$$eval("dialog textarea", (fields) => fields.map((field) => field.value));
+  assert.equal(codes.length, 8);
+  assert.equal(codes[4], "onedraw generate --beams=3 --n=3 --max-tokens=8 -- 'Tom saw a big'");
+  assert.match(codes[7], /lab\/beams/);
+  await page.keyboard.press("Escape");
   await page.click(".founds li:nth-child(2) .found");
   assert.equal(await page.getAttribute(".founds li:nth-child(2) .found", "aria-pressed"), "true");
 });

@@ -75,6 +75,55 @@ export async function openPage(t, browser, url, { fragment = "", expected = /^$/
   return page;
 }
 
+/**
+ * The least time of three first visits, in milliseconds: from the navigation to a prompt that can be written into.
+ * @param {{ newContext: Function }} browser
+ * @param {string} url
+ */
+export async function firstVisit(browser, url) {
+  let least = Infinity;
+  for (let visit = 0; visit < 3; visit++) {
+    const context = await browser.newContext({ serviceWorkers: "block" });
+    const page = await context.newPage();
+    await page.goto(url, { waitUntil: "commit" });
+    // The page's own clock begins with the navigation.
+    const time = await page.waitForFunction(() => {
+      const field = document.querySelector("#bench:not([hidden]) #prompt-field");
+      return field !== null && !field.disabled && performance.now();
+    });
+    least = Math.min(least, await time.jsonValue());
+    await context.close();
+  }
+  return Math.round(least);
+}
+
+/**
+ * Starts the clock that `anHourPasses` moves, and notes when the page freezes and goes on.
+ * @param {import("playwright-core").Page} page
+ */
+export async function withClock(page) {
+  await page.clock.install();
+  await page.evaluate(() => {
+    globalThis.heard = {};
+    for (const event of ["freeze", "resume"])
+      document.addEventListener(event, () => (globalThis.heard[event] = Date.now()));
+  });
+}
+
+/**
+ * Freezes the page, as a browser does with a tab in the background, and lets it go on an hour later by its clock.
+ * @param {import("playwright-core").Page} page
+ */
+export async function anHourPasses(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Page.setWebLifecycleState", { state: "frozen" });
+  await page.clock.fastForward("01:00:00");
+  await session.send("Page.setWebLifecycleState", { state: "active" });
+  await page.waitForFunction(() => globalThis.heard.resume !== undefined);
+  const { freeze, resume } = await page.evaluate(() => globalThis.heard);
+  assert.ok(resume - freeze >= 3_600_000, `${resume - freeze} ms`);
+}
+
 /** Waits until a side is written, and returns its text, without the token that ends it. */
 export async function written(page, side = "main") {
   await page.waitForSelector(`#text-${side}[aria-busy="false"]`);

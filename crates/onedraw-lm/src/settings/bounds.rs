@@ -13,14 +13,6 @@ pub fn items(params: &SamplingParams) -> [(&'static str, usize); 5] {
     ]
 }
 
-/// The seed that decimal digits name. Programs whose numbers are f64 cannot write every seed as a number.
-pub fn seed(digits: &str) -> Result<u64, ParamError> {
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse().ok().filter(|_| is_number).ok_or_else(|| {
-        ParamError::new("seed", format!("must be a whole number from 0 to 2^64 - 1, not `{digits}`"))
-    })
-}
-
 /// Checks parameters for a model with so many tokens. A decode loop refuses the same, but only when it begins.
 pub fn check(params: &SamplingParams, vocabulary: usize) -> Result<(), ParamError> {
     Plan::new(params)?.check_vocabulary(vocabulary).map_err(|error| match error {
@@ -45,19 +37,6 @@ mod tests {
         assert_eq!(error.to_string(), "logit_bias: token 9 is outside the vocabulary; ids are 0 to 8");
         assert_eq!(error.field(), "logit_bias");
         assert_eq!(check(&params, 0).expect_err("no tokens").field(), "params");
-    }
-
-    #[test]
-    fn seeds_are_digits() {
-        assert_eq!(seed("0"), Ok(0));
-        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
-        for wrong in ["18446744073709551616", "", "+1", "-1", "1.5", "0x1", " 7"] {
-            let error = seed(wrong).expect_err(wrong);
-            assert_eq!(
-                error.to_string(),
-                format!("seed: must be a whole number from 0 to 2^64 - 1, not `{wrong}`")
-            );
-        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ use onedraw::{ParamError, SamplingParams};
 
 use conflict::{Conflict, conflicts};
 
-pub use bounds::{check, items, seed};
+pub use bounds::{check, items};
 pub use dropped::{Dropped, Origin, Reason};
 pub use layer::{Layer, PRESET_FIELDS};
 

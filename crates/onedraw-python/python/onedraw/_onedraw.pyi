@@ -393,7 +393,7 @@ class Distribution:
 
 @final
 class Candidate:
-    """A token and its probability: before the stage if the stage removes it, after the stage if it stays."""
+    """A token and its probability: before the stage for `removed` and `border`, after it for `best` and `leading`."""
     @property
     def token(self) -> int: """The id."""
     @property
@@ -414,6 +414,10 @@ class StageEffect:
     def gone(self) -> int: """How many tokens it removed."""
     @property
     def removed(self) -> list[Candidate]: """The most likely of the removed tokens."""
+    @property
+    def border(self) -> Candidate | None:
+        """The last token that stayed, with its probability before the stage, if the stage cut the order at one place;
+        else None. A removed token went out by `border.probability - its probability`."""
     @property
     def best(self) -> Candidate: """The best token after it."""
     @property

@@ -1,8 +1,8 @@
 //! Sampling parameters: what is left of a body once OpenAI's own fields are taken.
 
-use onedraw::{KeptMode, PARAMETERS, SamplingParams};
+use onedraw::{KeptMode, PARAMETERS, SamplingParams, seed};
 use onedraw_lm::LanguageModel;
-use onedraw_lm::settings::{Layer, Origin, Settings, check, items, seed};
+use onedraw_lm::settings::{Layer, Origin, Settings, check, items};
 use onedraw_lm::words::to_tokens;
 use serde_json::{Map, Value};
 
@@ -146,7 +146,7 @@ fn read_openai(fields: &mut Fields) -> Result<(), Failure> {
     // A program whose numbers are f64 cannot write every seed as one.
     match fields.take("seed") {
         Some(Value::String(digits)) => {
-            fields.set("seed", seed(&digits).map_err(|error| Failure::from(&error))?);
+            fields.set("seed", seed::parse(&digits).map_err(|error| Failure::from(&error))?);
         }
         Some(other) => fields.set("seed", other),
         None => {}

@@ -37,37 +37,21 @@
 //! exact E.
 
 use fearless_simd::prelude::*;
-use fearless_simd::{f32x16, i32x16, u32x16, u64x8};
+use fearless_simd::{f32x16, i32x16, u32x16};
 
 use crate::kernels::block::Four;
-use crate::kernels::lanes::Lanes;
+use crate::kernels::lanes::{Lanes, Words};
 use crate::numeric::mass::{POWERS, ROUND};
 use crate::numeric::noise::{BLOCK, Noise, Purpose};
 
 /// The number of Philox calls that run side by side: one per lane.
 pub(crate) const CALLS: usize = 16;
 
-/// The words of the sixteen calls `first` to `first + 15`. Word j of all of them is vector number j of the
-/// result.
+/// The words of the sixteen calls `first` to `first + 15`.
 #[inline(always)]
-pub(crate) fn words<S: Lanes>(
-    simd: S,
-    noise: &Noise,
-    purpose: Purpose,
-    first: u32,
-) -> (u32x16<S>, u32x16<S>, u32x16<S>, u32x16<S>) {
-    const STEPS: [u64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
-    let index = u64x8::load_array(simd, STEPS) + u64x8::splat(simd, u64::from(first));
-    let (a, b, c, d) = simd.philox(noise, purpose, index);
-    let (e, f, g, h) = simd.philox(noise, purpose, index + u64x8::splat(simd, 8));
-    (lower_halves(a, e), lower_halves(b, f), lower_halves(c, g), lower_halves(d, h))
-}
-
-/// The lower 32 bits of sixteen 64-bit lanes, in order.
-#[inline(always)]
-fn lower_halves<S: Lanes>(a: u64x8<S>, b: u64x8<S>) -> u32x16<S> {
-    let (a, b): (u32x16<S>, u32x16<S>) = (a.bitcast(), b.bitcast());
-    a.unzip_low(b)
+pub(crate) fn words<S: Lanes>(simd: S, noise: &Noise, purpose: Purpose, first: u32) -> Words<S> {
+    const STEPS: [u32; CALLS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    simd.philox(noise, purpose, u32x16::load_array(simd, STEPS) + first)
 }
 
 /// A lower bound of E for sixteen random words: `u + u²/2 + u³/3`, with u rounded down to 24 bits.
@@ -145,11 +129,7 @@ pub(crate) fn exponentials<S: Lanes>(simd: S, noise: &Noise, ids: &[u32; CALLS])
 /// Word `n % 4` of call `n / 4`, for sixteen numbers n.
 #[inline(always)]
 fn word_of<S: Lanes>(simd: S, noise: &Noise, purpose: Purpose, n: u32x16<S>) -> u32x16<S> {
-    let (low, high) = (n >> 2).widen();
-    let (a, b, c, d) = simd.philox(noise, purpose, low);
-    let (e, f, g, h) = simd.philox(noise, purpose, high);
-    let (a, b) = (lower_halves(a, e), lower_halves(b, f));
-    let (c, d) = (lower_halves(c, g), lower_halves(d, h));
+    let (a, b, c, d) = simd.philox(noise, purpose, n >> 2);
     let is_odd = (n & 1).simd_eq(1);
     let is_upper = (n & 2).simd_eq(2);
     is_upper.select(is_odd.select(d, c), is_odd.select(b, a))

@@ -10,17 +10,17 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16, i32x16, u32x16, u64x8};
 
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-use core::arch::wasm32::{f32x4_extract_lane, f32x4_pmax, i32x4_shuffle};
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-use fearless_simd::{f32x4, f64x8};
-
 use crate::kernels::block::Four;
+use crate::kernels::sound::Check;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::sound::Ordered;
-use crate::kernels::sound::{Check, Products};
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+use crate::kernels::sound::Products;
 use crate::numeric::mass::{POWERS, ROUND, UNIT};
 use crate::numeric::noise::{Noise, Purpose};
+
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
 
 /// The instruction set that every machine of this architecture has.
 #[cfg(target_arch = "x86_64")]
@@ -36,8 +36,8 @@ pub(crate) type Baseline = fearless_simd::WasmSimd128;
 )))]
 pub(crate) type Baseline = fearless_simd::Fallback;
 
-/// The four words of eight Philox calls, one call per lane. Only the lower 32 bits of each lane count.
-pub(crate) type Words<S> = (u64x8<S>, u64x8<S>, u64x8<S>, u64x8<S>);
+/// The four words of sixteen Philox calls, one call per lane. Word j of all of them is vector number j.
+pub(crate) type Words<S> = (u32x16<S>, u32x16<S>, u32x16<S>, u32x16<S>);
 
 /// The proof, for `fearless_simd`, that this machine has the baseline instruction set.
 pub(crate) fn baseline() -> Baseline {
@@ -144,28 +144,46 @@ pub(crate) trait Lanes: Simd {
         (is_special.select(widened | 0x7f80_0000, widened) | sign).bitcast()
     }
 
-    /// Eight Philox calls, one per lane: the same integer operations as
+    /// Sixteen Philox calls, one per lane: the same integer operations as
     /// [`philox4x32_10`](crate::numeric::noise::philox4x32_10).
     #[inline(always)]
-    fn philox(self, noise: &Noise, purpose: Purpose, index: u64x8<Self>) -> Words<Self> {
-        let splat = |word: u32| u64x8::splat(self, u64::from(word));
-        let (mut k0, mut k1) = (noise.seed as u32, (noise.seed >> 32) as u32);
-        let mut c0 = index;
-        let (mut c1, mut c2) = (splat(noise.position), splat(noise.sequence));
-        let mut c3 = splat(purpose as u32 | noise.round << 8);
-        let low = splat(u32::MAX);
-        for _ in 0..10 {
-            // The upper halves of the lanes are garbage except right after a product; `low` removes them
-            // before the next one.
-            let p0 = (c0 & low) * splat(0xd251_1f53);
-            let p1 = (c2 & low) * splat(0xcd9e_8d57);
-            (c0, c1) = ((p1 >> 32) ^ c1 ^ splat(k0), p1);
-            (c2, c3) = ((p0 >> 32) ^ c3 ^ splat(k1), p0);
-            k0 = k0.wrapping_add(0x9e37_79b9);
-            k1 = k1.wrapping_add(0xbb67_ae85);
-        }
-        (c0, c1, c2, c3)
+    fn philox(self, noise: &Noise, purpose: Purpose, index: u32x16<Self>) -> Words<Self> {
+        let (low, high) = index.widen();
+        let (a, b, c, d) = eight_calls(self, noise, purpose, low);
+        let (e, f, g, h) = eight_calls(self, noise, purpose, high);
+        let lower_halves = |a: u64x8<Self>, b: u64x8<Self>| {
+            let (a, b): (u32x16<Self>, u32x16<Self>) = (a.bitcast(), b.bitcast());
+            a.unzip_low(b)
+        };
+        (lower_halves(a, e), lower_halves(b, f), lower_halves(c, g), lower_halves(d, h))
     }
+}
+
+/// The four words of eight Philox calls, one call per lane. Only the lower 32 bits of each lane count.
+#[inline(always)]
+fn eight_calls<S: Simd>(
+    simd: S,
+    noise: &Noise,
+    purpose: Purpose,
+    index: u64x8<S>,
+) -> (u64x8<S>, u64x8<S>, u64x8<S>, u64x8<S>) {
+    let splat = |word: u32| u64x8::splat(simd, u64::from(word));
+    let (mut k0, mut k1) = (noise.seed as u32, (noise.seed >> 32) as u32);
+    let mut c0 = index;
+    let (mut c1, mut c2) = (splat(noise.position), splat(noise.sequence));
+    let mut c3 = splat(purpose as u32 | noise.round << 8);
+    let low = splat(u32::MAX);
+    for _ in 0..10 {
+        // The upper halves of the lanes are garbage except right after a product; `low` removes them
+        // before the next one.
+        let p0 = (c0 & low) * splat(0xd251_1f53);
+        let p1 = (c2 & low) * splat(0xcd9e_8d57);
+        (c0, c1) = ((p1 >> 32) ^ c1 ^ splat(k0), p1);
+        (c2, c3) = ((p0 >> 32) ^ c3 ^ splat(k1), p0);
+        k0 = k0.wrapping_add(0x9e37_79b9);
+        k1 = k1.wrapping_add(0xbb67_ae85);
+    }
+    (c0, c1, c2, c3)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -176,88 +194,6 @@ impl Lanes for Avx2 {
 #[cfg(target_arch = "aarch64")]
 impl Lanes for Baseline {
     type Check = Products<Self>;
-}
-
-/// WebAssembly's vectors have neither a fused multiply-add nor a maximum in one instruction of the
-/// processor: theirs says which zero is larger, and passes NaN on.
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-impl Lanes for Baseline {
-    const IS_WIDE: bool = false;
-
-    type Check = Products<Self>;
-
-    /// The "pseudo-maximum", which is the processor's.
-    #[inline(always)]
-    fn larger(self, a: f32x16<Self>, b: f32x16<Self>) -> f32x16<Self> {
-        let (((a, b), (c, d)), ((e, f), (g, h))) = (quarters(a), quarters(b));
-        let pair = |a: f32x4<Self>, b: f32x4<Self>, c: f32x4<Self>, d: f32x4<Self>| {
-            let low: f32x4<Self> = f32x4_pmax(a.into(), b.into()).simd_into(self);
-            let high: f32x4<Self> = f32x4_pmax(c.into(), d.into()).simd_into(self);
-            low.combine(high)
-        };
-        pair(a, e, b, f).combine(pair(c, g, d, h))
-    }
-
-    #[inline(always)]
-    fn largest(self, lanes: f32x16<Self>) -> f32 {
-        let ((a, b), (c, d)) = quarters(lanes);
-        let four = f32x4_pmax(f32x4_pmax(a.into(), b.into()), f32x4_pmax(c.into(), d.into()));
-        let two = f32x4_pmax(four, i32x4_shuffle::<2, 3, 0, 1>(four, four));
-        f32x4_extract_lane::<0>(f32x4_pmax(two, i32x4_shuffle::<1, 0, 3, 2>(two, two)))
-    }
-
-    /// The polynomial of the default, with each multiply-add in f64, rounded to the 24 bits of an f32 by
-    /// Veltkamp's splitting ([`single`]). The conversions to f32 and back would take twice as long.
-    ///
-    /// The product of two f32 is exact in f64, so the result is rounded twice, which differs from rounding
-    /// once only where the first result lies in the middle between two neighbouring f32. None here is
-    /// subnormal in f32, so the last 29 bits of such a middle are a 1 and then zeros: shifted, the lower
-    /// word is the least integer. The upper word is that only beyond f32. Where there may be a middle, all
-    /// sixteen are computed again one by one.
-    #[inline(always)]
-    fn powers(self, t: f32x16<Self>) -> f32x16<Self> {
-        #[inline(never)]
-        fn one_by_one(t: [f32; 16]) -> [f32; 16] {
-            t.map(crate::numeric::mass::exp2_scaled)
-        }
-        const SCALE: f64 = UNIT as f64;
-        let limited = self.larger(f32x16::splat(self, -64.0), t);
-        let shifted = limited + ROUND;
-        let (f, g) = (limited - (shifted - ROUND)).widen();
-        let [c1, c2, c3, c4, c5, c6] = POWERS.map(|coefficient| f64::from(coefficient) * SCALE);
-        let (mut p, mut q) = (f64x8::splat(self, c6), f64x8::splat(self, c6));
-        let mut least = i32x16::splat(self, i32::MAX);
-        for coefficient in [c5, c4, c3, c2, c1, SCALE] {
-            (p, q) = (p * f + coefficient, q * g + coefficient);
-            least = least.min(p.bitcast::<i32x16<Self>>() << 3).min(q.bitcast::<i32x16<Self>>() << 3);
-            (p, q) = (single(p), single(q));
-        }
-        if least.simd_eq(i32::MIN).any_true() {
-            return f32x16::load_array(self, one_by_one(t.into()));
-        }
-        let (power, n): (u32x16<Self>, u32x16<Self>) = (p.narrow(q).bitcast(), shifted.bitcast());
-        (power + (n << 23)).bitcast()
-    }
-}
-
-/// Rounds to the nearest number of 24 significant bits (Boldo: Pitfalls of a full floating-point proof,
-/// 2006).
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-#[inline(always)]
-fn single(sum: f64x8<Baseline>) -> f64x8<Baseline> {
-    let product = sum * 536_870_913.0;
-    (sum - product) + product
-}
-
-/// A vector as WebAssembly's four.
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-#[inline(always)]
-#[allow(clippy::type_complexity)]
-fn quarters(
-    lanes: f32x16<Baseline>,
-) -> ((f32x4<Baseline>, f32x4<Baseline>), (f32x4<Baseline>, f32x4<Baseline>)) {
-    let (low, high) = lanes.split();
-    (low.split(), high.split())
 }
 
 #[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]

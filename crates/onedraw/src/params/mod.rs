@@ -3,7 +3,8 @@
 //! - `table`: every parameter with its default and what it does, once.  `modes`: the values of some of them.
 //! - `chain`: the stages and their order.  `custom`: stages of the user's own.  `names`: the names of the
 //!   built-in stages.  `stage_fields`: which parameters belong to which stage.
-//! - `validate`: which values are allowed.  `read`, `json`: reading them.  `error`: the error of a parameter.
+//! - `validate`: which values are allowed.  `read`, `json`, `seed`: reading them.  `error`: the error of a
+//!   parameter.
 //!   `words`, `suggest`: what is wrong with a value, and which name was meant, in a user's words.
 //! - `presets`: four named settings.  `import`: settings of other systems.
 
@@ -16,6 +17,7 @@ pub mod modes;
 mod names;
 pub mod presets;
 mod read;
+pub mod seed;
 pub mod stage_fields;
 pub mod suggest;
 pub mod table;

@@ -1,9 +1,23 @@
 // The site that `lab/build` makes: the model in the browser, and no server but one for files.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { gzipSync } from "node:zlib";
 
-import { ask, openPage, program, rivals, setNumber, startBrowser, written } from "../support.mjs";
+import {
+  anHourPasses,
+  ask,
+  firstVisit,
+  openPage,
+  program,
+  rivals,
+  setNumber,
+  startBrowser,
+  withClock,
+  written,
+} from "../support.mjs";
 import { startSite } from "./files.mjs";
 
 let browser;
@@ -21,6 +35,19 @@ test("without a server, the story of seed 7 is the program's, and looks and slid
   await setNumber(page, "min_p", 0.2);
   await page.waitForSelector('li[data-stage="min_p"]');
   assert.ok((await rivals(page)).length > 1);
+});
+
+test("how long a first visit takes, and how much comes", async (t) => {
+  const site = await startSite();
+  t.after(site.stop);
+  const time = await firstVisit(browser, site.url);
+  const files = await Promise.all([...new Set(site.asked)].map((path) => readFile(join(process.env.LAB_SITE, path))));
+  const sum = (sizes) => sizes.reduce((all, size) => all + size, 0);
+  const [plain, gzip] = [sum(files.map(({ length }) => length)), sum(files.map((file) => gzipSync(file).length))];
+  t.diagnostic(`${time} ms to a prompt that can be written into; ${plain} bytes, ${gzip} with gzip`);
+  // What a page may transfer, without a drafter, which comes once it is chosen.
+  assert.ok(gzip < 14_000_000, `${gzip} bytes`);
+  assert.ok(!site.asked.some((path) => path.includes("drafter-")), String(site.asked));
 });
 
 test("a model that is cut or missing is told in a sentence, and the next try works", async (t) => {
@@ -114,17 +141,14 @@ test("a worker that crashed is told in a sentence, and the page goes on with a f
   assert.equal(await written(page), first);
 });
 
-test("a tab in the background goes on where it was", async (t) => {
+test("a tab in the background for an hour goes on where it was", async (t) => {
   const site = await startSite();
   t.after(site.stop);
   const page = await openPage(t, browser, site.url);
+  await withClock(page);
   await page.fill("#prompt-field", "Tom saw a big");
   await page.press("#prompt-field", "Enter");
-  const session = await page.context().newCDPSession(page);
-  await session.send("Page.setWebLifecycleState", { state: "frozen" });
-  // An hour later for the page; the model's worker needs no clock.
-  await new Promise((resolve) => setTimeout(resolve, 1500));
-  await session.send("Page.setWebLifecycleState", { state: "active" });
+  await anHourPasses(page);
   const printed = await program("generate", "Tom saw a big", "--seed", "7", "--max-tokens", "120", "--format", "json");
   assert.equal(await written(page), JSON.parse(printed).text);
   await setNumber(page, "min_p", 0.3);

@@ -1,0 +1,1 @@
+curl http://127.0.0.1:8080/lab/beams -H 'content-type: application/json' -d '{"prompt":"Is it? ","params":{"max_tokens":12,"repetition_penalty":1.1},"beams":{"length_penalty":0.5,"style":"gnmt","width":2},"schema":"{\"enum\":[\"yes\",\"no\",\"maybe\"]}"}'
