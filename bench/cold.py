@@ -39,7 +39,7 @@ STORIES = [
 def write(program, model, prompt, seed, preset, flags, tokens):
     """The text, and its tokens a second."""
     command = [program, "generate", prompt, "--preset", preset, "--seed", str(seed), "--max-tokens", str(tokens)]
-    command += ["--ignore-eos", "true", "--format", "json", *(["--model", model] if model else []), *flags]
+    command += ["--ignore-eos", "--format", "json", *(["--model", model] if model else []), *flags]
     ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if ended.returncode:
         sys.exit(f"{' '.join(command)}: {ended.stderr}")
