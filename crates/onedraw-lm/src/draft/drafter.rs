@@ -41,7 +41,7 @@ pub trait Drafter<M: LanguageModel>: Send + Sync {
 }
 
 /// A drafter of any kind.
-pub struct AnyDrafter<'a, M>(Arc<dyn Erased<M> + 'a>);
+pub struct AnyDrafter<'a, M: LanguageModel>(Arc<dyn Erased<M> + 'a>);
 
 /// What [`AnyDrafter`] remembers of one text: the memory of the drafter that it was made of.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl<'a, M: LanguageModel> AnyDrafter<'a, M> {
     }
 }
 
-impl<M> Clone for AnyDrafter<'_, M> {
+impl<M: LanguageModel> Clone for AnyDrafter<'_, M> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
@@ -86,7 +86,7 @@ impl<M: LanguageModel> Drafter<M> for AnyDrafter<'_, M> {
 }
 
 /// A [`Drafter`] whose memory has no name.
-trait Erased<M>: Send + Sync {
+trait Erased<M: LanguageModel>: Send + Sync {
     fn erased_start(&self) -> AnyMemory;
     fn erased_states(&self) -> &[usize];
     fn erased_see(&self, memory: &mut AnyMemory, first: usize, states: &[Vec<f32>]);

@@ -148,7 +148,7 @@ impl EagleHead {
         let mut pairs = Vec::new();
         let mut lines = Vec::with_capacity(runs.len());
         for HeadRun { memory, states, tokens } in runs {
-            let line = Run { asks, ..Run::line(memory, tokens) };
+            let line = Run { asks, ..Run::line(&mut **memory, tokens) };
             body.check(&line)?;
             for (state, &token) in states.chunks_exact(width).zip(line.tokens) {
                 pairs.extend_from_slice(state);
