@@ -283,7 +283,8 @@ fn costs(models: &Models) -> Result<BTreeMap<usize, f64>> {
     let prompt: Vec<u32> = (1..=128).collect();
     models.target.forward(&mut [Run::line(&mut start, &prompt)])?;
     let asks = Asks { logits: Wanted::All, ..Asks::default() };
-    let mut shortest: BTreeMap<usize, f64> = positions().map(|positions| (positions, f64::INFINITY)).collect();
+    let mut shortest: BTreeMap<usize, f64> =
+        positions().map(|positions| (positions, f64::INFINITY)).collect();
     // All of them in turn, so that a slow time of the machine is nobody's alone.
     for _ in 0..40 {
         for (&positions, shortest) in &mut shortest {

@@ -154,7 +154,8 @@ impl<'g, M: LanguageModel> Ahead<'g, M> {
         if depth >= self.depth {
             return;
         }
-        let node = |token, class, worth| Node { parent, token, depth: depth + 1, worth, class, is_expanded: false };
+        let node =
+            |token, class, worth| Node { parent, token, depth: depth + 1, worth, class, is_expanded: false };
         // If nothing can be drawn from the drafter's row, there is no guess, and the target draws for itself.
         match self.settings.verify {
             Verify::Exact => {

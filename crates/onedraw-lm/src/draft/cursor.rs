@@ -28,7 +28,12 @@ impl<'g> Cursor<'g> {
     }
 
     /// The first runners of the race after these guesses.
-    pub(super) fn runners(&mut self, path: &[u32], logits: &[f32], count: usize) -> Result<Vec<Runner>, RowError> {
+    pub(super) fn runners(
+        &mut self,
+        path: &[u32],
+        logits: &[f32],
+        count: usize,
+    ) -> Result<Vec<Runner>, RowError> {
         self.go_to(path)?;
         let mask = self.constraint.as_mut().map(|constraint| constraint.mask()).transpose();
         let mask = mask.map_err(|error| error.of_row())?;
@@ -37,7 +42,12 @@ impl<'g> Cursor<'g> {
     }
 
     /// Draws guesses after these guesses. Returns them, and the law that they were drawn from.
-    pub(super) fn guess(&mut self, path: &[u32], logits: &[f32], count: usize) -> Result<(Vec<u32>, Law), RowError> {
+    pub(super) fn guess(
+        &mut self,
+        path: &[u32],
+        logits: &[f32],
+        count: usize,
+    ) -> Result<(Vec<u32>, Law), RowError> {
         self.go_to(path)?;
         let mask = self.constraint.as_mut().map(|constraint| constraint.mask()).transpose();
         let mask = mask.map_err(|error| error.of_row())?;

@@ -76,11 +76,7 @@ impl<M: LanguageModel> Drafter<M> for AnyDrafter<'_, M> {
     }
 
     /// An error if a memory was not made by this drafter.
-    fn guess(
-        &self,
-        target: &M,
-        texts: &mut [(&mut AnyMemory, &mut Ahead<'_, M>)],
-    ) -> Result<(), ModelError> {
+    fn guess(&self, target: &M, texts: &mut [(&mut AnyMemory, &mut Ahead<'_, M>)]) -> Result<(), ModelError> {
         self.0.erased_guess(target, texts)
     }
 }
@@ -119,9 +115,9 @@ impl<M: LanguageModel, D: Drafter<M>> Erased<M> for D {
         texts: &mut [(&mut AnyMemory, &mut Ahead<'_, M>)],
     ) -> Result<(), ModelError> {
         let own = texts.iter_mut().map(|(memory, ahead)| Some((memory.of::<D::Memory>()?, &mut **ahead)));
-        let mut own: Vec<_> = own
-            .collect::<Option<_>>()
-            .ok_or_else(|| ModelError::Request("the memory of a text is that of another drafter".to_owned()))?;
+        let mut own: Vec<_> = own.collect::<Option<_>>().ok_or_else(|| {
+            ModelError::Request("the memory of a text is that of another drafter".to_owned())
+        })?;
         self.guess(target, &mut own)
     }
 }

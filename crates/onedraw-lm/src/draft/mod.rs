@@ -32,6 +32,6 @@ pub use eagle::Eagle;
 pub use early_exit::EarlyExit;
 pub use ngram::Ngram;
 pub(crate) use policy::PassResult;
-pub use settings::{Guessed, PassLog, Speculation};
 pub(crate) use rounds::{Drafts, Planned};
+pub use settings::{Guessed, PassLog, Speculation};
 pub(crate) use speculator::Speculator;

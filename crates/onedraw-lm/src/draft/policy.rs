@@ -356,15 +356,20 @@ mod tests {
 
     #[test]
     fn a_round_that_does_not_pay_for_one_text_may_pay_for_several() {
-        let mut policy = policy();
+        // A position costs 0.02 ms.
+        let mut policy = Policy::new();
+        (0..FIRST_PLAIN_PASSES).for_each(|_| policy.learn_pass(&plain_pass()));
+        for (positions, time) in [(1, 100), (2, 102), (4, 106), (8, 114)] {
+            policy.learn_time(positions, false, time * MILLISECOND / 100);
+        }
         for (texts, time) in [(1, 40), (2, 42), (4, 48)] {
             let time = time * MILLISECOND / 100;
             policy.learn_rounds(&[Round { texts, time }, Round { texts, time }]);
         }
-        // Two texts in 1.2 ms: a token is worth 0.6. The round takes 0.4 ms and a position 0.2; for two texts 0.42 and
-        // 0.4, which gain 1.2 tokens, worth 0.7.
+        // Two texts in 1.02 ms: a token is worth half of one. A guess, expected to gain 0.6 tokens, would take 0.42 ms; two
+        // take 0.46.
         assert_eq!(policy.expand(&[0.9], &[], 2, 2), 0);
-        assert_eq!(policy.expand(&[0.9, 0.9, 0.1], &[], 4, 4), 2);
+        assert_eq!(policy.expand(&[0.9, 0.9, 0.05], &[], 2, 2), 2);
     }
 
     #[test]
@@ -420,10 +425,7 @@ mod tests {
         policy.learn_rounds(&[round(MILLISECOND / 10)]);
         for _ in 0..FIRST_PASSES_BETWEEN {
             assert!(policy.is_drafting());
-            policy.learn_pass(&PassResult {
-                draws: 2 * MILLISECOND,
-                ..pass(2, 1.0, 35 * MILLISECOND / 10)
-            });
+            policy.learn_pass(&PassResult { draws: 2 * MILLISECOND, ..pass(2, 1.0, 35 * MILLISECOND / 10) });
         }
         assert_eq!(policy.purse.rests(), 0);
     }
