@@ -11,6 +11,7 @@ import {
   packages,
   setNumber,
   startBrowser,
+  startBrowserWithBackground,
   startServer,
   withClock,
   written,
@@ -256,7 +257,9 @@ test("a server that goes away is told in a sentence; what is written stays", asy
 });
 
 test("a tab that was frozen in the background for an hour goes on", async (t) => {
-  const page = await openPage(t, browser, server.url);
+  const background = await startBrowserWithBackground();
+  t.after(() => background.close());
+  const page = await openPage(t, background, server.url);
   const text = await written(page);
   await withClock(page);
   await page.click("#roll");

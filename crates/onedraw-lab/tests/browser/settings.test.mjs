@@ -110,7 +110,7 @@ test("the code is that of the text: the program's command writes it", async (t) 
   const { stdout } = await promisify(execFile)("bash", ["-euc", command], { encoding: "utf8" });
   assert.equal(stdout.trimEnd(), `Tom saw a big${text}`.trimEnd());
   await page.keyboard.press("Escape");
-  assert.equal(await page.locator("dialog").count(), 0);
+  await page.waitForSelector("dialog", { state: "detached" });
 });
 
 test("a schema holds the text to JSON, and forbidden tokens are greyed", async (t) => {

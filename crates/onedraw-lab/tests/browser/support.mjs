@@ -2,7 +2,9 @@
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
@@ -42,6 +44,38 @@ export async function startServer(...args) {
 
 export function startBrowser() {
   return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+}
+
+/**
+ * A browser whose tabs may go to the background: playwright's own browser says of every tab that it has the focus.
+ * @returns {Promise<{ newContext: Function, close: () => Promise<void> }>}
+ */
+export async function startBrowserWithBackground() {
+  const folder = await mkdtemp(join(tmpdir(), "onedraw-lab-"));
+  const args = [
+    "--headless=new",
+    "--no-sandbox",
+    "--remote-debugging-port=0",
+    `--user-data-dir=${folder}`,
+    "about:blank",
+  ];
+  const child = spawn(CHROMIUM, args, { stdio: ["ignore", "ignore", "pipe"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const address = await new Promise((resolve, reject) => {
+    child.once("exit", (status) => reject(new Error(`${CHROMIUM} ended with ${status}`)));
+    createInterface(child.stderr).on("line", (line) => {
+      const found = line.match(/^DevTools listening on (.*)/)?.[1];
+      if (found !== undefined) resolve(found);
+    });
+  });
+  const browser = await chromium.connectOverCDP(address, { noDefaults: true });
+  const close = async () => {
+    await browser.close();
+    child.kill();
+    await ended;
+    await rm(folder, { recursive: true });
+  };
+  return { newContext: () => browser.contexts()[0], close };
 }
 
 /**
@@ -111,14 +145,16 @@ export async function withClock(page) {
 }
 
 /**
- * Freezes the page, as a browser does with a tab in the background, and lets it go on an hour later by its clock.
+ * Freezes the page behind another tab, as a browser does, and comes back to it an hour later by its clock.
  * @param {import("playwright-core").Page} page
  */
 export async function anHourPasses(page) {
   const session = await page.context().newCDPSession(page);
+  const other = await page.context().newPage();
   await session.send("Page.setWebLifecycleState", { state: "frozen" });
   await page.clock.fastForward("01:00:00");
   await session.send("Page.setWebLifecycleState", { state: "active" });
+  await other.close();
   await page.waitForFunction(() => globalThis.heard.resume !== undefined);
   const { freeze, resume } = await page.evaluate(() => globalThis.heard);
   assert.ok(resume - freeze >= 3_600_000, `${resume - freeze} ms`);

@@ -15,6 +15,7 @@ import {
   rivals,
   setNumber,
   startBrowser,
+  startBrowserWithBackground,
   withClock,
   written,
 } from "../support.mjs";
@@ -144,7 +145,9 @@ test("a worker that crashed is told in a sentence, and the page goes on with a f
 test("a tab in the background for an hour goes on where it was", async (t) => {
   const site = await startSite();
   t.after(site.stop);
-  const page = await openPage(t, browser, site.url);
+  const background = await startBrowserWithBackground();
+  t.after(() => background.close());
+  const page = await openPage(t, background, site.url);
   await withClock(page);
   await page.fill("#prompt-field", "Tom saw a big");
   await page.press("#prompt-field", "Enter");
