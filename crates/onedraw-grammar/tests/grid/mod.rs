@@ -93,12 +93,13 @@ fn drafters_guess(grid: &Grid) {
     for (column, kind) in grid.kinds.iter().enumerate() {
         let Counts { guesses, judged, held, .. } = grid.counts(column, |row| !row.is_bound());
         let said = format!("{kind:?}: of {guesses} guesses {held} held at {judged} places");
-        assert!(guesses > 100 && judged > 100, "{said}");
+        assert!(guesses > 50 && judged > 50, "{said}");
         let is_right = match kind {
             Kind::Companion | Kind::EarlyExit(_) | Kind::Eagle => held > judged / 3,
             Kind::Ngram => held > judged / 20,
             Kind::Random | Kind::Adversary => held < judged / 50,
-            Kind::Target => held == judged,
+            // It guesses among the frequent tokens alone.
+            Kind::Target => held > judged * 9 / 10,
         };
         assert!(is_right, "{said}");
     }
