@@ -1,7 +1,8 @@
 """The page of a run of the grid, as Markdown: page.py ONEDRAW.md [ANSWERS.json...]
 
 ONEDRAW.md is the table that onedraw's own test wrote. An ANSWERS.json is what another system wrote for the same rows:
-its name (`system`), the ways to guess (`columns`), and for each row and way its `texts`, or why it `refused`.
+its name (`system`), what is to know of it (`about`), the ways to guess (`columns`), and for each row and way its `texts`, or
+why it `refused` or `failed`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,13 +34,16 @@ def furthest(one: list[Any], other: list[Any]) -> float:
 
 def shown(cell: dict[str, Any], plain: dict[str, Any], notes: list[str]) -> str:
     """A cell: a hash, and how it differs from that of plain decoding; or the number of a note."""
-    if "refused" in cell:
-        if cell["refused"] not in notes:
-            notes.append(cell["refused"])
-        return f"refused ({notes.index(cell['refused']) + 1})"
-    texts, others = cell["texts"], plain["texts"]
+    for outcome in ("refused", "failed"):
+        if outcome in cell:
+            # A number that nobody has set is another one in every run.
+            message = re.sub(r"-?\d{6,}", "…", cell[outcome])
+            if message not in notes:
+                notes.append(message)
+            return f"{outcome} ({notes.index(message) + 1})"
+    texts, others = cell["texts"], plain.get("texts")
     name = f"`{digest(texts)}`"
-    if texts == others:
+    if others is None or texts == others:
         return name
     different = sum(one["tokens"] != other["tokens"] for one, other in zip(texts, others, strict=True))
     if different:
@@ -100,11 +105,11 @@ def main() -> None:
     own, *others = sys.argv[1:]
     systems = [json.loads(Path(file).read_text()) for file in others]
     print(f"# One hash for each row, {datetime.date.today()}\n")
-    print(f"`bench/grid/run` at commit {commit()}, on {machine()}. A hash is the first five bytes of SHA-256 over the texts of a row, their")
-    print("tokens, logprobs and ranks, and the reasons of their ends: one prompt alone, two side by side, and three side by side. In a")
-    print("row, every drafter has to give the hash of plain decoding.\n")
+    print(f"`bench/grid/run` at commit {commit()}, on {machine()}. A hash is the first five bytes of SHA-256")
+    print("over the texts of a row, their tokens, logprobs and ranks, and the reasons of their ends: one prompt alone, two side by side,")
+    print("and three side by side. In a row, every drafter has to give the hash of plain decoding.\n")
     print("## onedraw\n")
-    print("In each cell a drafter guesses in five full trees (1 x 1, 1 x 4, 2 x 3, 3 x 2 and 4 x 1, width x depth) and in one that adapts. *early")
+    print("In each cell a drafter guesses in five full trees (1 × 1, 1 × 4, 2 × 3, 3 × 2 and 4 × 1, width × depth) and in one that adapts. *early")
     print("exit N* is the model after N of its layers; *random* guesses by noise; *adversary* guesses what the model finds least")
     print("likely; *itself* is the model, which knows what it will draw. The texts of all rows differ, but for these, which differ in")
     print(f"their logprobs alone: {same()}. The test asserts it.\n")
@@ -113,7 +118,8 @@ def main() -> None:
     for answers in systems:
         print(f"\n## {answers['system']}\n")
         print("Its own sampler and its own guesses, with the same model in f32, the same prompts and seeds, one text at a time. The texts are")
-        print("others than onedraw's, because the samplers are. Bold: not the hash without guesses.\n")
+        print("others than onedraw's, because the samplers are. Bold: not the hash without guesses.")
+        print(f"{answers['about']}\n")
         print(table(answers), end="")
 
 
