@@ -114,7 +114,8 @@ def main() -> None:
     print("likely; *itself* is the model, which knows what it will draw. The texts of all rows differ, but for these, which differ in")
     print(f"their logprobs alone: {same()}. The test asserts it.\n")
     print(Path(own).read_text())
-    print(f"{settings()}\nSeeds and prompts are in `bench/grid/rows.json`.")
+    print(f"{settings()}\nSeeds and prompts are in `bench/grid/rows.json`. How much the adapting tree guesses follows from times, so the numbers")
+    print("of guesses are others in every run; the hashes are not.")
     for answers in systems:
         print(f"\n## {answers['system']}\n")
         print("Its own sampler and its own guesses, with the same model in f32, the same prompts and seeds, one text at a time. The texts are")

@@ -32,7 +32,7 @@ using json = nlohmann::ordered_json;
 
 const char * const ABOUT =
     "Built without llamafile's products, so that a row of logits has the same bits in every pass; built as it builds itself, it has not. "
-    "There is no early exit, and its EAGLE-3 needs a head of another form.";
+    "There is no early exit, and its EAGLE-3 needs a head of another form. Its library lists no logprobs: they are computed from its logits.";
 const int32_t GUESSES = 4;
 const uint32_t CONTEXT = 512;
 
@@ -128,7 +128,7 @@ void cut(llama_context * context, llama_pos length) {
     if (context != nullptr) llama_memory_seq_rm(llama_get_memory(context), 0, length, -1);
 }
 
-// The logprobs of a token and of the best ones, as llama.cpp's server has them: llama.cpp itself has none.
+// The logprobs of a token and of the best ones.
 json logprobs(llama_context * context, int32_t output, llama_token token, size_t best) {
     const float * logits = llama_get_logits_ith(context, output);
     const size_t size = static_cast<size_t>(llama_vocab_n_tokens(llama_model_get_vocab(llama_get_model(context))));
