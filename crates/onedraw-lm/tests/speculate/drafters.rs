@@ -1,4 +1,4 @@
-//! Everybody who guesses: those of the library, and some that no one would use.
+//! Everybody who guesses: those of the library, and some that no one would use; and the trees in which they guess.
 
 use onedraw_lm::speculate::{Ahead, Companion, Drafter, Eagle, EarlyExit, Ngram, Speculation};
 use onedraw_lm::{EagleHead, Generator, LanguageModel, Llama, ModelError, Run, Sequence, Tokenizer, stories};
@@ -46,6 +46,16 @@ pub const KINDS: [Kind; 8] = [
     Kind::Adversary,
     Kind::Target,
 ];
+
+/// A tree that is always as large as it may be.
+pub fn fixed(width: usize, depth: usize) -> Speculation {
+    Speculation { width, depth, adapts: false, ..Speculation::default() }
+}
+
+/// How much is guessed: trees that are always full, and one that adapts.
+pub fn shapes() -> [Speculation; 6] {
+    [fixed(1, 1), fixed(1, 4), fixed(2, 3), fixed(3, 2), fixed(4, 1), Speculation::default()]
+}
 
 impl Kind {
     /// The generator with such a drafter.
