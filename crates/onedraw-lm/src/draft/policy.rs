@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use crate::draft::chance::Chances;
 use crate::draft::cost::PassCosts;
+use crate::draft::planned::{Planned, Round};
 use crate::draft::purse::Purse;
 use crate::draft::recent::{INTERRUPTED, Recent};
-use crate::draft::rounds::{Planned, Round};
 
 /// How many plain passes are made before the first guess. A process that has just begun finds its weights far from the
 /// processor: the first two took 1.9 and 1.3 times as long as those that followed.

@@ -2,42 +2,17 @@
 //! that pays, all in one pass of its own.
 
 use std::cell::RefCell;
-use std::time::Duration;
 
 use onedraw::Batch;
 use onedraw::clock::Instant;
 
 use crate::draft::ahead::{Ahead, Plan, Text};
 use crate::draft::drafter::{AnyDrafter, AnyMemory, Drafter};
+use crate::draft::planned::{Planned, Round};
 use crate::draft::policy::Policy;
 use crate::draft::settings::Speculation;
 use crate::error::ModelError;
 use crate::model::LanguageModel;
-
-/// One call of the drafter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Round {
-    /// For how many texts it gave logits.
-    pub texts: usize,
-    pub time: Duration,
-}
-
-/// What the drafter did for a pass.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Planned {
-    pub rounds: Vec<Round>,
-    /// How many guesses go into the pass.
-    pub guesses: usize,
-    /// How many of them are expected to be accepted.
-    pub worth: f64,
-}
-
-impl Planned {
-    /// Whether the pass is one without guesses, and nobody tried to make any.
-    pub(crate) fn is_plain(&self) -> bool {
-        self.rounds.is_empty() && self.guesses == 0
-    }
-}
 
 /// The guesses for each text, and what they took.
 #[derive(Default)]
