@@ -1,9 +1,10 @@
 //! What guesses gain, beside plain decoding in the same run: `bench/speculation` runs it.
 //!
 //! Each prompt is written twice in turn, without guesses and with them, 256 tokens each; ratios are taken
-//! within a prompt, and both texts must be the same. What it takes to measure the costs of passes, once for a
-//! drafter, counts.
+//! within a prompt, and both texts must be the same. Beside each ratio stands its limit: what [the costs](limit) of
+//! passes and guesses allow for guesses that hold as often as these did.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -89,7 +90,8 @@ struct Case {
     /// Whether a story is told again: then it is the prompt, with a word that asks for it.
     repeats: bool,
     preset: &'static str,
-    target: f64,
+    /// How many texts are written side by side.
+    texts: usize,
 }
 
 impl Models {
@@ -141,30 +143,31 @@ impl Models {
 
     /// What can be measured.
     fn cases(&self) -> Vec<Case> {
-        let case = |name: &str, kind, repeats, preset, target| Case {
+        let case = |name: &str, kind| Case {
             name: name.to_owned(),
             kind,
-            repeats,
-            preset,
-            target,
+            repeats: false,
+            preset: "balanced",
+            texts: 1,
         };
         let mut cases = Vec::new();
         let large = self.target.layers() > 6;
         if self.drafter.is_some() {
-            cases.push(case("draft model", Kind::Drafter, false, "balanced", if large { 2.0 } else { 1.6 }));
+            cases.push(case("draft model", Kind::Drafter));
+            cases.push(Case { preset: "deterministic", ..case("draft model, deterministic", Kind::Drafter) });
+            cases.push(Case { preset: "creative", ..case("draft model, creative", Kind::Drafter) });
+            cases.push(Case { texts: 8, ..case("draft model, eight texts", Kind::Drafter) });
         }
         for layers in [2, 3].into_iter().filter(|&layers| !large && layers < self.target.layers()) {
-            let name = format!("early exit after {layers}");
-            cases.push(case(&name, Kind::Exit(layers), false, "balanced", 1.5));
+            cases.push(case(&format!("early exit after {layers}"), Kind::Exit(layers)));
         }
         if self.eagle.is_some() {
-            cases.push(case("EAGLE tree", Kind::Eagle, false, "balanced", 1.6));
+            cases.push(case("EAGLE tree", Kind::Eagle));
+            cases.push(Case { preset: "deterministic", ..case("EAGLE tree, deterministic", Kind::Eagle) });
+            cases.push(Case { texts: 8, ..case("EAGLE tree, eight texts", Kind::Eagle) });
         }
-        if self.drafter.is_some() && !large {
-            cases.push(case("draft model, creative", Kind::Drafter, false, "creative", 0.97));
-        }
-        cases.push(case("n-gram, a story again", Kind::Ngram, true, "balanced", 1.5));
-        cases.push(case("n-gram, new stories", Kind::Ngram, false, "balanced", 0.97));
+        cases.push(Case { repeats: true, ..case("n-gram, a story again", Kind::Ngram) });
+        cases.push(case("n-gram, new stories", Kind::Ngram));
         cases
     }
 }
@@ -172,22 +175,28 @@ impl Models {
 /// What one case came to.
 struct Found {
     ratios: Vec<f64>,
+    /// Seconds of a token without guesses, and of making a guess.
     plain: f64,
+    guess: f64,
     guessed: Guessed,
     /// Shares of guessing, the target and the draws.
     shares: [f64; 3],
 }
 
+/// Writes texts side by side. Returns the tokens of each, and the time.
 fn write(
     generator: &mut Generator<'_, Llama>,
-    prompt: &[u32],
+    prompts: &[Vec<u32>],
     params: &SamplingParams,
-) -> Result<(Vec<u32>, f64)> {
+) -> Result<(Vec<Vec<u32>>, f64)> {
     let begun = Instant::now();
-    generator.add(prompt, params.clone())?;
-    let text = generator.finish()?.remove(0);
+    for prompt in prompts {
+        generator.add(prompt, params.clone())?;
+    }
+    let texts = generator.finish()?;
     let time = begun.elapsed().as_secs_f64();
-    Ok((text.tokens.iter().map(|sampled| sampled.token).collect(), time))
+    let tokens = texts.into_iter().map(|text| text.tokens.iter().map(|sampled| sampled.token).collect());
+    Ok((tokens.collect(), time))
 }
 
 fn measure(models: &Models, case: &Case, prompts: &[&str], line: Option<usize>) -> Result<Found> {
@@ -198,47 +207,87 @@ fn measure(models: &Models, case: &Case, prompts: &[&str], line: Option<usize>) 
     let mut plain = Generator::new(&models.target, &models.tokenizer);
     let mut guessing = models.generator(case.kind, line)?;
     let (mut ratios, mut seconds) = (Vec::new(), Vec::new());
-    for (number, prompt) in prompts.iter().enumerate() {
+    for number in 0..prompts.len() {
         params.seed = Some(number as u64);
-        let mut prompt = models.tokenizer.encode(prompt)?;
+        // Side by side: this prompt and those after it.
+        let together = prompts.iter().cycle().skip(number).take(case.texts);
+        let together = together.map(|prompt| models.tokenizer.encode(prompt));
+        let mut together: Vec<Vec<u32>> = together.collect::<std::result::Result<_, _>>()?;
         if case.repeats {
-            // A story of the model's own, and what the story model takes for a wish to hear it again.
-            let (mut story, _) = write(&mut plain, &prompt, &params)?;
-            story.retain(|token| !params.eos_token_id.contains(token));
-            prompt.extend(story);
-            prompt.extend(models.tokenizer.encode_plain("\n\nAgain:\n")?);
+            // Stories of the model's own, and what the story model takes for a wish to hear them again.
+            let (stories, _) = write(&mut plain, &together, &params)?;
+            for (prompt, mut story) in together.iter_mut().zip(stories) {
+                story.retain(|token| !params.eos_token_id.contains(token));
+                prompt.extend(story);
+                prompt.extend(models.tokenizer.encode_plain("\n\nAgain:\n")?);
+            }
         }
-        let (text, time) = write(&mut plain, &prompt, &params)?;
-        let (same, faster) = write(&mut guessing, &prompt, &params)?;
-        if text != same {
+        let (texts, time) = write(&mut plain, &together, &params)?;
+        let (same, faster) = write(&mut guessing, &together, &params)?;
+        if texts != same {
             return Err(format!("{}: the texts differ", case.name).into());
         }
         ratios.push(time / faster);
-        seconds.push(time / text.len() as f64);
+        seconds.push(time / texts.iter().map(Vec::len).sum::<usize>() as f64);
     }
     let timings = guessing.timings();
     let shares =
         [timings.draft_time, timings.output_time, timings.sampling_time].map(|time| time.as_secs_f64());
     let all: f64 = shares.iter().sum();
     seconds.sort_by(f64::total_cmp);
+    let guessed = guessing.guessed().cloned().unwrap_or_default();
     Ok(Found {
         ratios,
         plain: seconds[seconds.len() / 2],
-        guessed: guessing.guessed().cloned().unwrap_or_default(),
+        guess: shares[0] / guessed.guesses.max(1) as f64,
+        guessed,
         shares: shares.map(|share| 100.0 * share / all),
     })
 }
 
-/// Milliseconds of passes of 1 to 16 positions after a text, the shortest of many.
-fn costs(models: &Models) -> Result<Vec<f64>> {
+/// How many times as fast guesses that hold as often as these can be, where nothing costs but passes and guesses: the
+/// best of all numbers of guesses ahead, one for each place.
+///
+/// ```text
+/// tokens of a pass / (time of the pass with its guesses + time of making them), beside a pass without guesses
+/// ```
+fn limit(models: &Models, case: &Case, found: &Found, costs: &BTreeMap<usize, f64>) -> Option<f64> {
+    let of = |positions: usize| costs.get(&positions).copied();
+    // What an early exit has read already, the pass does not read again.
+    let exited = match case.kind {
+        Kind::Exit(layers) => layers as f64 / models.target.layers() as f64,
+        _ => 0.0,
+    };
+    let plain = of(case.texts)?;
+    let (mut tokens, mut chance, mut best) = (1.0, 1.0, 1.0f64);
+    let held = found.guessed.depths.iter().map(|&(judged, held)| held as f64 / judged as f64);
+    for (ahead, held) in (1..).zip(held) {
+        chance *= held;
+        tokens += chance;
+        let Some(cost) = of(case.texts * (1 + ahead)) else { break };
+        let pass = cost - exited * (cost - plain);
+        let guesses = (case.texts * ahead) as f64 * found.guess * 1e3;
+        best = best.max(tokens * plain / (pass + guesses));
+    }
+    Some(best)
+}
+
+/// The numbers of positions of passes that are measured: those of one text with guesses, and of eight.
+fn positions() -> impl Iterator<Item = usize> {
+    (1..=16).chain((24..=64).step_by(8))
+}
+
+/// Milliseconds of passes of so many positions after a text, the shortest of many.
+fn costs(models: &Models) -> Result<BTreeMap<usize, f64>> {
     let mut start = models.target.start();
     let prompt: Vec<u32> = (1..=128).collect();
     models.target.forward(&mut [Run::line(&mut start, &prompt)])?;
     let asks = Asks { logits: Wanted::All, ..Asks::default() };
-    let mut shortest = vec![f64::INFINITY; 16];
+    let mut shortest: BTreeMap<usize, f64> =
+        positions().map(|positions| (positions, f64::INFINITY)).collect();
     // All of them in turn, so that a slow time of the machine is nobody's alone.
     for _ in 0..40 {
-        for (positions, shortest) in (1..).zip(&mut shortest) {
+        for (&positions, shortest) in &mut shortest {
             let mut sequence = start.clone();
             let begun = Instant::now();
             models.target.forward(&mut [Run { asks, ..Run::line(&mut sequence, &prompt[..positions]) }])?;
@@ -274,13 +323,15 @@ fn main() -> Result<()> {
     )?;
     writeln!(
         text,
-        "| drafter | ratio | target | plain, µs a token | tokens a pass | guesses a pass | held, by depth | guessing, target, draws: % of the time | passes without guesses |"
+        "| drafter | ratio | limit | plain, µs a token | tokens a pass | guesses a pass | held, by depth | guessing, target, draws: % of the time | passes without guesses |"
     )?;
     writeln!(text, "|---|---:|---:|---:|---:|---:|---|---|---:|")?;
+    let costs = costs(&models)?;
     let prompts = &PROMPTS[..if arguments.quick { 2 } else { PROMPTS.len() }];
     for case in models.cases().into_iter().filter(|case| case.name.contains(&arguments.only)) {
-        let Found { ratios, plain, guessed, shares: [draft, target, draws] } =
-            measure(&models, &case, prompts, arguments.line)?;
+        let found = measure(&models, &case, prompts, arguments.line)?;
+        let limit = limit(&models, &case, &found, &costs).ok_or("a number of texts that was not measured")?;
+        let Found { ratios, plain, guessed, shares: [draft, target, draws], .. } = found;
         let Spread { value, low, high } = Spread::of(ratios.into_iter());
         let held = guessed
             .depths
@@ -289,10 +340,8 @@ fn main() -> Result<()> {
             .map(|&(judged, held)| format!("{:.2}", held as f64 / judged as f64));
         writeln!(
             text,
-            "| {} | {value:.2} ({low:.2}–{high:.2}) | {} {} | {:.0} | {:.2} | {:.2} | {} | {draft:.0}, {target:.0}, {draws:.0} | {} of {} |",
+            "| {} | {value:.2} ({low:.2}–{high:.2}) | {limit:.2} | {:.0} | {:.2} | {:.2} | {} | {draft:.0}, {target:.0}, {draws:.0} | {} of {} |",
             case.name,
-            case.target,
-            if value >= case.target { "✓" } else { "✗" },
             plain * 1e6,
             guessed.tokens_a_pass(),
             guessed.guesses as f64 / guessed.passes.max(1) as f64,
@@ -301,12 +350,12 @@ fn main() -> Result<()> {
             guessed.passes + guessed.plain_passes,
         )?;
     }
-    let costs = costs(&models)?;
-    let list: Vec<String> = costs.iter().map(|cost| format!("{:.2}", cost / costs[0])).collect();
+    let list: Vec<String> = costs.values().map(|cost| format!("{:.2}", cost / costs[&1])).collect();
     writeln!(
         text,
-        "\nPasses of 1 to 16 positions, as multiples of one ({:.2} ms): {}.",
-        costs[0],
+        "\nPasses of {} positions, as multiples of one ({:.2} ms): {}.",
+        positions().map(|positions| positions.to_string()).collect::<Vec<_>>().join(", "),
+        costs[&1],
         list.join(", ")
     )?;
     print!("{text}");

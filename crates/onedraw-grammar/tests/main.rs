@@ -5,6 +5,7 @@
 mod ends;
 mod errors;
 mod forced;
+mod grid;
 mod masks;
 mod rollback;
 mod schemas;
@@ -14,3 +15,7 @@ mod speculate;
 mod chance;
 mod schema_maker;
 mod vocabularies;
+
+// Everybody who guesses, as the tests of onedraw-lm have them.
+#[path = "../../onedraw-lm/tests/speculate/drafters.rs"]
+mod drafters;

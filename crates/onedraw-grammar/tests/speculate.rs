@@ -1,16 +1,12 @@
 //! Guesses under a schema: the grammar goes along the guesses and comes back, and texts, tokens and logprobs
 //! are those of plain decoding.
 
-// Everybody who guesses, as the tests of onedraw-lm have them.
-#[path = "../../onedraw-lm/tests/speculate/drafters.rs"]
-mod drafters;
-
-use drafters::{KINDS, Models};
 use onedraw::{SamplingParams, presets};
 use onedraw_grammar::Grammar;
 use onedraw_lm::speculate::Speculation;
 use onedraw_lm::{Generated, Generator, Llama};
 
+use crate::drafters::{KINDS, Models, fixed};
 use crate::vocabularies;
 
 const PET: &str = include_str!("../../../examples/pet.json");
@@ -40,11 +36,7 @@ fn texts(mut generator: Generator<'_, Llama>, models: &Models, seed: u64) -> Vec
 #[test]
 fn guesses_under_a_schema_change_nothing() {
     let models = Models::new();
-    let shapes = [
-        Speculation { width: 1, depth: 4, adapts: false, ..Speculation::default() },
-        Speculation { width: 3, depth: 2, adapts: false, ..Speculation::default() },
-        Speculation::default(),
-    ];
+    let shapes = [fixed(1, 4), fixed(3, 2), Speculation::default()];
     let mut tokens = 0;
     for (i, kind) in KINDS.into_iter().enumerate() {
         let seed = 100 * i as u64;

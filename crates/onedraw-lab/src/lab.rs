@@ -5,7 +5,7 @@ use crate::own::{COPIES, EXITS, half};
 use crate::rows::Rows;
 use crate::subject::Subject;
 use onedraw::Kernel;
-use onedraw_lm::speculate::{Drafter, Ngram};
+use onedraw_lm::speculate::{AnyDrafter, Drafter, Ngram};
 use onedraw_lm::{LanguageModel, ModelError};
 
 /// How many of the last tokens the drafter that copies looks up at most.
@@ -23,7 +23,7 @@ pub struct Lab<'a, M: LanguageModel> {
 /// A drafter that texts can be written with.
 pub(crate) struct Offer<'a, M: LanguageModel> {
     pub name: String,
-    pub drafter: Box<dyn Drafter<'a, M> + 'a>,
+    pub drafter: AnyDrafter<'a, M>,
 }
 
 impl<'a, M: LanguageModel> Lab<'a, M> {
@@ -44,8 +44,8 @@ impl<'a, M: LanguageModel> Lab<'a, M> {
 
     /// Has a drafter that the subject [offers](Subject::offering) under this name. It may come later than the first
     /// questions; until then, a text that asks for it is an error.
-    pub fn add_drafter(&mut self, name: impl Into<String>, drafter: impl Drafter<'a, M> + 'a) {
-        self.drafters.push(Offer { name: name.into(), drafter: Box::new(drafter) });
+    pub fn add_drafter(&mut self, name: impl Into<String>, drafter: impl Drafter<M> + 'a) {
+        self.drafters.push(Offer { name: name.into(), drafter: AnyDrafter::new(drafter) });
     }
 
     /// Has the drafters that need no weights of their own, as far as the subject [offers](Subject::offering_own) them.
@@ -59,10 +59,10 @@ impl<'a, M: LanguageModel> Lab<'a, M> {
         Ok(self)
     }
 
-    pub(crate) fn drafter(&self, name: &str) -> Result<&dyn Drafter<'a, M>, Failure> {
+    pub(crate) fn drafter(&self, name: &str) -> Result<&AnyDrafter<'a, M>, Failure> {
         let found = self.drafters.iter().find(|offer| offer.name == name);
         found
-            .map(|offer| &*offer.drafter)
+            .map(|offer| &offer.drafter)
             .ok_or_else(|| Failure::field("question", "draft", format!("the drafter `{name}` is not loaded")))
     }
 }

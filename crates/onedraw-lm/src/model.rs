@@ -9,7 +9,7 @@ use crate::error::ModelError;
 /// not on how the tokens before it were divided into calls. Then a text is the same alone and in any batch.
 pub trait LanguageModel: Sync {
     /// What the model remembers of one sequence. A clone is a fork.
-    type Sequence: Sequence + Send + Sync;
+    type Sequence: Sequence + Send + Sync + 'static;
 
     /// How many tokens there are: the length of a row of logits.
     fn vocabulary(&self) -> usize;

@@ -53,7 +53,7 @@ impl<'a, M: LanguageModel> Writing<'a, M> {
     pub(crate) fn begin(lab: &Lab<'a, M>, text: Text, grammar: Option<&Grammar>) -> Result<Self, Failure> {
         let mut generator = Generator::new(lab.model, &*lab.subject.tokenizer).kernel(lab.kernel).watched();
         if let Some(name) = &text.draft {
-            generator = generator.speculate(lab.drafter(name)?.fork(), GUESSES)?;
+            generator = generator.speculate(lab.drafter(name)?.clone(), GUESSES)?;
         }
         let recipe = Rc::new(Recipe::of(&text));
         let Text { prompt, params, chosen, .. } = text;

@@ -6,13 +6,8 @@ use crate::error::ModelError;
 use crate::model::{Asks, LanguageModel, Run, Sequence};
 
 /// Guesses with a model that has the same tokens as the target and is much faster.
-pub struct Companion<'a, D: LanguageModel> {
+pub struct Companion<'a, D> {
     model: &'a D,
-    memory: D::Sequence,
-    /// The first position of the text that the model has read.
-    begins: usize,
-    /// The tokens that it has read: the text from there on, and guesses after it.
-    read: Vec<u32>,
 }
 
 impl<'a, D: LanguageModel> Companion<'a, D> {
@@ -24,7 +19,23 @@ impl<'a, D: LanguageModel> Companion<'a, D> {
                 "the drafter has {own} tokens and the target {its}: they must be the same"
             )));
         }
-        Ok(Self { model, memory: model.start(), begins: 0, read: Vec::new() })
+        Ok(Self { model })
+    }
+}
+
+/// What the model has read of one text, and of guesses after it.
+#[derive(Clone, Debug)]
+pub struct Reading<S> {
+    sequence: S,
+    /// The position of the text where it began.
+    begins: usize,
+    /// The tokens from there on.
+    read: Vec<u32>,
+}
+
+impl<S: Sequence> Reading<S> {
+    fn new(sequence: S) -> Self {
+        Self { sequence, begins: 0, read: Vec::new() }
     }
 
     /// Begins with the last tokens of a text if more than so many were not read.
@@ -32,23 +43,22 @@ impl<'a, D: LanguageModel> Companion<'a, D> {
         let missed = self.begins + common(&self.read, text.get(self.begins..).unwrap_or_default());
         if text.len() <= self.begins || text.len() - missed > most {
             self.begins = text.len().saturating_sub(most);
-            self.memory.cut(0);
+            self.sequence.cut(0);
             self.read.clear();
         }
     }
 
-    /// The logits after a text and guesses. Only tokens that were not read yet go through the model.
-    fn logits(&mut self, text: &[u32], guesses: &[u32]) -> Result<Vec<f32>, ModelError> {
-        let tokens = [&text[self.begins..], guesses].concat();
-        // The last token is read again if necessary, for its logits.
+    /// Goes back to where what was read parts from a text with guesses. Returns the tokens to read from there: at
+    /// least the last, for its logits. `None` if there are more tokens than the model can read.
+    fn go_back(&mut self, text: &[u32], guesses: &[u32], context: usize) -> Option<Vec<u32>> {
+        let mut tokens = [&text[self.begins..], guesses].concat();
+        if tokens.len() > context {
+            return None;
+        }
         let kept = common(&self.read, &tokens).min(tokens.len() - 1);
-        let new = &tokens[kept..];
-        self.memory.cut(kept);
+        self.sequence.cut(kept);
         self.read.truncate(kept);
-        let asks = Asks { frequent: true, ..Asks::default() };
-        let mut answers = self.model.forward(&mut [Run { asks, ..Run::line(&mut self.memory, new) }])?;
-        self.read.extend(new);
-        Ok(answers.pop().map(|answer| answer.logits).unwrap_or_default())
+        Some(tokens.split_off(kept))
     }
 }
 
@@ -57,29 +67,37 @@ fn common(one: &[u32], other: &[u32]) -> usize {
     one.iter().zip(other).take_while(|(a, b)| a == b).count()
 }
 
-impl<'a, M: LanguageModel, D: LanguageModel> Drafter<'a, M> for Companion<'a, D> {
-    fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a> {
-        let Self { model, begins, .. } = *self;
-        Box::new(Self { model, memory: self.memory.clone(), begins, read: self.read.clone() })
+impl<M: LanguageModel, D: LanguageModel> Drafter<M> for Companion<'_, D> {
+    type Memory = Reading<D::Sequence>;
+
+    fn start(&self) -> Self::Memory {
+        Reading::new(self.model.start())
     }
 
-    fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError> {
-        let text = ahead.text();
-        self.catch_up(text, ahead.most_missed());
-        let room = self.model.context();
-        let length = text.len() - self.begins;
-        if length > room {
-            return Ok(());
-        }
-        let logits = self.logits(text, &[])?;
-        let mut next = ahead.grow(None, &logits);
-        while let Some(node) = next {
-            let path = ahead.path(node);
-            if length + path.len() > room {
-                break;
+    fn guess(
+        &self,
+        _target: &M,
+        texts: &mut [(&mut Self::Memory, &mut Ahead<'_, M>)],
+    ) -> Result<(), ModelError> {
+        let (mut guessing, mut unread) = (Vec::new(), Vec::new());
+        for (reading, ahead) in texts {
+            if ahead.path().is_empty() {
+                reading.catch_up(ahead.text(), ahead.most_missed());
             }
-            let logits = self.logits(text, &path)?;
-            next = ahead.grow(Some(node), &logits);
+            if let Some(tokens) = reading.go_back(ahead.text(), ahead.path(), self.model.context()) {
+                guessing.push((reading, ahead));
+                unread.push(tokens);
+            }
+        }
+        let asks = Asks { frequent: true, ..Asks::default() };
+        let runs = guessing.iter_mut().zip(&unread);
+        let mut runs: Vec<_> = runs
+            .map(|((reading, _), tokens)| Run { asks, ..Run::line(&mut reading.sequence, tokens) })
+            .collect();
+        let answers = self.model.forward(&mut runs)?;
+        for (((reading, ahead), tokens), answer) in guessing.into_iter().zip(unread).zip(answers) {
+            reading.read.extend(tokens);
+            ahead.grow(&answer.logits);
         }
         Ok(())
     }
@@ -88,26 +106,28 @@ impl<'a, M: LanguageModel, D: LanguageModel> Drafter<'a, M> for Companion<'a, D>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::llama::Llama;
     use crate::stories;
 
     #[test]
     fn a_drafter_that_missed_much_begins_with_the_last_tokens() {
         let model = stories::drafter().expect("a model");
-        let mut companion = Companion::<Llama>::new(&model, &model).expect("a drafter");
         let text: Vec<u32> = (10..50).collect();
-        let mut fresh = Companion::<Llama>::new(&model, &model).expect("a drafter");
-        companion.catch_up(&text[..10], 20);
-        companion.logits(&text[..10], &[7, 8]).expect("logits");
+        let mut reading = Reading::new(model.start());
+        reading.read = [&text[..10], &[7, 8]].concat();
         // Of its guesses none came true; thirty tokens came.
-        companion.catch_up(&text, 30);
-        assert_eq!((companion.begins, companion.read.len()), (0, 12));
-        companion.catch_up(&text, 20);
-        assert_eq!((companion.begins, companion.read.len()), (20, 0));
-        let logits = companion.logits(&text, &[]).expect("logits");
-        assert_eq!(logits, fresh.logits(&text[20..], &[]).expect("logits"));
+        reading.catch_up(&text, 30);
+        assert_eq!((reading.begins, reading.read.len()), (0, 12));
+        assert_eq!(reading.go_back(&text, &[], 512).as_deref(), Some(&text[10..]));
+        assert_eq!(reading.read, text[..10]);
+        reading.catch_up(&text, 20);
+        assert_eq!((reading.begins, reading.read.len()), (20, 0));
+        assert_eq!(reading.go_back(&text, &[7], 21), Some([&text[20..], &[7]].concat()));
+        assert_eq!(reading.go_back(&text, &[7], 20), None);
+        // All of it was read, but the logits after the last token are wanted.
+        reading.read = text[20..].to_vec();
+        assert_eq!(reading.go_back(&text, &[], 512).as_deref(), Some(&text[39..]));
         // The text was cut to before where it began.
-        companion.catch_up(&text[..15], 20);
-        assert_eq!(companion.begins, 0);
+        reading.catch_up(&text[..15], 20);
+        assert_eq!(reading.begins, 0);
     }
 }

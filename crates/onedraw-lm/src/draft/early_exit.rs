@@ -29,37 +29,33 @@ impl EarlyExit {
     }
 }
 
-impl<'a, M: LanguageModel> Drafter<'a, M> for EarlyExit {
-    fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a> {
-        Box::new(*self)
-    }
+impl<M: LanguageModel> Drafter<M> for EarlyExit {
+    type Memory = ();
 
-    fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError> {
-        // Positions that exited early follow each other.
-        ahead.keep_to_a_line();
-        let text = ahead.text();
-        let unread = ahead.unread();
-        let exit = Some(self.layers);
-        let asks = Asks { logits: Wanted::Last, exit, states: &[self.layers], frequent: true };
-        let mut states = Vec::new();
-        let mut expand = |ahead: &mut Ahead<'_, M>, tokens: &[u32]| {
-            let (target, memory) = ahead.target();
-            let run = Run { asks, ..Run::line(memory, tokens) };
-            let mut answer = target.forward(&mut [run])?.pop().unwrap_or_default();
-            states.extend(answer.states.pop().unwrap_or_default());
-            Ok::<_, ModelError>(answer.logits)
-        };
-        let logits = expand(ahead, &text[text.len() - unread..])?;
-        let mut next = ahead.grow(None, &logits);
-        let mut positions = unread;
-        while let Some(node) = next {
-            let token = ahead.path(node).pop().unwrap_or_default();
-            let logits = expand(ahead, &[token])?;
-            positions += 1;
-            next = ahead.grow(Some(node), &logits);
+    fn start(&self) {}
+
+    fn guess(&self, target: &M, texts: &mut [(&mut (), &mut Ahead<'_, M>)]) -> Result<(), ModelError> {
+        let tokens: Vec<Vec<u32>> = texts.iter().map(|(_, ahead)| unread(ahead)).collect();
+        let states = [self.layers];
+        let asks = Asks { logits: Wanted::Last, exit: Some(self.layers), states: &states, frequent: true };
+        let runs = texts.iter_mut().zip(&tokens);
+        let mut runs: Vec<_> =
+            runs.map(|((_, ahead), tokens)| Run { asks, ..Run::line(ahead.memory(), tokens) }).collect();
+        let answers = target.forward(&mut runs)?;
+        for (((_, ahead), tokens), mut answer) in texts.iter_mut().zip(&tokens).zip(answers) {
+            // Positions that exited early follow each other.
+            ahead.keep_to_a_line();
+            ahead.take_on(self.layers, answer.states.pop().unwrap_or_default(), tokens.len());
+            ahead.grow(&answer.logits);
         }
-        let width = states.len() / positions;
-        ahead.take_on(self.layers, states, width);
         Ok(())
+    }
+}
+
+/// What the target has not read up to here: the last tokens of the text, then one guess after the other.
+fn unread<M: LanguageModel>(ahead: &Ahead<'_, M>) -> Vec<u32> {
+    match ahead.path().last() {
+        Some(&guess) => vec![guess],
+        None => ahead.text()[ahead.text().len() - ahead.unread()..].to_vec(),
     }
 }

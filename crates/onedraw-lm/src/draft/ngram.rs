@@ -41,15 +41,17 @@ fn earlier(text: &[u32], longest: usize) -> Option<(usize, usize)> {
     best
 }
 
-impl<'a, M: LanguageModel> Drafter<'a, M> for Ngram {
-    fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a> {
-        Box::new(*self)
-    }
+impl<M: LanguageModel> Drafter<M> for Ngram {
+    type Memory = ();
 
-    fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError> {
-        let text = ahead.text();
-        if let Some((end, length)) = earlier(text, self.longest) {
-            ahead.copy(&text[end..], length);
+    fn start(&self) {}
+
+    fn guess(&self, _target: &M, texts: &mut [(&mut (), &mut Ahead<'_, M>)]) -> Result<(), ModelError> {
+        for (_, ahead) in texts {
+            let text = ahead.text();
+            if let Some((end, length)) = earlier(text, self.longest) {
+                ahead.copy(&text[end..], length);
+            }
         }
         Ok(())
     }

@@ -3,9 +3,10 @@
 //! ```text
 //! rate  = tokens per second at present: of plain passes, or of the last passes with guesses if that is more
 //! worth = the product of the chances on the path to a guess: the tokens that it is expected to gain
-//! expand the worthiest guess (let the drafter guess after it)
-//!     while the worth of what it adds > rate · (time of an expansion + time of one more position in the pass)
-//! put the worthiest guesses into the pass
+//! in rounds, expand the worthiest guess of each text (let the drafter guess after it)
+//!     for as many texts as maximise: the worth of what they add
+//!         − rate · (time of the round + time of as many more positions in the pass)
+//! put the worthiest guesses of all texts into the pass
 //!     as many as maximise: sum of their worths − rate · time of their positions
 //! gain  = tokens that the pass was expected to give − plain passes that its time is worth
 //! rest from guessing
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use crate::draft::chance::Chances;
 use crate::draft::cost::PassCosts;
+use crate::draft::planned::{Planned, Round};
 use crate::draft::purse::Purse;
 use crate::draft::recent::{INTERRUPTED, Recent};
 
@@ -47,11 +49,11 @@ const DECAY: f64 = 0.97;
 const WEIGHT_OF_FIRST_RATE: f64 = 12.0;
 const WEIGHT_OF_EXPECTED: f64 = 20.0;
 
-/// The time of an expansion that is not the first of its text, as a share of the first one's, until one was
+/// The time of a round that is not the first of its pass, as a share of the first one's, until one was
 /// measured: the first reads more than one token and finds its weights far from the processor. A drafter of
 /// 0.6 million parameters took 48 µs for one token and 68 µs for two
 /// (bench/results/2026-11-16-speculation.md).
-const FIRST_SHARE_OF_LATER_EXPANSIONS: f64 = 0.6;
+const FIRST_SHARE_OF_LATER_ROUNDS: f64 = 0.6;
 
 /// Over how many positions the cost of one more is averaged. The cost goes up in steps, because tiles of
 /// products take up to four positions (1.00, 1.02, 1.17, 1.36, 1.70 in the table): the next step alone says
@@ -68,9 +70,9 @@ pub(super) struct Policy {
     drafted: PassCosts,
     pub chances: Chances,
     pub purse: Purse,
-    /// The first expansion of a text in a pass, and one more.
-    first_expansion: Recent,
-    later_expansion: Recent,
+    /// The drafter's first round of a pass, and the others, by their numbers of texts.
+    first_rounds: PassCosts,
+    later_rounds: PassCosts,
     /// One draw.
     draw: Recent,
     /// Tokens of the last passes with guesses, as expected, and the plain passes that could have been made in the same
@@ -107,21 +109,18 @@ impl Ratio {
 }
 
 /// What a pass gained, and what it took.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PassResult {
     /// Tokens of all texts.
     pub tokens: usize,
     pub texts: usize,
-    /// From the first expansion to the last draw.
+    /// From the first round of the drafter to the last draw.
     pub time: Duration,
     /// The part of it that the draws took.
     pub draws: Duration,
-    pub expansions: usize,
-    /// Positions without guesses, and with them.
+    /// Positions without guesses.
     pub plain: usize,
-    pub positions: usize,
-    /// How many of the guesses were expected to be accepted: the sum of their worths.
-    pub expected: f64,
+    pub planned: Planned,
 }
 
 impl Policy {
@@ -131,8 +130,8 @@ impl Policy {
             drafted: PassCosts::default(),
             chances: Chances::new(),
             purse: Purse::new(),
-            first_expansion: Recent::default(),
-            later_expansion: Recent::default(),
+            first_rounds: PassCosts::default(),
+            later_rounds: PassCosts::default(),
             draw: Recent::default(),
             rate: Ratio::one(WEIGHT_OF_FIRST_RATE),
             held: Ratio::one(WEIGHT_OF_EXPECTED),
@@ -158,22 +157,21 @@ impl Policy {
         costs.of(positions)
     }
 
-    /// Learns how long the first of some expansions took, and the others together.
-    pub(super) fn learn_expansions(&mut self, expansions: usize, (first, others): (Duration, Duration)) {
-        if expansions > 0 {
-            self.first_expansion.learn(first);
-        }
-        if expansions > 1 {
-            self.later_expansion.learn(others / (expansions - 1) as u32);
-        }
+    /// Learns how long the drafter's rounds took.
+    pub(super) fn learn_rounds(&mut self, rounds: &[Round]) {
+        let Some((first, later)) = rounds.split_first() else { return };
+        self.first_rounds.learn(first.texts, first.time);
+        later.iter().for_each(|round| self.later_rounds.learn(round.texts, round.time));
     }
 
-    /// Seconds of an expansion that is not the first of its text, where that took `first`.
-    fn later_expansion(&self, first: f64) -> f64 {
-        self.later_expansion.shortest().unwrap_or_else(|| {
-            let first = self.first_expansion.shortest().map_or(first, |shortest| shortest.min(first));
-            FIRST_SHARE_OF_LATER_EXPANSIONS * first
-        })
+    /// Seconds of a round for so many texts that is not the first of its pass, where that is the first of these.
+    fn later_round(&self, texts: usize, rounds: &[Round]) -> f64 {
+        if !self.later_rounds.is_unknown() {
+            return self.later_rounds.of(texts);
+        }
+        let mut first = self.first_rounds.clone();
+        rounds.iter().take(1).for_each(|round| first.learn(round.texts, round.time));
+        FIRST_SHARE_OF_LATER_ROUNDS * first.of(texts)
     }
 
     /// The tokens that a second is worth where the pass has `plain` positions without guesses: what the last
@@ -187,29 +185,36 @@ impl Policy {
         self.plain_to_make == 0 && self.purse.allows_guesses()
     }
 
-    /// Whether it pays to expand a guess of this worth, where the first expansion of the text took `first`, and the
-    /// pass has `positions` so far, and without guesses `plain`.
-    pub(super) fn is_worth_expanding(
-        &self,
-        worth: f64,
-        first: Duration,
-        plain: usize,
-        positions: usize,
-    ) -> bool {
-        let more = self.cost(positions + POSITIONS_AVERAGED) - self.cost(positions);
-        let position = more / POSITIONS_AVERAGED as f64;
-        let time = self.later_expansion(first.as_secs_f64()) + position;
-        worth * self.chances.of_any_winner() > self.rate(plain) * time
+    /// How many of these guesses, of one text each and the worthiest first, to expand in one more round after these,
+    /// where the pass has `positions` so far, and `plain` without guesses.
+    pub(super) fn expand(&self, worths: &[f64], rounds: &[Round], plain: usize, positions: usize) -> usize {
+        let chance = self.chances.of_any_winner();
+        let time = |texts: usize| {
+            let averaged = texts.max(POSITIONS_AVERAGED);
+            let more = self.cost(positions + averaged) - self.cost(positions);
+            self.later_round(texts, rounds) + more * texts as f64 / averaged as f64
+        };
+        self.most_gained(worths.iter().map(|worth| worth * chance), plain, time)
     }
 
-    /// How many of these guesses, the worthiest first, to put into a pass that has `positions` beside them,
-    /// and without any guess `plain`.
-    pub(super) fn choose(&self, worths: &[f64], plain: usize, positions: usize) -> usize {
+    /// How many of these guesses, the worthiest first, to put into a pass that has `plain` positions without any.
+    pub(super) fn choose(&self, worths: &[f64], plain: usize) -> usize {
+        let time = |guesses: usize| self.cost(plain + guesses) - self.cost(plain);
+        self.most_gained(worths.iter().copied(), plain, time)
+    }
+
+    /// How many of these worths to take so that, less the time for so many, they gain the most; none if they lose.
+    fn most_gained(
+        &self,
+        worths: impl Iterator<Item = f64>,
+        plain: usize,
+        time: impl Fn(usize) -> f64,
+    ) -> usize {
         let rate = self.rate(plain);
         let (mut best, mut chosen, mut worth_so_far) = (0.0, 0, 0.0);
         for (count, worth) in (1..).zip(worths) {
             worth_so_far += worth;
-            let gain = worth_so_far - rate * (self.cost(positions + count) - self.cost(positions));
+            let gain = worth_so_far - rate * time(count);
             if gain > best {
                 (best, chosen) = (gain, count);
             }
@@ -219,9 +224,9 @@ impl Policy {
 
     /// Learns what a pass gained.
     pub(super) fn learn_pass(&mut self, pass: &PassResult) {
-        let PassResult { tokens, texts, time, draws, expansions, plain, positions, expected } = *pass;
+        let PassResult { tokens, texts, time, draws, ref planned, .. } = *pass;
         self.draw.learn(draws / tokens.max(1) as u32);
-        self.is_steady = expansions + positions == plain;
+        self.is_steady = planned.is_plain();
         if self.is_steady {
             self.plain_to_make = self.plain_to_make.saturating_sub(1);
             self.purse.rested();
@@ -233,8 +238,8 @@ impl Policy {
             self.between = (2 * self.between).min(MOST_PASSES_BETWEEN);
             self.until_plain = self.between;
         }
-        self.held.learn(tokens.saturating_sub(texts) as f64, expected);
-        let gained = 1.0 + self.held.value() * expected / texts as f64;
+        self.held.learn(tokens.saturating_sub(texts) as f64, planned.worth);
+        let gained = 1.0 + self.held.value() * planned.worth / texts as f64;
         let passes = time.as_secs_f64().min(INTERRUPTED * self.expected_time(pass)) / self.plain_time(pass);
         self.rate.learn(gained, passes);
         self.purse.guessed(gained - passes);
@@ -242,13 +247,11 @@ impl Policy {
 
     /// Seconds of a pass with guesses that nothing interrupts.
     fn expected_time(&self, pass: &PassResult) -> f64 {
-        let first = self.first_expansion.shortest().unwrap_or(0.0);
-        let expanding = match pass.expansions {
-            0 => 0.0,
-            expansions => first + (expansions - 1) as f64 * self.later_expansion(first),
-        };
+        let rounds = &pass.planned.rounds;
+        let first = rounds.first().map_or(0.0, |round| self.first_rounds.of(round.texts));
+        let later: f64 = rounds.iter().skip(1).map(|round| self.later_round(round.texts, rounds)).sum();
         let draws = pass.tokens as f64 * self.draw.shortest().unwrap_or(0.0);
-        self.cost(pass.positions) + expanding + draws
+        self.cost(pass.plain + pass.planned.guesses) + first + later + draws
     }
 
     /// Seconds of a pass of the same texts without guesses, as it usually is.
@@ -281,16 +284,20 @@ mod tests {
             texts: 1,
             time: MILLISECOND,
             draws: Duration::ZERO,
-            expansions: 0,
             plain: 1,
-            positions: 1,
-            expected: 0.0,
+            planned: Planned::default(),
         }
     }
 
-    /// A pass of one text with one expansion and one guess, of a chance of a half.
-    fn pass(tokens: usize, time: Duration) -> PassResult {
-        PassResult { tokens, time, expansions: 1, positions: 2, expected: 0.5, ..plain_pass() }
+    /// A round of the drafter for one text.
+    fn round(time: Duration) -> Round {
+        Round { texts: 1, time }
+    }
+
+    /// A pass of one text with one round and one guess, of this chance.
+    fn pass(tokens: usize, worth: f64, time: Duration) -> PassResult {
+        let planned = Planned { rounds: vec![round(MILLISECOND / 2)], guesses: 1, worth };
+        PassResult { tokens, time, planned, ..plain_pass() }
     }
 
     #[test]
@@ -312,7 +319,7 @@ mod tests {
         policy.learn_pass(&plain_pass());
         assert_eq!((policy.plain.of(1), policy.cost(1)), (1e-3, 1e-3));
         policy.learn_time(2, true, 2 * MILLISECOND);
-        policy.learn_pass(&pass(1, 2 * MILLISECOND));
+        policy.learn_pass(&pass(1, 0.5, 2 * MILLISECOND));
         policy.learn_time(1, false, MILLISECOND / 2);
         assert_eq!((policy.plain.of(1), policy.cost(2)), (1e-3, 2e-3));
     }
@@ -321,35 +328,54 @@ mod tests {
     fn as_many_guesses_are_taken_as_gain_the_most() {
         // A token is worth 1 ms, so a second and a third position must gain 0.2 of one each.
         let policy = policy();
-        assert_eq!(policy.choose(&[0.9, 0.6, 0.1], 1, 1), 2);
-        assert_eq!(policy.choose(&[0.19, 0.18], 1, 1), 0);
+        assert_eq!(policy.choose(&[0.9, 0.6, 0.1], 1), 2);
+        assert_eq!(policy.choose(&[0.19, 0.18], 1), 0);
         // From the fourth on more: one that does not pay stays out, unless the next makes up for it.
-        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.25], 1, 1), 3);
-        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.45], 1, 1), 4);
+        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.25], 1), 3);
+        assert_eq!(policy.choose(&[0.9, 0.9, 0.9, 0.45], 1), 4);
         // Where four texts are written side by side, a position delays them all: 1.6 ms gain four tokens, and
         // one more position costs more than one of them.
-        assert_eq!(policy.choose(&[0.5], 4, 4), 0);
-        assert_eq!(policy.choose(&[], 1, 1), 0);
+        assert_eq!(policy.choose(&[0.5], 4), 0);
+        assert_eq!(policy.choose(&[], 1), 0);
     }
 
     #[test]
-    fn a_guess_is_expanded_where_that_pays() {
+    fn guesses_are_expanded_where_that_pays() {
         let mut policy = policy();
-        // One more position costs about 0.2 ms, an expansion 0.6 of the first, and the next guess has a chance of some
-        // two thirds.
-        assert!(policy.is_worth_expanding(0.9, MILLISECOND / 2, 1, 1));
-        assert!(!policy.is_worth_expanding(0.9, MILLISECOND, 1, 1));
-        // The first of this text was interrupted, or read a whole text.
-        policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
-        assert!(policy.is_worth_expanding(0.9, 100 * MILLISECOND, 1, 1));
-        policy.learn_expansions(3, (MILLISECOND / 2, MILLISECOND));
-        assert!(!policy.is_worth_expanding(0.9, MILLISECOND / 2, 1, 1));
+        // One more position costs about 0.2 ms, a round 0.6 of the first, and the next guess has a chance of some two
+        // thirds.
+        assert_eq!(policy.expand(&[0.9], &[round(MILLISECOND / 2)], 1, 1), 1);
+        assert_eq!(policy.expand(&[0.9], &[round(MILLISECOND)], 1, 1), 0);
+        // The first of this pass was interrupted, or read a whole text.
+        policy.learn_rounds(&[round(MILLISECOND / 2)]);
+        assert_eq!(policy.expand(&[0.9], &[round(100 * MILLISECOND)], 1, 1), 1);
+        policy.learn_rounds(&[round(MILLISECOND / 2), round(MILLISECOND / 2), round(MILLISECOND / 2)]);
+        assert_eq!(policy.expand(&[0.9], &[round(MILLISECOND / 2)], 1, 1), 0);
+        assert_eq!(policy.expand(&[], &[], 1, 1), 0);
+    }
+
+    #[test]
+    fn a_round_that_does_not_pay_for_one_text_may_pay_for_several() {
+        // A position costs 0.02 ms.
+        let mut policy = Policy::new();
+        (0..FIRST_PLAIN_PASSES).for_each(|_| policy.learn_pass(&plain_pass()));
+        for (positions, time) in [(1, 100), (2, 102), (4, 106), (8, 114)] {
+            policy.learn_time(positions, false, time * MILLISECOND / 100);
+        }
+        for (texts, time) in [(1, 40), (2, 42), (4, 48)] {
+            let time = time * MILLISECOND / 100;
+            policy.learn_rounds(&[Round { texts, time }, Round { texts, time }]);
+        }
+        // Two texts in 1.02 ms: a token is worth half of one. A guess, expected to gain 0.6 tokens, would take 0.42 ms; two
+        // take 0.46.
+        assert_eq!(policy.expand(&[0.9], &[], 2, 2), 0);
+        assert_eq!(policy.expand(&[0.9, 0.9, 0.05], &[], 2, 2), 2);
     }
 
     #[test]
     fn a_drafter_that_does_not_pay_is_left_within_a_few_passes_and_tried_again_seldom() {
         let mut policy = policy();
-        policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
+        policy.learn_rounds(&[round(MILLISECOND / 2)]);
         // All guesses are wrong, and a pass with one takes as long as 1.7 plain ones. What is expected of them falls with
         // each verdict.
         let class = Class::copied(3, 0);
@@ -358,7 +384,7 @@ mod tests {
                 let drafts = policy.is_drafting();
                 let expected = policy.chances.of(class);
                 policy.learn_pass(&match drafts {
-                    true => PassResult { expected, ..pass(1, 17 * MILLISECOND / 10) },
+                    true => pass(1, expected, 17 * MILLISECOND / 10),
                     false => plain_pass(),
                 });
                 if drafts {
@@ -375,11 +401,11 @@ mod tests {
     #[test]
     fn guesses_that_pay_go_on_and_a_plain_pass_now_and_then_tells_what_it_takes() {
         let mut policy = policy();
-        policy.learn_expansions(1, (MILLISECOND / 2, Duration::ZERO));
+        policy.learn_rounds(&[round(MILLISECOND / 2)]);
         let plain = (0..310).filter(|_| {
             let drafts = policy.is_drafting();
             policy.learn_pass(&match drafts {
-                true => PassResult { expected: 0.9, ..pass(2, 17 * MILLISECOND / 10) },
+                true => pass(2, 0.9, 17 * MILLISECOND / 10),
                 false => plain_pass(),
             });
             !drafts
@@ -396,14 +422,10 @@ mod tests {
         let mut policy = policy();
         policy.draw = Recent::default();
         policy.learn_pass(&PassResult { draws: MILLISECOND, time: 2 * MILLISECOND, ..plain_pass() });
-        policy.learn_expansions(1, (MILLISECOND / 10, Duration::ZERO));
+        policy.learn_rounds(&[round(MILLISECOND / 10)]);
         for _ in 0..FIRST_PASSES_BETWEEN {
             assert!(policy.is_drafting());
-            policy.learn_pass(&PassResult {
-                draws: 2 * MILLISECOND,
-                expected: 1.0,
-                ..pass(2, 35 * MILLISECOND / 10)
-            });
+            policy.learn_pass(&PassResult { draws: 2 * MILLISECOND, ..pass(2, 1.0, 35 * MILLISECOND / 10) });
         }
         assert_eq!(policy.purse.rests(), 0);
     }

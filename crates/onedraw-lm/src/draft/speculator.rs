@@ -5,17 +5,17 @@ use std::time::Duration;
 use onedraw::Batch;
 use onedraw::speculate::Verdict;
 
-use crate::draft::ahead::{Ahead, Plan, Text};
-use crate::draft::drafter::Drafter;
+use crate::draft::ahead::{Plan, Text};
+use crate::draft::drafter::{AnyDrafter, AnyMemory, Drafter};
 use crate::draft::policy::{PassResult, Policy};
+use crate::draft::rounds::{Drafts, draft};
 use crate::draft::settings::{Guessed, PassLog, Speculation};
 use crate::error::ModelError;
 use crate::model::LanguageModel;
 
-/// Makes a drafter for each text, and decides how much they guess.
+/// A drafter, and what decides how much it guesses.
 pub(crate) struct Speculator<'a, M: LanguageModel> {
-    /// The drafter that every text gets a fork of.
-    first: Box<dyn Drafter<'a, M> + 'a>,
+    drafter: AnyDrafter<'a, M>,
     pub settings: Speculation,
     policy: Policy,
     pub guessed: Guessed,
@@ -25,17 +25,27 @@ pub(crate) struct Speculator<'a, M: LanguageModel> {
 
 impl<'a, M: LanguageModel> Speculator<'a, M> {
     pub(crate) fn new(
-        drafter: Box<dyn Drafter<'a, M> + 'a>,
+        drafter: AnyDrafter<'a, M>,
         settings: Speculation,
         target: &M,
     ) -> Result<Self, ModelError> {
         settings.check(target.context())?;
-        Ok(Self { first: drafter, settings, policy: Policy::new(), guessed: Guessed::default(), log: None })
+        Ok(Self { drafter, settings, policy: Policy::new(), guessed: Guessed::default(), log: None })
     }
 
-    /// A drafter for a new text.
-    pub(crate) fn drafter(&self) -> Box<dyn Drafter<'a, M> + 'a> {
-        self.first.fork()
+    /// What the drafter remembers of a new text.
+    pub(crate) fn start(&self) -> AnyMemory {
+        self.drafter.start()
+    }
+
+    /// The layers whose states the drafter wants to see.
+    pub(crate) fn states(&self) -> &[usize] {
+        self.drafter.states()
+    }
+
+    /// Shows the drafter states of a text that the target has read.
+    pub(crate) fn see(&self, memory: &mut AnyMemory, first: usize, states: &[Vec<f32>]) {
+        self.drafter.see(memory, first, states);
     }
 
     /// Whether the next pass is to have guesses.
@@ -43,22 +53,17 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         !self.settings.is_adaptive() || self.policy.is_drafting()
     }
 
-    /// Lets the drafter of a text guess.
-    pub(crate) fn plan(
+    /// Lets the drafter guess for texts, for a pass of `plain` positions without guesses.
+    pub(crate) fn draft(
         &mut self,
-        drafter: &mut (dyn Drafter<'a, M> + 'a),
         target: &M,
         batch: &mut Batch,
-        text: Text<'_, M>,
-    ) -> Result<Plan, ModelError> {
-        let mut ahead = Ahead::new(target, batch, &self.policy, self.settings, text);
-        if ahead.depth() == 0 {
-            return Ok(Plan::default());
-        }
-        drafter.guess(&mut ahead)?;
-        let plan = ahead.plan();
-        self.policy.learn_expansions(plan.expansions, plan.times);
-        Ok(plan)
+        plain: usize,
+        texts: Vec<(&mut AnyMemory, Text<'_, M>)>,
+    ) -> Result<Drafts, ModelError> {
+        let drafts = draft(&self.drafter, target, &self.policy, self.settings, batch, plain, texts)?;
+        self.policy.learn_rounds(&drafts.planned.rounds);
+        Ok(drafts)
     }
 
     /// Learns the time of a pass, in a step in which somebody guessed or nobody did.
@@ -84,32 +89,13 @@ impl<'a, M: LanguageModel> Speculator<'a, M> {
         if let Some(log) = &mut self.log {
             log.push(PassLog {
                 texts: pass.texts,
-                guesses: pass.positions - pass.plain,
-                expected: pass.expected,
+                guesses: pass.planned.guesses,
+                expected: pass.planned.worth,
                 tokens: pass.tokens,
                 time: pass.time,
                 plain_time: Duration::from_secs_f64(self.policy.plain_time(pass)),
                 purse: self.policy.purse.held(),
             });
-        }
-    }
-}
-
-/// The guesses for all texts of a pass.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Planned {
-    pub expansions: usize,
-    pub guesses: usize,
-    /// How many of the guesses are expected to be accepted.
-    pub worth: f64,
-}
-
-impl Planned {
-    pub(crate) fn of(plans: &[Plan]) -> Self {
-        Self {
-            expansions: plans.iter().map(|plan| plan.expansions).sum(),
-            guesses: plans.iter().map(|plan| plan.draft.tree.len()).sum(),
-            worth: plans.iter().map(|plan| plan.worth).sum(),
         }
     }
 }

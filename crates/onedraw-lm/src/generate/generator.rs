@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use onedraw::{Batch, Constraint, Kernel, SamplingParams, StopConditions};
 
-use crate::draft::{Drafter, Guessed, PassLog, Speculation, Speculator};
+use crate::draft::{AnyDrafter, Drafter, Guessed, PassLog, Speculation, Speculator};
 use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::{Event, RequestId};
@@ -38,7 +38,7 @@ pub struct Generator<'a, M: LanguageModel> {
     pub(super) model: &'a M,
     pub(super) vocabulary: &'a dyn Vocabulary,
     pub(super) batch: Batch,
-    pub(super) writers: Vec<Writer<'a, M>>,
+    pub(super) writers: Vec<Writer<M>>,
     pub(super) speculator: Option<Speculator<'a, M>>,
     pub(super) tracer: Option<Tracer<'a>>,
     /// What was seen since it was last taken, if somebody watches.
@@ -157,7 +157,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.writers.push(Writer::new(
             request,
             self.model.start(),
-            self.speculator.as_ref().map(|speculator| speculator.drafter()),
+            self.speculator.as_ref().map(Speculator::start),
             pending,
             given,
             prompt_logprobs,
@@ -177,7 +177,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.end(|_| true)
     }
 
-    fn end(&mut self, which: impl Fn(&Writer<'a, M>) -> bool) -> Vec<Event> {
+    fn end(&mut self, which: impl Fn(&Writer<M>) -> bool) -> Vec<Event> {
         let mut events = Vec::new();
         for mut writer in self.writers.extract_if(.., |writer| which(writer)) {
             events.extend(writer.end());
@@ -219,10 +219,12 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     /// Lets a drafter guess for the requests that are added from now on.
     pub fn speculate(
         mut self,
-        drafter: impl Drafter<'a, M> + 'a,
+        drafter: impl Drafter<M> + 'a,
         speculation: Speculation,
     ) -> Result<Self, ModelError> {
-        self.speculator = Some(Speculator::new(Box::new(drafter), speculation, self.model)?);
+        self.speculator = Some(Speculator::new(AnyDrafter::new(drafter), speculation, self.model)?);
+        // The drafter before this one is gone, and so is what it remembered.
+        self.writers.iter_mut().for_each(|writer| writer.draft_memory = None);
         Ok(self)
     }
 

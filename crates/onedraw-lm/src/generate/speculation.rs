@@ -7,7 +7,7 @@ use onedraw::clock::Instant;
 use onedraw::Row;
 use onedraw::speculate::DraftTree;
 
-use crate::draft::{PassResult, Plan, Planned};
+use crate::draft::{Drafts, PassResult, Plan, Planned};
 use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::Event;
@@ -40,33 +40,32 @@ impl Line {
 }
 
 impl<'a, M: LanguageModel> Generator<'a, M> {
-    /// Lets the drafters guess for every text that is being written.
-    pub(super) fn plans(&mut self, shares: &[PassShare]) -> Result<Vec<Plan>, GenerateError> {
+    /// Lets the drafter guess for every text that is being written.
+    pub(super) fn drafts(&mut self, shares: &[PassShare]) -> Result<Drafts, GenerateError> {
         let mut plans: Vec<Plan> = shares.iter().map(|_| Plan::default()).collect();
-        let Some(speculator) = &mut self.speculator else { return Ok(plans) };
-        let has_texts = self.writers.iter().any(|writer| writer.is_writing() && writer.drafter.is_some());
-        if !has_texts || !speculator.is_drafting() {
-            return Ok(plans);
+        let nobody = |plans| Ok(Drafts { plans, planned: Planned::default() });
+        let Some(speculator) = &mut self.speculator else { return nobody(plans) };
+        let writers = self.writers.iter_mut().enumerate().filter(|(_, writer)| writer.is_writing());
+        let (numbers, texts): (Vec<usize>, Vec<_>) =
+            writers.filter_map(|(number, writer)| Some((number, writer.text_to_guess()?))).unzip();
+        if texts.is_empty() || !speculator.is_drafting() {
+            return nobody(plans);
         }
-        let plain: usize = shares.iter().filter(|share| share.is_writing).map(|share| share.tokens).sum();
-        let mut positions = plain;
-        for (writer, plan) in
-            self.writers.iter_mut().zip(&mut plans).filter(|(writer, _)| writer.is_writing())
-        {
-            let Some((drafter, text)) = writer.drafter_and_text(plain, positions) else { continue };
-            *plan = speculator.plan(drafter, self.model, &mut self.batch, text)?;
-            positions += plan.draft.tree.len();
+        let plain = shares.iter().filter(|share| share.is_writing).map(|share| share.tokens).sum();
+        let drafts = speculator.draft(self.model, &mut self.batch, plain, texts)?;
+        for (number, plan) in numbers.into_iter().zip(drafts.plans) {
+            plans[number] = plan;
         }
-        Ok(plans)
+        Ok(Drafts { plans, planned: drafts.planned })
     }
 
-    /// Counts a pass, and lets the policy learn its time.
+    /// Counts a pass, which took so long after its guesses, and lets the policy learn its time.
     pub(super) fn count(
         &mut self,
         shares: &[PassShare],
         plans: &[Plan],
-        drafted: Duration,
-        passed: Duration,
+        planned: &Planned,
+        (drafted, passed): (Duration, Duration),
     ) {
         let tokens = |is_writing: bool| {
             shares
@@ -76,14 +75,13 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
                 .sum::<usize>()
         };
         let (read, written) = (tokens(false), tokens(true));
-        let Planned { guesses, expansions, .. } = Planned::of(plans);
-        self.timings.add_pass(passed, read, written, guesses);
+        self.timings.add_pass(passed, read, written, planned.guesses);
         self.timings.draft_time += drafted;
         // Positions that exited early have a part of the pass behind them. If there are no guesses besides,
         // the time says nothing about a plain pass.
-        let is_partial = guesses == 0 && plans.iter().any(|plan| plan.known.is_some());
+        let is_partial = planned.guesses == 0 && plans.iter().any(|plan| plan.known.is_some());
         if let Some(speculator) = self.speculator.as_mut().filter(|_| read == 0 && !is_partial) {
-            speculator.learn_pass_time(written + guesses, expansions + guesses > 0, passed);
+            speculator.learn_pass_time(written + planned.guesses, !planned.is_plain(), passed);
         }
     }
 
@@ -91,10 +89,10 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     /// writer unless the text has ended. An error comes from a model that could not keep the accepted path.
     pub(super) fn verify(
         &mut self,
-        mut writer: Writer<'a, M>,
+        mut writer: Writer<M>,
         plan: &Plan,
         answer: Answer,
-    ) -> Result<(Vec<Event>, Option<Writer<'a, M>>), ModelError> {
+    ) -> Result<(Vec<Event>, Option<Writer<M>>), ModelError> {
         let begun = Instant::now();
         let (vocabulary, context) = (self.vocabulary, self.model.context());
         let Some(speculator) = &mut self.speculator else { return Ok((Vec::new(), Some(writer))) };
@@ -122,9 +120,9 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
         self.timings.sampling_time += begun.elapsed();
         let (read, certain) = (writer.tokens.len() - writer.pending.len(), writer.pending.len());
         keep_accepted(&mut writer.memory, read, certain, plan, &verdict.path)?;
-        if let Some(drafter) = &mut writer.drafter {
-            drafter
-                .see(read, &accepted_states(&answer.states, certain, plan.draft.tree.len(), &verdict.path));
+        if let Some(memory) = &mut writer.draft_memory {
+            let states = accepted_states(&answer.states, certain, plan.draft.tree.len(), &verdict.path);
+            speculator.see(memory, read, &states);
         }
         writer.read(certain);
         let mut events = Vec::new();
@@ -173,10 +171,8 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             texts,
             time,
             draws: self.timings.sampling_time.saturating_sub(draws),
-            expansions: planned.expansions,
             plain,
-            positions: plain + planned.guesses,
-            expected: planned.worth,
+            planned,
         });
     }
 }

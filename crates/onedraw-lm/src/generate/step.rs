@@ -4,7 +4,7 @@ use onedraw::clock::Instant;
 
 use onedraw::{RowError, Sampled, Step};
 
-use crate::draft::{Plan, Planned};
+use crate::draft::{Drafts, Plan, Speculator};
 use crate::error::ModelError;
 use crate::generate::error::GenerateError;
 use crate::generate::event::{Event, RequestId};
@@ -26,7 +26,7 @@ struct Passed {
 }
 
 /// What happened, and the texts that go on.
-type Drawn<'a, M> = (Vec<Event>, Vec<Writer<'a, M>>);
+type Drawn<M> = (Vec<Event>, Vec<Writer<M>>);
 
 impl<'a, M: LanguageModel> Generator<'a, M> {
     /// Makes one pass: every text that has read its prompt gets a token, or several if guesses are accepted;
@@ -51,13 +51,13 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     fn step_here(&mut self) -> Result<Passed, GenerateError> {
         let begun = Instant::now();
         let shares = self.shares();
-        let plans = self.plans(&shares)?;
+        let Drafts { plans, planned } = self.drafts(&shares)?;
         let drafted = begun.elapsed();
         let Some(mut answers) = self.pass(&shares, &plans)?.map(Vec::into_iter) else {
             return Ok(Passed::default());
         };
-        self.count(&shares, &plans, drafted, begun.elapsed().saturating_sub(drafted));
-        let (planned, draws) = (Planned::of(&plans), self.timings.sampling_time);
+        self.count(&shares, &plans, &planned, (drafted, begun.elapsed().saturating_sub(drafted)));
+        let draws = self.timings.sampling_time;
         let vocabulary = self.model.vocabulary();
         let (mut rows, mut ready, mut verifying, mut still) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -73,8 +73,8 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
                 verifying.push((writer, plan, answer));
                 continue;
             }
-            if let Some(drafter) = &mut writer.drafter {
-                drafter.see(writer.tokens.len() - writer.pending.len(), &answer.states);
+            if let (Some(speculator), Some(memory)) = (&self.speculator, &mut writer.draft_memory) {
+                speculator.see(memory, writer.tokens.len() - writer.pending.len(), &answer.states);
             }
             let logits = writer.collect_prompt_logprobs(answer.logits, vocabulary, &mut self.batch);
             writer.read(share.tokens);
@@ -127,7 +127,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             room -= taken;
             taken
         };
-        let turn = |writer: &Writer<'a, M>| {
+        let turn = |writer: &Writer<M>| {
             // More than one token where a constraint forced some.
             let (is_writing, pending) = (writer.is_writing(), writer.pending.len());
             let tokens = if is_writing { pending } else { take(pending.min(TURN)) };
@@ -150,6 +150,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
             .zip(plans)
             .map(|((writer, share), plan)| Line::new(&writer.pending[..share.tokens], &plan.draft.tree))
             .collect();
+        let states = self.speculator.as_ref().map_or(&[][..], Speculator::states);
         let mut runs = Vec::new();
         for ((writer, line), (share, plan)) in
             self.writers.iter_mut().zip(&lines).zip(shares.iter().zip(plans))
@@ -171,7 +172,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
                 asks: Asks {
                     logits,
                     exit: None,
-                    states: writer.drafter.as_ref().map_or(&[], |drafter| drafter.states()),
+                    states: if writer.draft_memory.is_some() { states } else { &[] },
                     ..Asks::default()
                 },
             });
@@ -193,7 +194,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
 
     /// Takes a token for each text, drawn or given, and appends what a constraint forces before or after it. `ready`
     /// has the writers, each with the number of its row.
-    fn draw(&mut self, ready: Vec<(usize, Writer<'a, M>)>, rows: &[Vec<f32>]) -> Drawn<'a, M> {
+    fn draw(&mut self, ready: Vec<(usize, Writer<M>)>, rows: &[Vec<f32>]) -> Drawn<M> {
         let begun = Instant::now();
         let (vocabulary, context) = (self.vocabulary, self.model.context());
         let (mut events, mut going) = (Vec::new(), Vec::new());
@@ -245,7 +246,7 @@ impl<'a, M: LanguageModel> Generator<'a, M> {
     }
 
     /// Notes the row that the next token of a text is taken from, if somebody watches.
-    pub(super) fn see_row(&mut self, writer: &mut Writer<'a, M>, logits: &[f32]) {
+    pub(super) fn see_row(&mut self, writer: &mut Writer<M>, logits: &[f32]) {
         let Some(seen) = &mut self.seen else { return };
         let Some(before) = self.batch.save(writer.sampler()) else { return };
         let row = SeenRow {

@@ -8,7 +8,7 @@ use onedraw::{
     StopConditions, StopMatcher, Utf8Stream,
 };
 
-use crate::draft::{Drafter, Text};
+use crate::draft::{AnyMemory, Text};
 use crate::generate::event::{Event, RequestId};
 use crate::model::{LanguageModel, Sequence, Vocabulary};
 
@@ -63,11 +63,11 @@ impl Branch {
 }
 
 /// What the model remembers of a text, and the branches that continue from there.
-pub(super) struct Writer<'a, M: LanguageModel> {
+pub(super) struct Writer<M: LanguageModel> {
     pub request: RequestId,
     pub memory: M::Sequence,
-    /// Guesses what comes next.
-    pub drafter: Option<Box<dyn Drafter<'a, M> + 'a>>,
+    /// What the drafter remembers, if it is to guess what comes next.
+    pub draft_memory: Option<AnyMemory>,
     /// Tokens that the model has not read: the rest of the prompt, or the tokens drawn or forced last.
     pub pending: Vec<u32>,
     /// All tokens so far, including the pending ones.
@@ -83,11 +83,11 @@ pub(super) struct Writer<'a, M: LanguageModel> {
     pub branches: Vec<Branch>,
 }
 
-impl<'a, M: LanguageModel> Writer<'a, M> {
+impl<M: LanguageModel> Writer<M> {
     pub(super) fn new(
         request: RequestId,
         memory: M::Sequence,
-        drafter: Option<Box<dyn Drafter<'a, M> + 'a>>,
+        draft_memory: Option<AnyMemory>,
         pending: Vec<u32>,
         given: usize,
         prompt_logprobs: Option<PromptLogprobs>,
@@ -97,7 +97,7 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         Self {
             request,
             memory,
-            drafter,
+            draft_memory,
             pending,
             tokens,
             has_read: false,
@@ -160,7 +160,7 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         let writer = |branch| Self {
             request: self.request,
             memory: self.memory.clone(),
-            drafter: self.drafter.as_ref().map(|drafter| drafter.fork()),
+            draft_memory: self.draft_memory.clone(),
             pending: Vec::new(),
             tokens: self.tokens.clone(),
             has_read: true,
@@ -172,13 +172,8 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
         branches.into_iter().map(writer).collect()
     }
 
-    /// The drafter, and the text as the drafter sees it. The pass has `plain` positions without guesses, and
-    /// `positions` with the guesses for other texts.
-    pub(super) fn drafter_and_text(
-        &mut self,
-        plain: usize,
-        positions: usize,
-    ) -> Option<(&mut (dyn Drafter<'a, M> + 'a), Text<'_, M>)> {
+    /// The text as the drafter sees it, with what it remembers.
+    pub(super) fn text_to_guess(&mut self) -> Option<(&mut AnyMemory, Text<'_, M>)> {
         let [branch] = &mut self.branches[..] else { return None };
         let written = self.tokens.len() - (self.start - self.given);
         let room = branch.longest.saturating_sub(written);
@@ -191,10 +186,8 @@ impl<'a, M: LanguageModel> Writer<'a, M> {
             sampler: branch.sampler,
             constraint: branch.constraint.as_deref_mut(),
             room: room.min(drawn),
-            plain,
-            positions,
         };
-        Some((self.drafter.as_deref_mut()?, text))
+        Some((self.draft_memory.as_mut()?, text))
     }
 
     /// The constraint of the only branch.

@@ -20,7 +20,7 @@ use crate::llama::layer::Layer;
 use crate::llama::model::Llama;
 use crate::llama::rope::Rotations;
 use crate::matrix::Matrix;
-use crate::model::{Asks, LanguageModel, Run};
+use crate::model::{Answer, Asks, LanguageModel, Run};
 use crate::weights::Weights;
 
 /// One layer that continues from the states of a [`Llama`].
@@ -42,6 +42,13 @@ struct File {
     max_position_embeddings: usize,
     rms_norm_eps: f32,
     rope_theta: f64,
+}
+
+/// Positions for one text: states of the model, or what stands for them, each with the token that came after it.
+pub(crate) struct HeadRun<'a> {
+    pub memory: &'a mut Memory,
+    pub states: &'a [f32],
+    pub tokens: &'a [u32],
 }
 
 /// What the head says after the last position that it was given.
@@ -133,34 +140,34 @@ impl EagleHead {
         self.body.start()
     }
 
-    /// Appends positions: states of the model, or what stands for them, each with the token that came after
-    /// it.
-    pub(crate) fn advance(
-        &self,
-        memory: &mut Memory,
-        states: &[f32],
-        tokens: &[u32],
-    ) -> Result<Next, ModelError> {
+    /// Appends positions to texts, all in one pass.
+    pub(crate) fn advance(&self, runs: &mut [HeadRun<'_>]) -> Result<Vec<Next>, ModelError> {
         let _mode = Standard::enter();
         let (body, width) = (&self.body, self.width());
         let asks = Asks { states: &[1], frequent: true, ..Asks::default() };
-        let mut run = Run { asks, ..Run::line(memory, tokens) };
-        body.check(&run)?;
-        let mut pairs = Vec::with_capacity(2 * states.len());
-        for (state, &token) in states.chunks_exact(width).zip(tokens) {
-            pairs.extend_from_slice(state);
-            let start = pairs.len();
-            pairs.resize(start + width, 0.0);
-            body.embedding.row(token as usize, &mut pairs[start..]);
+        let mut pairs = Vec::new();
+        let mut lines = Vec::with_capacity(runs.len());
+        for HeadRun { memory, states, tokens } in runs {
+            let line = Run { asks, ..Run::line(&mut **memory, tokens) };
+            body.check(&line)?;
+            for (state, &token) in states.chunks_exact(width).zip(line.tokens) {
+                pairs.extend_from_slice(state);
+                let start = pairs.len();
+                pairs.resize(start + width, 0.0);
+                body.embedding.row(token as usize, &mut pairs[start..]);
+            }
+            lines.push(line);
         }
-        let mut answers = body.team.within(|| {
+        let answers = body.team.within(|| {
             let mut mixed = Vec::new();
             self.mixing.times(&body.team, &Inputs::new(&pairs, 2 * width), &mut mixed);
-            body.run(std::slice::from_mut(&mut run), Some(mixed))
+            body.run(&mut lines, Some(mixed))
         });
-        let mut answer = answers.pop().unwrap_or_default();
-        let states = answer.states.pop().unwrap_or_default();
-        let state = body.normed(&states[states.len().saturating_sub(width)..]);
-        Ok(Next { logits: answer.logits, state })
+        let next = |mut answer: Answer| {
+            let states = answer.states.pop().unwrap_or_default();
+            let state = body.normed(&states[states.len().saturating_sub(width)..]);
+            Next { logits: answer.logits, state }
+        };
+        Ok(answers.into_iter().map(next).collect())
     }
 }

@@ -20,5 +20,6 @@ mod shortlist;
 
 pub use cache::Memory;
 pub use eagle::EagleHead;
+pub(crate) use eagle::{HeadRun, Next};
 pub use model::Llama;
 pub use shortlist::Shortlist;

@@ -27,7 +27,7 @@ impl<'a, M: LanguageModel> SpeculativeDecoder<'a, M> {
     /// With any drafter.
     pub fn with(
         target: &'a M,
-        drafter: impl Drafter<'a, M> + 'a,
+        drafter: impl Drafter<M> + 'a,
         vocabulary: &'a dyn Vocabulary,
     ) -> Result<Self, ModelError> {
         let generator = Generator::new(target, vocabulary).speculate(drafter, Speculation::default())?;

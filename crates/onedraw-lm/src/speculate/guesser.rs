@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onedraw::Kernel;
 
-use crate::draft::{Companion, Drafter, Eagle, EarlyExit, Ngram, Speculation};
+use crate::draft::{AnyDrafter, Companion, Eagle, EarlyExit, Ngram, Speculation};
 use crate::error::ModelError;
 use crate::generate::Generator;
 use crate::llama::{EagleHead, Llama};
@@ -73,16 +73,13 @@ impl Guesser {
     }
 
     /// The drafter for texts of the model.
-    pub fn drafter<'a>(
-        &'a self,
-        model: &'a Llama,
-    ) -> Result<Option<Box<dyn Drafter<'a, Llama> + 'a>>, ModelError> {
+    pub fn drafter<'a>(&'a self, model: &'a Llama) -> Result<Option<AnyDrafter<'a, Llama>>, ModelError> {
         Ok(Some(match self {
             Self::Nobody => return Ok(None),
-            Self::Model(drafter) => Box::new(Companion::new(&**drafter, model)?),
-            Self::Exit(exit) => Box::new(*exit),
-            Self::Head(head) => Box::new(Eagle::new(head, model)),
-            Self::Text(ngram) => Box::new(*ngram),
+            Self::Model(drafter) => AnyDrafter::new(Companion::new(&**drafter, model)?),
+            Self::Exit(exit) => AnyDrafter::new(*exit),
+            Self::Head(head) => AnyDrafter::new(Eagle::new(head, model)),
+            Self::Text(ngram) => AnyDrafter::new(*ngram),
         }))
     }
 

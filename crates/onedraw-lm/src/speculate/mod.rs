@@ -24,6 +24,8 @@
 mod decoder;
 mod guesser;
 
-pub use crate::draft::{Ahead, Companion, Drafter, Eagle, EarlyExit, Guessed, Ngram, PassLog, Speculation};
+pub use crate::draft::{
+    Ahead, AnyDrafter, AnyMemory, Companion, Drafter, Eagle, EarlyExit, Guessed, Ngram, PassLog, Speculation,
+};
 pub use decoder::{SelfSpeculativeDecoder, SpeculativeDecoder};
 pub use guesser::Guesser;

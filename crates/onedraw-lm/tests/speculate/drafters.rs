@@ -1,4 +1,4 @@
-//! Everybody who guesses: those of the library, and some that no one would use.
+//! Everybody who guesses: those of the library, and some that no one would use; and the trees in which they guess.
 
 use onedraw_lm::speculate::{Ahead, Companion, Drafter, Eagle, EarlyExit, Ngram, Speculation};
 use onedraw_lm::{EagleHead, Generator, LanguageModel, Llama, ModelError, Run, Sequence, Tokenizer, stories};
@@ -47,6 +47,16 @@ pub const KINDS: [Kind; 8] = [
     Kind::Target,
 ];
 
+/// A tree that is always as large as it may be.
+pub fn fixed(width: usize, depth: usize) -> Speculation {
+    Speculation { width, depth, adapts: false, ..Speculation::default() }
+}
+
+/// How much is guessed: trees that are always full, and one that adapts.
+pub fn shapes() -> [Speculation; 6] {
+    [fixed(1, 1), fixed(1, 4), fixed(2, 3), fixed(3, 2), fixed(4, 1), Speculation::default()]
+}
+
 impl Kind {
     /// The generator with such a drafter.
     pub fn of<'a>(
@@ -65,8 +75,8 @@ impl Kind {
             }
             Self::Eagle => generator.speculate(Eagle::new(&models.eagle, target), speculation),
             Self::Ngram => generator.speculate(Ngram::new(3).expect("a drafter"), speculation),
-            Self::Random => generator.speculate(Random { state: 1 }, speculation),
-            Self::Adversary => generator.speculate(Adversary { target }, speculation),
+            Self::Random => generator.speculate(Random, speculation),
+            Self::Adversary => generator.speculate(Adversary, speculation),
             Self::Target => {
                 generator.speculate(Companion::new(target, target).expect("a drafter"), speculation)
             }
@@ -76,53 +86,49 @@ impl Kind {
 }
 
 /// Guesses by logits that have nothing to do with the text.
-#[derive(Clone)]
-struct Random {
-    state: u64,
-}
+struct Random;
 
-impl<'a, M: LanguageModel> Drafter<'a, M> for Random {
-    fn fork(&self) -> Box<dyn Drafter<'a, M> + 'a> {
-        Box::new(self.clone())
+impl<M: LanguageModel> Drafter<M> for Random {
+    /// The state of a generator of random numbers.
+    type Memory = u64;
+
+    fn start(&self) -> u64 {
+        1
     }
 
-    fn guess(&mut self, ahead: &mut Ahead<'_, M>) -> Result<(), ModelError> {
-        let vocabulary = ahead.target().0.vocabulary();
-        let mut next = Some(None);
-        while let Some(node) = next {
-            let logits: Vec<f32> = (0..vocabulary)
+    fn guess(&self, target: &M, texts: &mut [(&mut u64, &mut Ahead<'_, M>)]) -> Result<(), ModelError> {
+        for (state, ahead) in texts {
+            let logits: Vec<f32> = (0..target.vocabulary())
                 .map(|_| {
-                    self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (self.state >> 40) as f32 / 1e6
+                    **state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (**state >> 40) as f32 / 1e6
                 })
                 .collect();
-            next = ahead.grow(node, &logits).map(Some);
+            ahead.grow(&logits);
         }
         Ok(())
     }
 }
 
 /// Guesses what the target finds least likely.
-#[derive(Clone)]
-struct Adversary<'a> {
-    target: &'a Llama,
-}
+struct Adversary;
 
-impl<'a> Drafter<'a, Llama> for Adversary<'a> {
-    fn fork(&self) -> Box<dyn Drafter<'a, Llama> + 'a> {
-        Box::new(self.clone())
-    }
+impl Drafter<Llama> for Adversary {
+    type Memory = ();
 
-    fn guess(&mut self, ahead: &mut Ahead<'_, Llama>) -> Result<(), ModelError> {
-        let text = ahead.text();
-        let mut next = Some(None);
-        while let Some(node) = next {
-            let path = node.map(|node| ahead.path(node)).unwrap_or_default();
-            let mut memory = ahead.target().1.clone();
-            let tokens = [&text[memory.len()..], &path].concat();
-            let mut answer = self.target.forward(&mut [Run::line(&mut memory, &tokens)])?;
+    fn start(&self) {}
+
+    fn guess(
+        &self,
+        target: &Llama,
+        texts: &mut [(&mut (), &mut Ahead<'_, Llama>)],
+    ) -> Result<(), ModelError> {
+        for (_, ahead) in texts {
+            let mut memory = ahead.memory().clone();
+            let tokens = [&ahead.text()[memory.len()..], ahead.path()].concat();
+            let mut answer = target.forward(&mut [Run::line(&mut memory, &tokens)])?;
             let logits: Vec<f32> = answer.remove(0).logits.into_iter().map(|logit| -logit).collect();
-            next = ahead.grow(node, &logits).map(Some);
+            ahead.grow(&logits);
         }
         Ok(())
     }

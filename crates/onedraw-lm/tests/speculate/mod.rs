@@ -2,7 +2,7 @@
 
 mod drafters;
 
-use drafters::{KINDS, Kind, Models};
+use drafters::{KINDS, Kind, Models, fixed, shapes};
 use onedraw::speculate::Verify;
 use onedraw::{Kernel, SamplingParams, presets};
 use onedraw_lm::speculate::{
@@ -11,13 +11,6 @@ use onedraw_lm::speculate::{
 use onedraw_lm::{Generated, Generator, LanguageModel, stories};
 
 use crate::parrot::{Parrot, tokenizer};
-
-/// A tree that is always as large as it may be.
-fn fixed(width: usize, depth: usize) -> Speculation {
-    Speculation { width, depth, adapts: false, ..Speculation::default() }
-}
-
-const SHAPES: [(usize, usize); 5] = [(1, 1), (1, 4), (2, 3), (3, 2), (4, 1)];
 
 /// What texts are drawn by.
 fn settings() -> Vec<SamplingParams> {
@@ -72,14 +65,13 @@ fn texts(
     generator.finish().expect("texts")
 }
 
-/// A case by its number in the product of all: drafter, shape (the last adapts), settings, batch.
+/// A case of the product: drafter, and the numbers of a shape, of settings and of a batch.
 fn check(models: &Models, kind: Kind, shape: usize, setting: usize, batch: usize) -> usize {
     let params = &settings()[setting];
     let seed = (shape * 100 + setting * 10 + batch) as u64;
     let plain = texts(Generator::new(&models.target, &models.tokenizer), BATCHES[batch], params, seed);
-    let speculation = SHAPES.get(shape).map_or(Speculation::default(), |&(width, depth)| fixed(width, depth));
     let generator = Generator::new(&models.target, &models.tokenizer);
-    let guessing = texts(kind.of(models, generator, speculation), BATCHES[batch], params, seed);
+    let guessing = texts(kind.of(models, generator, shapes()[shape]), BATCHES[batch], params, seed);
     let case = format!("{kind:?}, shape {shape}, settings {setting}, batch {batch}");
     assert_eq!(guessing.len(), plain.len(), "{case}");
     for (guessing, plain) in guessing.iter().zip(&plain) {
@@ -92,11 +84,11 @@ fn check(models: &Models, kind: Kind, shape: usize, setting: usize, batch: usize
 }
 
 /// Every drafter with every shape, with every setting and with every batch, and every shape with every
-/// setting: a selection of the whole product.
+/// setting. The grid of `onedraw-grammar`'s tests has more settings, and the whole product.
 #[test]
 fn texts_are_those_of_plain_decoding() {
     let models = Models::new();
-    let (shapes, settings) = (SHAPES.len() + 1, settings().len());
+    let (shapes, settings) = (shapes().len(), settings().len());
     let mut tokens = 0;
     for (i, kind) in KINDS.into_iter().enumerate() {
         for round in 0..settings {
@@ -110,22 +102,6 @@ fn texts_are_those_of_plain_decoding() {
         }
     }
     assert!(tokens > 4000, "{tokens}");
-}
-
-/// All of it: `cargo test --release -p onedraw-lm --test integration speculate:: -- --ignored`.
-#[test]
-#[ignore = "takes minutes"]
-fn texts_are_those_of_plain_decoding_in_the_whole_product() {
-    let models = Models::new();
-    for kind in KINDS {
-        for shape in 0..=SHAPES.len() {
-            for setting in 0..settings().len() {
-                for batch in 0..BATCHES.len() {
-                    check(&models, kind, shape, setting, batch);
-                }
-            }
-        }
-    }
 }
 
 /// The target guesses for itself, so every guess holds until the text ends: within a block.
