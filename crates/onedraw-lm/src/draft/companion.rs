@@ -89,6 +89,10 @@ impl<M: LanguageModel, D: LanguageModel> Drafter<M> for Companion<'_, D> {
                 unread.push(tokens);
             }
         }
+        // All texts may be longer than the model can read.
+        if guessing.is_empty() {
+            return Ok(());
+        }
         let asks = Asks { frequent: true, ..Asks::default() };
         let runs = guessing.iter_mut().zip(&unread);
         let mut runs: Vec<_> = runs

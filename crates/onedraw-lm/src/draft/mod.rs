@@ -4,9 +4,9 @@
 //! was guessed, a tree of tokens. Read [`drafter`] (the trait) and [`ahead`] (the tree as it grows, with the sampler
 //! that a [`cursor`] moves along it) first; then a drafter: [`companion`] is a smaller model, [`early_exit`] the
 //! target's own first layers, [`eagle`] a head on its last states, [`ngram`] copies from the text. The drafts of all
-//! texts of a pass grow together, in [`rounds`], of which [`planned`] is what came. [`policy`] decides how much to guess, from what passes [`cost`]
-//! [lately](recent) and the [`chance`] of a guess, and rests when its [`purse`] is empty; [`speculator`] brings all of
-//! it together for the decode loop, as the [`settings`] say.
+//! texts of a pass grow together, in [`rounds`]; [`planned`] tells what that took and gave. [`policy`] decides how much to
+//! guess, from what passes [`cost`] [lately](recent) and the [`chance`] of a guess, and rests when its [`purse`] is
+//! empty; [`speculator`] brings all of it together for the decode loop, as the [`settings`] say.
 
 mod ahead;
 mod chance;
