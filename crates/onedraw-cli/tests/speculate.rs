@@ -145,18 +145,20 @@ fn what_cannot_be_done_is_an_error() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../onedraw-lm/tests/transformers/qwen2");
     fails(&["--model", folder, "--draft"], "tokenizer");
     let stories = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories");
-    fails(&["--model", stories, "--draft"], "--draft: only the embedded model comes with a drafter");
+    fails(&["--model", stories, "--draft"], "has no folder `drafter`");
     let drafter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories-drafters/drafter");
     fails(&[&format!("--draft={drafter}")], "tokenizer.json");
 }
 
-/// A folder of a model may have a head in its folder `eagle`.
+/// A folder of a model may have a head in its folder `eagle`, and a smaller model in its folder `drafter`.
 #[test]
-fn a_folder_may_have_a_head() {
+fn a_folder_may_have_a_head_and_a_drafter() {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
     let folder = tempfile::tempdir().expect("a folder");
-    std::fs::create_dir(folder.path().join("eagle")).expect("a folder");
-    for (from, to) in [("stories", "."), ("stories-drafters/eagle", "eagle")] {
+    for (from, to) in
+        [("stories", "."), ("stories-drafters/eagle", "eagle"), ("stories-drafters/drafter", "drafter")]
+    {
+        std::fs::create_dir_all(folder.path().join(to)).expect("a folder");
         for name in ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json"] {
             let source = models.join(from).join(name);
             if source.exists() {
@@ -165,5 +167,8 @@ fn a_folder_may_have_a_head() {
         }
     }
     let path = folder.path().to_str().expect("a path");
-    assert_eq!(story(&["--model", path, "--eagle", "--preset", "balanced"]), story(&[]));
+    for drafter in ["--eagle", "--draft"] {
+        let flags = ["--model", path, drafter, "--preset", "balanced"];
+        assert_eq!(story(&flags), story(&[]), "{drafter}");
+    }
 }

@@ -211,12 +211,10 @@ impl Generator {
                     py.detach(|| Guesser::eagle(folder.as_deref(), &llama))?
                 }
                 (_, Ok(name)) if name.as_os_str() == "ngram" => Guesser::Text(Ngram::new(3)?),
-                (_, Ok(name)) if name.as_os_str() == "model" && folder.is_none() => {
-                    py.detach(|| Guesser::draft(None, &llama, &tokenizer, kernel, threads))?
+                (_, Ok(name)) if name.as_os_str() == "model" => {
+                    py.detach(|| Guesser::own(folder.as_deref(), &llama, &tokenizer, kernel, threads))?
                 }
-                (_, Ok(name)) => {
-                    py.detach(|| Guesser::draft(Some(&name), &llama, &tokenizer, kernel, threads))?
-                }
+                (_, Ok(name)) => py.detach(|| Guesser::draft(&name, &llama, &tokenizer, kernel, threads))?,
                 _ => return Err(wrong_draft()),
             },
         };

@@ -1,6 +1,6 @@
-"""Trains a small drafter and an EAGLE head for SmolLM2 on text that it wrote: `python guess.py FOLDER TEXT.npy OUTPUT`.
+"""Trains a small drafter and an EAGLE head for SmolLM2 on text that it wrote: `python guess.py FOLDER TEXT.npy... OUTPUT`.
 
-FOLDER is what `convert.py folder` made, TEXT.npy what `write.py` wrote. OUTPUT gets `drafter/`, `eagle/`, `shortlist.json` (the tokens that the text is mostly
+FOLDER is what `convert.py folder` made, TEXT.npy what `write.py` wrote, in one run or in several with other seeds. OUTPUT gets `drafter/`, `eagle/`, `shortlist.json` (the tokens that the text is mostly
 made of: the two guess among these alone) and `facts.json`. Both learn the model's own distributions, not its text.
 """
 
@@ -26,6 +26,8 @@ from write import END, in_bfloat16
 SHORTLIST = 8192
 # Texts that nothing is trained on.
 HELD_OUT = 256
+# They learn the model's distributions as most texts are drawn from them: what is unlikely then is not worth their few weights.
+TEMPERATURE = 0.7
 
 
 class Rows:
@@ -50,14 +52,15 @@ class Rows:
 
 def divergence(guess, truth, counts):
     """Nats a token between logits, where tokens count."""
-    guess, truth = F.log_softmax(guess.float(), dim=-1), F.log_softmax(truth.float(), dim=-1)
+    guess, truth = (F.log_softmax(logits.float() / TEMPERATURE, dim=-1) for logits in (guess, truth))
     each = (truth.exp() * (truth - guess)).sum(-1)
     return (each * counts).sum() / counts.sum()
 
 
 def overlap(guess, truth, counts):
     """The chance that a draw of the guess is one of the truth."""
-    least = torch.minimum(guess.float().softmax(-1), truth.float().softmax(-1)).sum(-1)
+    guess, truth = (F.softmax(logits.float() / TEMPERATURE, dim=-1) for logits in (guess, truth))
+    least = torch.minimum(guess, truth).sum(-1)
     return ((least * counts).sum() / counts.sum()).item()
 
 
@@ -72,7 +75,7 @@ def frequent(tokens, vocabulary, end):
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("model", type=Path)
-    options.add_argument("text", type=Path)
+    options.add_argument("text", type=Path, nargs="+")
     options.add_argument("output", type=Path)
     options.add_argument("--drafter", default="96x3", help="width and layers")
     options.add_argument("--drafter-steps", type=int, default=6000)
@@ -92,7 +95,7 @@ def main():
     begun = time.time()
     end = Tokenizer.from_file(str(given.model / "tokenizer.json")).token_to_id(END)
     target = in_bfloat16(Llama.open(given.model).to(given.device))
-    tokens = np.load(given.text)
+    tokens = np.concatenate([np.load(text) for text in given.text])
     held_out = min(HELD_OUT, len(tokens) // 4)
     kept, share = frequent(tokens[held_out:], target.shape.vocabulary, end)
     (given.output / "shortlist.json").write_text(json.dumps(kept.tolist()) + "\n")

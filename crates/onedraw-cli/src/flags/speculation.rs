@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use onedraw::speculate::Verify;
 use onedraw_lm::speculate::{EarlyExit, Guesser, Ngram, Speculation};
@@ -16,7 +16,8 @@ use crate::model::Model;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Speculation")]
 pub struct SpeculationFlags {
-    /// A smaller model with the same tokens guesses ahead [without DIR: the embedded model's drafter]
+    /// A smaller model with the same tokens guesses ahead [without DIR: the embedded model's, or that in the folder `drafter` of
+    /// the model]
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     #[arg(group = "drafting")]
     draft: Option<String>,
@@ -111,14 +112,14 @@ impl SpeculationFlags {
         Ok(if self.speculation_log.is_some() { generator.log_speculation() } else { generator })
     }
 
-    /// The smaller model in a folder, or the embedded model's drafter if the folder is empty.
+    /// The smaller model in a folder, or the model's own if no folder is named.
     fn drafter(&self, model: &Model, folder: &str) -> Result<Guesser> {
-        let folder = (!folder.is_empty()).then_some(Path::new(folder));
-        if folder.is_none() && !model.is_embedded() {
-            bail!("--draft: only the embedded model comes with a drafter; name a folder");
-        }
         let (kernel, threads) = model.on();
-        Guesser::draft(folder, &model.llama, &model.tokenizer, kernel, threads).map_err(|error| match error {
+        let guesser = match folder {
+            "" => Guesser::own(model.folder(), &model.llama, &model.tokenizer, kernel, threads),
+            folder => Guesser::draft(Path::new(folder), &model.llama, &model.tokenizer, kernel, threads),
+        };
+        guesser.map_err(|error| match error {
             ModelError::Request(message) => anyhow!("--draft: {message}"),
             other => other.into(),
         })

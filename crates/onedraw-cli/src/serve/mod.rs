@@ -90,7 +90,7 @@ pub(crate) fn served(flags: &ModelFlags, speculation: &SpeculationFlags) -> Resu
     let offers = match model.is_embedded() {
         true => {
             let (kernel, threads) = model.on();
-            let drafter = Guesser::draft(None, &model.llama, &model.tokenizer, kernel, threads)?;
+            let drafter = Guesser::own(None, &model.llama, &model.tokenizer, kernel, threads)?;
             let eagle = Guesser::eagle(None, &model.llama)?;
             vec![
                 ("draft", "A smaller model with the same tokens.", drafter),

@@ -224,9 +224,9 @@ impl Policy {
 
     /// Learns what a pass gained.
     pub(super) fn learn_pass(&mut self, pass: &PassResult) {
-        let PassResult { tokens, texts, time, draws, ref planned, .. } = *pass;
+        let PassResult { tokens, texts, draws, ref planned, .. } = *pass;
         self.draw.learn(draws / tokens.max(1) as u32);
-        self.is_steady = planned.is_plain();
+        let was_steady = std::mem::replace(&mut self.is_steady, planned.is_plain());
         if self.is_steady {
             self.plain_to_make = self.plain_to_make.saturating_sub(1);
             self.purse.rested();
@@ -240,9 +240,19 @@ impl Policy {
         }
         self.held.learn(tokens.saturating_sub(texts) as f64, planned.worth);
         let gained = 1.0 + self.held.value() * planned.worth / texts as f64;
-        let passes = time.as_secs_f64().min(INTERRUPTED * self.expected_time(pass)) / self.plain_time(pass);
+        let passes = self.counted_time(pass, was_steady) / self.plain_time(pass);
         self.rate.learn(gained, passes);
         self.purse.guessed(gained - passes);
+    }
+
+    /// Seconds that a pass with guesses counts as: interruptions count only so much. After plain passes the drafter first
+    /// reads what was written in them, which is no interruption.
+    fn counted_time(&self, pass: &PassResult, after_plain: bool) -> f64 {
+        let first = pass.planned.rounds.first().filter(|_| after_plain);
+        let (taken, expected) =
+            first.map_or((0.0, 0.0), |round| (round.time.as_secs_f64(), self.first_rounds.of(round.texts)));
+        let rest = pass.time.as_secs_f64() - taken;
+        taken + rest.min(INTERRUPTED * (self.expected_time(pass) - expected))
     }
 
     /// Seconds of a pass with guesses that nothing interrupts.

@@ -155,24 +155,35 @@ impl<S: Lanes> Sums<S> for Wide<S> {
     }
 }
 
+/// Asks for a line of memory. Rows are short, and the machine does not find out by itself that another row follows.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+#[allow(unsafe_code)]
+fn fetch<T>(address: *const T) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: every x86-64 has the instruction. It reads nothing that the program can see, and ignores an
+    // address that does not belong to the program.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+}
+
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx512 {
     type Sums = f32x16<Self>;
 
-    /// Rows are short, and the machine does not find out by itself that another row follows.
     #[inline(always)]
-    #[allow(unsafe_code)]
     fn prefetch<T>(self, address: *const T) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 has the instruction. It reads nothing that the program can see, and ignores an
-        // address that does not belong to the program.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+        fetch(address);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 impl Lanes for Avx2 {
     type Sums = f32x16<Self>;
+
+    #[inline(always)]
+    fn prefetch<T>(self, address: *const T) {
+        fetch(address);
+    }
 }
 
 #[cfg(target_arch = "aarch64")]

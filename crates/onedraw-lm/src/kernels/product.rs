@@ -8,8 +8,9 @@
 //!
 //! What differs from that:
 //!
-//! 1. Four dot products are computed at a time ([`block`](super::block)): four rows with one position, or one
-//!    row with four positions. With AVX-512 it is sixteen ([`tile`](super::tile)).
+//! 1. Four rows are taken at a time, with four positions, and about four dot products are computed together
+//!    ([`block`](super::block)): four rows with one position, two with two, or one with three or four. With
+//!    AVX-512 it is sixteen ([`tile`](super::tile)).
 //! 2. Without a fused multiply-add instruction it is one at a time: emulating it takes so long that nothing
 //!    is gained by more, and the code would be large. WebAssembly has a way of its own for bfloat16, `strip`.
 //!
@@ -26,7 +27,7 @@ use crate::kernels::tile::tiles;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::kernels::{element::STEP, lanes::vectorized, strip::strips};
 
-/// How many dot products are computed at a time where there is a fused multiply-add.
+/// How many rows are taken at a time where there is a fused multiply-add.
 const GROUP: usize = 4;
 
 /// Writes the products of the rows of `weights` with every position, position by position:
@@ -67,42 +68,70 @@ fn products_of<W: Element>(instructions: Instructions, weights: &[W], inputs: &I
     }
 }
 
-/// The products in groups of four, and one by one what is left.
+/// The products in groups of four rows, and one by one what is left.
 #[inline(always)]
 fn groups<S: Lanes, W: Element>(simd: S, weights: &[W], inputs: &Inputs, products: &mut [f32]) {
     let (length, positions) = (inputs.length(), inputs.positions());
     let rows = products.len() / positions.max(1);
-    let weights = |row: usize| &weights[row * length..(row + 1) * length];
     let mut done = 0;
-    while S::HAS_FMA && positions == 1 && done + GROUP <= rows {
-        let group = std::array::from_fn::<_, GROUP, _>(
-            #[inline(always)]
-            |i| weights(done + i),
-        );
-        let [sums] = block(simd, group, [inputs.row(0)], GROUP * length);
-        for (product, sum) in products[done..done + GROUP].iter_mut().zip(sums) {
-            *product = folded(sum);
-        }
+    while S::HAS_FMA && done + GROUP <= rows {
+        let weights = &weights[done * length..(done + GROUP) * length];
+        group(simd, weights, inputs, &mut products[done..], rows);
         done += GROUP;
     }
     for row in done..rows {
-        let mut position = 0;
-        while S::HAS_FMA && position + GROUP <= positions {
-            let group = std::array::from_fn::<_, GROUP, _>(
-                #[inline(always)]
-                |i| inputs.row(position + i),
-            );
-            for [sum] in block(simd, [weights(row)], group, length) {
-                products[position * rows + row] = folded(sum);
-                position += 1;
-            }
-        }
-        while position < positions {
-            let [[sum]] = block(simd, [weights(row)], [inputs.row(position)], length);
+        for position in 0..positions {
+            let weights = &weights[row * length..(row + 1) * length];
+            let [[sum]] = block(simd, [weights], [inputs.row(position)], length);
             products[position * rows + row] = folded(sum);
-            position += 1;
         }
     }
+}
+
+/// Four rows with all positions, into `products[position · stride + row]`. After the first positions the rows are in the
+/// nearest cache.
+#[inline(always)]
+fn group<S: Lanes, W: Element>(simd: S, rows: &[W], inputs: &Inputs, products: &mut [f32], stride: usize) {
+    let mut done = 0;
+    while done < inputs.positions() {
+        let products = &mut products[done * stride..];
+        done += match inputs.positions() - done {
+            1 => rows_with::<S, W, 4, 1>(simd, rows, inputs, done, products, stride),
+            2 => rows_with::<S, W, 2, 2>(simd, rows, inputs, done, products, stride),
+            3 => rows_with::<S, W, 1, 3>(simd, rows, inputs, done, products, stride),
+            _ => rows_with::<S, W, 1, 4>(simd, rows, inputs, done, products, stride),
+        };
+    }
+}
+
+/// Four rows, `ROWS` at a time, with the positions from `position` on. Returns how many positions that were.
+#[inline(always)]
+fn rows_with<S: Lanes, W: Element, const ROWS: usize, const POSITIONS: usize>(
+    simd: S,
+    rows: &[W],
+    inputs: &Inputs,
+    position: usize,
+    products: &mut [f32],
+    stride: usize,
+) -> usize {
+    let length = inputs.length();
+    let inputs = std::array::from_fn::<_, POSITIONS, _>(
+        #[inline(always)]
+        |i| inputs.row(position + i),
+    );
+    for first in (0..GROUP).step_by(ROWS) {
+        let rows = std::array::from_fn::<_, ROWS, _>(
+            #[inline(always)]
+            |i| &rows[(first + i) * length..(first + i + 1) * length],
+        );
+        let sums = block(simd, rows, inputs, GROUP * length);
+        for (i, sums) in sums.into_iter().enumerate() {
+            for (product, sum) in products[i * stride + first..].iter_mut().zip(sums) {
+                *product = folded(sum);
+            }
+        }
+    }
+    POSITIONS
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The drafter of a model of the Llama family, with the weights that it needs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use onedraw::Kernel;
 
@@ -26,34 +26,35 @@ pub enum Guesser {
 }
 
 impl Guesser {
-    /// The smaller model in a folder, on this many threads. Without a folder, the drafter of the embedded
-    /// model, which must be the target then. An error if the two tokenizers differ.
-    pub fn draft(
+    /// The smaller model that a model comes with: that in the folder `drafter` of its folder, which has its tokens. Without a
+    /// folder, the drafter of the embedded model, which must be the target then.
+    pub fn own(
         folder: Option<&Path>,
         target: &Llama,
         tokenizer: &Tokenizer,
         kernel: Kernel,
         threads: usize,
     ) -> Result<Self, ModelError> {
-        /// With fewer bytes of weights, one thread is faster: a pass is over before another thread is awake.
-        /// The embedded drafter has 1.2 MB and takes 48 µs for a pass
-        /// (bench/results/2026-11-16-speculation.md).
-        const WORTH_MORE_THREADS: usize = 2 << 20;
         let drafter = match folder {
             None => {
                 stories::check_tokenizer(tokenizer)?;
                 stories::drafter()?
             }
-            // The tokens to guess are those that are frequent in the target's texts.
-            Some(folder) => {
-                tokenizer.check_same_in(folder)?;
-                let drafter = Llama::open(folder)?;
-                let list = target.shortlist().or(drafter.shortlist()).cloned();
-                drafter.among(list)
-            }
+            Some(folder) => open(&part(folder, "drafter")?, target)?,
         };
-        let size: usize = drafter.weights().map(<[u8]>::len).sum();
-        Ok(Self::Model(Box::new(drafter.on(kernel, if size < WORTH_MORE_THREADS { 1 } else { threads })?)))
+        Self::model(drafter, kernel, threads)
+    }
+
+    /// The smaller model in a folder, on this many threads. An error if its tokens are others than the target's.
+    pub fn draft(
+        folder: &Path,
+        target: &Llama,
+        tokenizer: &Tokenizer,
+        kernel: Kernel,
+        threads: usize,
+    ) -> Result<Self, ModelError> {
+        tokenizer.check_same_in(folder)?;
+        Self::model(open(folder, target)?, kernel, threads)
     }
 
     /// The EAGLE head in the folder `eagle` of a model's folder. Without a folder, the head of the embedded
@@ -61,15 +62,18 @@ impl Guesser {
     pub fn eagle(folder: Option<&Path>, target: &Llama) -> Result<Self, ModelError> {
         let head = match folder {
             None => stories::eagle(target)?,
-            Some(folder) if folder.join("eagle").is_dir() => EagleHead::open(&folder.join("eagle"), target)?,
-            Some(folder) => {
-                return Err(ModelError::Request(format!(
-                    "{} has no folder `eagle` with a head",
-                    folder.display()
-                )));
-            }
+            Some(folder) => EagleHead::open(&part(folder, "eagle")?, target)?,
         };
         Ok(Self::Head(Box::new(head)))
+    }
+
+    fn model(drafter: Llama, kernel: Kernel, threads: usize) -> Result<Self, ModelError> {
+        /// With fewer bytes of weights, one thread is faster: a pass is over before another thread is awake.
+        /// The embedded drafter has 1.2 MB and takes 48 µs for a pass
+        /// (bench/results/2026-11-16-speculation.md).
+        const WORTH_MORE_THREADS: usize = 2 << 20;
+        let size: usize = drafter.weights().map(<[u8]>::len).sum();
+        Ok(Self::Model(Box::new(drafter.on(kernel, if size < WORTH_MORE_THREADS { 1 } else { threads })?)))
     }
 
     /// The drafter for texts of the model.
@@ -95,4 +99,20 @@ impl Guesser {
             Some(drafter) => generator.speculate(drafter, speculation),
         }
     }
+}
+
+/// A folder within a model's folder.
+fn part(folder: &Path, name: &str) -> Result<PathBuf, ModelError> {
+    let part = folder.join(name);
+    match part.is_dir() {
+        true => Ok(part),
+        false => Err(ModelError::Request(format!("{} has no folder `{name}`", folder.display()))),
+    }
+}
+
+/// The smaller model in a folder. It guesses the tokens that are frequent in the target's texts.
+fn open(folder: &Path, target: &Llama) -> Result<Llama, ModelError> {
+    let drafter = Llama::open(folder)?;
+    let list = target.shortlist().or(drafter.shortlist()).cloned();
+    Ok(drafter.among(list))
 }

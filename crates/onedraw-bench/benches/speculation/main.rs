@@ -2,10 +2,11 @@
 //!
 //! Each prompt is written twice in turn, without guesses and with them, 256 tokens each; ratios are taken
 //! within a prompt, and both texts must be the same. Beside each ratio stands its limit: what [the costs](limit) of
-//! passes and guesses allow for guesses that hold as often as these did.
+//! passes and guesses allow for guesses that hold as often as these did. A row is printed as soon as it is measured.
+
+mod prompts;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -15,8 +16,11 @@ use onedraw_bench::machine::Machine;
 use onedraw_bench::stopwatch::Spread;
 use onedraw_lm::speculate::{Companion, Eagle, EarlyExit, Guessed, Ngram, Speculation};
 use onedraw_lm::{
-    Asks, EagleHead, GenerationConfig, Generator, LanguageModel, Llama, Run, Tokenizer, Wanted, stories,
+    Asks, ChatTemplate, EagleHead, GenerationConfig, Generator, LanguageModel, Llama, Message, Run,
+    Tokenizer, Wanted, stories,
 };
+
+use crate::prompts::{COUNT, Theme};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -26,7 +30,7 @@ struct Arguments {
     /// Where to write the day's table
     #[arg(long)]
     results: Option<PathBuf>,
-    /// Another target, with a drafter in its folder `drafter` if there is one
+    /// Another target, with what its folders `drafter` and `eagle` have
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Threads of the target
@@ -46,31 +50,14 @@ struct Arguments {
     _bench: bool,
 }
 
-const PROMPTS: [&str; 16] = [
-    "Once upon a time",
-    "One day",
-    "The little dog",
-    "Lily and Tom",
-    "There was a boy named Max",
-    "In a small house",
-    "A big bear",
-    "Mom said",
-    "Sara had a red ball",
-    "It was a sunny day",
-    "The bird flew",
-    "Ben wanted to",
-    "\"Look!\" said the cat",
-    "Every night",
-    "Anna and her brother",
-    "The old man",
-];
-
 /// The target, and who may guess for it.
 struct Models {
     target: Llama,
     drafter: Option<Llama>,
     eagle: Option<EagleHead>,
     tokenizer: Tokenizer,
+    /// Of a model that answers.
+    template: Option<ChatTemplate>,
     /// Tokens that end a text.
     ends: Vec<u32>,
 }
@@ -87,8 +74,7 @@ enum Kind {
 struct Case {
     name: String,
     kind: Kind,
-    /// Whether a story is told again: then it is the prompt, with a word that asks for it.
-    repeats: bool,
+    theme: Theme,
     preset: &'static str,
     /// How many texts are written side by side.
     texts: usize,
@@ -102,7 +88,14 @@ impl Models {
             let eagle = Some(stories::eagle(&target)?);
             let drafter = Some(on(stories::drafter()?, 1)?);
             let ends = stories::generation_config()?.eos_token_ids;
-            return Ok(Self { target, drafter, eagle, tokenizer: stories::tokenizer()?, ends });
+            return Ok(Self {
+                target,
+                drafter,
+                eagle,
+                tokenizer: stories::tokenizer()?,
+                template: None,
+                ends,
+            });
         };
         let target = on(Llama::open(folder)?, arguments.threads)?;
         let folder_of = |name: &str| Some(folder.join(name)).filter(|folder| folder.is_dir());
@@ -116,6 +109,7 @@ impl Models {
             eagle: eagle.transpose()?,
             target,
             tokenizer: Tokenizer::open(folder)?,
+            template: ChatTemplate::open(folder)?,
             ends: GenerationConfig::open(folder)?.eos_token_ids,
         })
     }
@@ -146,29 +140,55 @@ impl Models {
         let case = |name: &str, kind| Case {
             name: name.to_owned(),
             kind,
-            repeats: false,
+            theme: Theme::Story,
             preset: "balanced",
             texts: 1,
         };
+        let answers = self.template.is_some();
         let mut cases = Vec::new();
-        let large = self.target.layers() > 6;
+        let mut guesser = |name: &str, kind| {
+            let named = |what: &str| case(&format!("{name}{what}"), kind);
+            cases.push(named(""));
+            cases.push(Case { preset: "deterministic", ..named(", deterministic") });
+            cases.push(Case { preset: "creative", ..named(", creative") });
+            if answers {
+                cases.push(Case { theme: Theme::Answer, ..named(", answers") });
+                let preset = "deterministic";
+                cases.push(Case { theme: Theme::Answer, preset, ..named(", answers, deterministic") });
+            }
+            cases.push(Case { texts: 8, ..named(", eight texts") });
+        };
         if self.drafter.is_some() {
-            cases.push(case("draft model", Kind::Drafter));
-            cases.push(Case { preset: "deterministic", ..case("draft model, deterministic", Kind::Drafter) });
-            cases.push(Case { preset: "creative", ..case("draft model, creative", Kind::Drafter) });
-            cases.push(Case { texts: 8, ..case("draft model, eight texts", Kind::Drafter) });
-        }
-        for layers in [2, 3].into_iter().filter(|&layers| !large && layers < self.target.layers()) {
-            cases.push(case(&format!("early exit after {layers}"), Kind::Exit(layers)));
+            guesser("draft model", Kind::Drafter);
         }
         if self.eagle.is_some() {
-            cases.push(case("EAGLE tree", Kind::Eagle));
-            cases.push(Case { preset: "deterministic", ..case("EAGLE tree, deterministic", Kind::Eagle) });
-            cases.push(Case { texts: 8, ..case("EAGLE tree, eight texts", Kind::Eagle) });
+            guesser("EAGLE tree", Kind::Eagle);
         }
-        cases.push(Case { repeats: true, ..case("n-gram, a story again", Kind::Ngram) });
+        if !answers {
+            for layers in [2, 3].into_iter().filter(|&layers| layers < self.target.layers()) {
+                cases.push(case(&format!("early exit after {layers}"), Kind::Exit(layers)));
+            }
+            cases.push(Case { theme: Theme::StoryAgain, ..case("n-gram, a story again", Kind::Ngram) });
+        } else {
+            let task =
+                || Case { theme: Theme::Task, ..case("n-gram, summaries and corrections", Kind::Ngram) };
+            cases.push(task());
+            let name = format!("{}, deterministic", task().name);
+            cases.push(Case { name, preset: "deterministic", ..task() });
+        }
         cases.push(case("n-gram, new stories", Kind::Ngram));
         cases
+    }
+
+    /// The tokens of a prompt.
+    fn prompt(&self, theme: Theme, number: usize) -> Result<Vec<u32>> {
+        let words = theme.words(number);
+        match &self.template {
+            Some(template) if theme.is_asked() => {
+                Ok(self.tokenizer.encode_plain(&template.render(&[Message::new("user", words)], true)?)?)
+            }
+            _ => Ok(self.tokenizer.encode(&words)?),
+        }
     }
 }
 
@@ -199,21 +219,20 @@ fn write(
     Ok((tokens.collect(), time))
 }
 
-fn measure(models: &Models, case: &Case, prompts: &[&str], line: Option<usize>) -> Result<Found> {
+fn measure(models: &Models, case: &Case, prompts: usize, line: Option<usize>) -> Result<Found> {
     const TOKENS: u32 = 256;
     let mut params = presets::by_name(case.preset).ok_or("no such preset")?;
-    (params.max_tokens, params.ignore_eos) = (TOKENS, !case.repeats);
+    (params.max_tokens, params.ignore_eos) = (TOKENS, case.theme == Theme::Story);
     params.eos_token_id.clone_from(&models.ends);
     let mut plain = Generator::new(&models.target, &models.tokenizer);
     let mut guessing = models.generator(case.kind, line)?;
     let (mut ratios, mut seconds) = (Vec::new(), Vec::new());
-    for number in 0..prompts.len() {
+    for number in 0..prompts {
         params.seed = Some(number as u64);
         // Side by side: this prompt and those after it.
-        let together = prompts.iter().cycle().skip(number).take(case.texts);
-        let together = together.map(|prompt| models.tokenizer.encode(prompt));
-        let mut together: Vec<Vec<u32>> = together.collect::<std::result::Result<_, _>>()?;
-        if case.repeats {
+        let together = (number..number + case.texts).map(|number| models.prompt(case.theme, number));
+        let mut together = together.collect::<Result<Vec<_>>>()?;
+        if case.theme == Theme::StoryAgain {
             // Stories of the model's own, and what the story model takes for a wish to hear them again.
             let (stories, _) = write(&mut plain, &together, &params)?;
             for (prompt, mut story) in together.iter_mut().zip(stories) {
@@ -297,73 +316,78 @@ fn costs(models: &Models) -> Result<BTreeMap<usize, f64>> {
     Ok(shortest)
 }
 
+/// What is printed, and kept for the day's table.
+#[derive(Default)]
+struct Report(String);
+
+impl Report {
+    fn line(&mut self, line: &str) {
+        println!("{line}");
+        self.0 += line;
+        self.0 += "\n";
+    }
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let models = Models::open(&arguments)?;
     let Machine { cpu, cores, caches, kernel, onedraw, date } = Machine::here(Kernel::Auto);
-    let mut text = String::new();
+    let mut report = Report::default();
     let target = arguments.model.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-    match &target {
-        Some(target) => writeln!(text, "# {date}: speculation with {target}\n")?,
-        None => writeln!(text, "# {date}: speculation\n")?,
-    }
+    let with = target.as_ref().map_or(String::new(), |target| format!(" with {target}"));
     let cpu = cpu.unwrap_or_else(|| "an unknown processor".to_owned());
     let parameters: usize = models.target.weights().map(<[u8]>::len).sum::<usize>() / 2;
-    writeln!(
-        text,
+    report.line(&format!("# {date}: speculation{with}\n"));
+    report.line(&format!(
         "onedraw {onedraw} with {kernel} on {cpu}, {cores} cores, {}; {} threads.",
         caches.join(", "),
         arguments.threads
-    )?;
-    writeln!(
-        text,
-        "A target of {:.1} million parameters in bf16, {} layers; 256 tokens a prompt, up to 256 where a story is told again; the ratio of times without guesses and with them, the prompt's reading counted, median of the prompts (lowest–highest). The preset is `balanced` where no other is named. The texts were the same.\n",
+    ));
+    report.line(&format!(
+        "A target of {:.1} million parameters in bf16, {} layers; {} prompts, 256 tokens each, or up to 256 where it is not a new story; the ratio of times without guesses and with them, the prompt's reading counted, median of the prompts (lowest–highest). The preset is `balanced` where no other is named. The texts were the same.\n",
         parameters as f64 / 1e6,
-        models.target.layers()
-    )?;
-    writeln!(
-        text,
-        "| drafter | ratio | limit | plain, µs a token | tokens a pass | guesses a pass | held, by depth | guessing, target, draws: % of the time | passes without guesses |"
-    )?;
-    writeln!(text, "|---|---:|---:|---:|---:|---:|---|---|---:|")?;
+        models.target.layers(),
+        if arguments.quick { 2 } else { COUNT },
+    ));
+    report.line("| drafter | ratio | limit | plain, µs a token | tokens a pass | guesses a pass | held, by depth | guessing, target, draws: % of the time | passes without guesses |");
+    report.line("|---|---:|---:|---:|---:|---:|---|---|---:|");
     let costs = costs(&models)?;
-    let prompts = &PROMPTS[..if arguments.quick { 2 } else { PROMPTS.len() }];
+    let prompts = if arguments.quick { 2 } else { COUNT };
     for case in models.cases().into_iter().filter(|case| case.name.contains(&arguments.only)) {
         let found = measure(&models, &case, prompts, arguments.line)?;
         let limit = limit(&models, &case, &found, &costs).ok_or("a number of texts that was not measured")?;
-        let Found { ratios, plain, guessed, shares: [draft, target, draws], .. } = found;
-        let Spread { value, low, high } = Spread::of(ratios.into_iter());
-        let held = guessed
-            .depths
-            .iter()
-            .take(5)
-            .map(|&(judged, held)| format!("{:.2}", held as f64 / judged as f64));
-        writeln!(
-            text,
-            "| {} | {value:.2} ({low:.2}–{high:.2}) | {limit:.2} | {:.0} | {:.2} | {:.2} | {} | {draft:.0}, {target:.0}, {draws:.0} | {} of {} |",
-            case.name,
-            plain * 1e6,
-            guessed.tokens_a_pass(),
-            guessed.guesses as f64 / guessed.passes.max(1) as f64,
-            held.collect::<Vec<_>>().join(", "),
-            guessed.plain_passes,
-            guessed.passes + guessed.plain_passes,
-        )?;
+        report.line(&row(&case, found, limit));
     }
     let list: Vec<String> = costs.values().map(|cost| format!("{:.2}", cost / costs[&1])).collect();
-    writeln!(
-        text,
+    report.line(&format!(
         "\nPasses of {} positions, as multiples of one ({:.2} ms): {}.",
         positions().map(|positions| positions.to_string()).collect::<Vec<_>>().join(", "),
         costs[&1],
         list.join(", ")
-    )?;
-    print!("{text}");
+    ));
     // A part of the table is no table.
     let is_whole = arguments.only.is_empty() && arguments.line.is_none();
     if let Some(folder) = arguments.results.filter(|_| is_whole) {
         let target = target.map_or(String::new(), |target| format!("-{target}"));
-        std::fs::write(folder.join(format!("{date}-speculation{target}.md")), text)?;
+        std::fs::write(folder.join(format!("{date}-speculation{target}.md")), report.0)?;
     }
     Ok(())
+}
+
+/// A row of the table.
+fn row(case: &Case, found: Found, limit: f64) -> String {
+    let Found { ratios, plain, guessed, shares: [draft, target, draws], .. } = found;
+    let Spread { value, low, high } = Spread::of(ratios.into_iter());
+    let held = guessed.depths.iter().take(5);
+    let held = held.map(|&(judged, held)| format!("{:.2}", held as f64 / judged as f64));
+    format!(
+        "| {} | {value:.2} ({low:.2}–{high:.2}) | {limit:.2} | {:.0} | {:.2} | {:.2} | {} | {draft:.0}, {target:.0}, {draws:.0} | {} of {} |",
+        case.name,
+        plain * 1e6,
+        guessed.tokens_a_pass(),
+        guessed.guesses as f64 / guessed.passes.max(1) as f64,
+        held.collect::<Vec<_>>().join(", "),
+        guessed.plain_passes,
+        guessed.passes + guessed.plain_passes,
+    )
 }
