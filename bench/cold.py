@@ -9,6 +9,9 @@ another order each time. What counts is tokens a second after the prompt: the ta
 ratio is the median of its rounds, of which each is beside the mean of the two plain texts around it; a cell of the table
 has the median of the prompts and the lowest. Texts must be equal. `plain again` is the second plain text beside the
 first: the noise.
+
+A second table has what the policy decided, by its own log of one more text for each prompt: how many of the passes had
+guesses, how often guesses began to rest in a text, and what they gained or lost in it, in plain passes.
 """
 
 import argparse
@@ -20,6 +23,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 
 DRAFTERS = {
     "draft model": ["--draft"],
@@ -36,14 +40,20 @@ STORIES = [
 ]
 
 
-def write(program, model, prompt, seed, preset, flags, tokens):
-    """The text, and its tokens a second."""
-    command = [program, "generate", prompt, "--preset", preset, "--seed", str(seed), "--max-tokens", str(tokens)]
-    command += ["--ignore-eos", "--format", "json", *(["--model", model] if model else []), *flags]
+def generate(arguments, number, preset, flags):
+    """What the program says of one text."""
+    command = [arguments.program, "generate", STORIES[number], "--preset", preset, "--seed", str(100 + number)]
+    command += ["--max-tokens", str(arguments.tokens), "--ignore-eos", "--format", "json"]
+    command += [*(["--model", arguments.model] if arguments.model else []), *flags]
     ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if ended.returncode:
         sys.exit(f"{' '.join(command)}: {ended.stderr}")
-    line = json.loads(ended.stdout)
+    return json.loads(ended.stdout)
+
+
+def write(arguments, number, preset, flags):
+    """The text, and its tokens a second."""
+    line = generate(arguments, number, preset, flags)
     timings = line["timings"]
     seconds = timings["output_seconds"] + timings["sampling_seconds"] + timings.get("draft_seconds", 0.0)
     # The first token comes with the prompt.
@@ -53,28 +63,43 @@ def write(program, model, prompt, seed, preset, flags, tokens):
 def ratios(arguments, preset, drafters):
     """For each drafter, the median of the rounds for each prompt, and the same of plain decoding beside itself."""
     found = {name: [] for name in [*drafters, "plain again"]}
-    for number, prompt in enumerate(STORIES[: arguments.prompts]):
+    for number in range(arguments.prompts):
         of_rounds = {name: [] for name in found}
         for round in range(arguments.rounds):
-            def text(flags):
-                return write(
-                    arguments.program, arguments.model, prompt, 100 + number, preset, flags, arguments.tokens
-                )
-
-            plain_text, before = text([])
+            plain_text, before = write(arguments, number, preset, [])
             names = list(drafters)
             shift = round % len(names)
             for name in names[shift:] + names[:shift]:
-                guessed_text, rate = text(drafters[name])
+                guessed_text, rate = write(arguments, number, preset, drafters[name])
                 if guessed_text != plain_text:
-                    sys.exit(f"another text: {name}, {preset}, {prompt!r}")
-                _, after = text([])
+                    sys.exit(f"another text: {name}, {preset}, {STORIES[number]!r}")
+                _, after = write(arguments, number, preset, [])
                 of_rounds[name].append(rate / ((before + after) / 2))
                 of_rounds["plain again"].append(after / before)
                 before = after
         for name, values in of_rounds.items():
             found[name].append(statistics.median(values))
     return found
+
+
+def decided(arguments, preset, flags):
+    """A cell of the second table."""
+    with_guesses, passes, rests, gains = 0, 0, 0, []
+    for number in range(arguments.prompts):
+        with tempfile.NamedTemporaryFile() as log:
+            line = generate(arguments, number, preset, [*flags, "--speculation-log", log.name])
+            logged = [json.loads(text) for text in log]
+        guessed = [entry for entry in logged if entry["guesses"]]
+        with_guesses, passes = with_guesses + len(guessed), passes + len(logged)
+        rests += line["speculation"]["rests"]
+        gains.append(sum(entry["tokens"] - entry["seconds"] / entry["plain_seconds"] for entry in guessed))
+    share = 100 * with_guesses / passes
+    return f"{share:.0f} %, {rests / arguments.prompts:.1f}, {statistics.median(gains):+.0f} ({min(gains):+.0f})"
+
+
+def table(head, presets, rows):
+    lines = [f"| {head} | " + " | ".join(presets) + " |", "|---|" + "---:|" * len(presets)]
+    return [*lines, *(f"| {name} | " + " | ".join(cells) + " |" for name, cells in rows.items()), ""]
 
 
 def main():
@@ -95,22 +120,27 @@ def main():
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
         for _ in range(os.cpu_count() if arguments.busy else 0)
     ]
+    presets = arguments.presets.split(",")
     try:
-        table = {preset: ratios(arguments, preset, drafters) for preset in arguments.presets.split(",")}
+        found = {preset: ratios(arguments, preset, drafters) for preset in presets}
+        decisions = {
+            name: [decided(arguments, preset, flags) for preset in presets] for name, flags in drafters.items()
+        }
     finally:
         for process in busy:
             process.kill()
+    rates = {
+        name: [f"{statistics.median(found[preset][name]):.2f} ({min(found[preset][name]):.2f})" for preset in presets]
+        for name in [*drafters, "plain again"]
+    }
     lines = [
         f"{arguments.tokens} tokens, {arguments.prompts} prompts, {arguments.rounds} rounds, "
         f"{'a busy machine' if arguments.busy else 'an idle machine'}, {datetime.date.today()}, {processor()}",
         "",
-        "| drafter | " + " | ".join(table) + " |",
-        "|---|" + "---:|" * len(table),
+        *table("times as fast as plain", presets, rates),
+        *table("passes with guesses, rests, gained", presets, decisions),
     ]
-    for name in [*drafters, "plain again"]:
-        cells = [f"{statistics.median(found[name]):.2f} ({min(found[name]):.2f})" for found in table.values()]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    report = "\n".join(lines) + "\n"
+    report = "\n".join(lines)
     print(report, end="")
     if arguments.report:
         arguments.report.write_text(report)

@@ -56,7 +56,7 @@ pub(super) fn draft<M: LanguageModel>(
         }
         want(&mut drafts, policy, settings, plain, &rounds);
     }
-    let (chosen, worth) = choose(&drafts, policy, settings, plain);
+    let (chosen, worth) = choose(&drafts, policy, settings, plain, &rounds);
     let guesses = chosen.iter().map(Vec::len).sum();
     let plans = drafts.into_iter().zip(chosen);
     let plans = plans.map(|(draft, nodes)| draft.ahead.map(|ahead| ahead.plan(&nodes)).unwrap_or_default());
@@ -113,6 +113,7 @@ fn choose<M: LanguageModel>(
     policy: &Policy,
     settings: Speculation,
     plain: usize,
+    rounds: &[Round],
 ) -> (Vec<Vec<usize>>, f64) {
     let mut all: Vec<(f64, usize, usize)> = Vec::new();
     for (text, draft) in drafts.iter().enumerate() {
@@ -123,7 +124,7 @@ fn choose<M: LanguageModel>(
         // A guess is worth no more than its parent, so the worthiest ones are trees.
         all.sort_by(|one, other| other.0.total_cmp(&one.0));
         let worths: Vec<f64> = all.iter().map(|&(worth, ..)| worth).collect();
-        all.truncate(policy.choose(&worths, plain));
+        all.truncate(policy.choose(&worths, rounds, plain));
     }
     let mut chosen = vec![Vec::new(); drafts.len()];
     for &(_, text, node) in &all {
