@@ -151,13 +151,15 @@ impl<M: LanguageModel> Writer<M> {
         self.pending.drain(..tokens.min(self.pending.len()));
     }
 
-    /// A writer for each branch.
+    /// A writer for each branch. The last one goes on with what was read, the others with copies: most texts have one
+    /// branch, and what a drafter remembers grows with the text.
     pub(super) fn split(mut self) -> Vec<Self> {
         let mut branches = std::mem::take(&mut self.branches);
         if let Some(logprobs) = self.prompt_logprobs.take().map(Arc::new) {
             branches.iter_mut().for_each(|branch| branch.prompt_logprobs = Some(logprobs.clone()));
         }
-        let writer = |branch| Self {
+        let Some(last) = branches.pop() else { return Vec::new() };
+        let copy = |branch| Self {
             request: self.request,
             memory: self.memory.clone(),
             draft_memory: self.draft_memory.clone(),
@@ -169,7 +171,9 @@ impl<M: LanguageModel> Writer<M> {
             prompt_logprobs: None,
             branches: vec![branch],
         };
-        branches.into_iter().map(writer).collect()
+        let mut writers: Vec<Self> = branches.into_iter().map(copy).collect();
+        writers.push(Self { pending: Vec::new(), has_read: true, branches: vec![last], ..self });
+        writers
     }
 
     /// The text as the drafter sees it, with what it remembers.
