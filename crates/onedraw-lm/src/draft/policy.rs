@@ -164,10 +164,12 @@ impl Policy {
         later.iter().for_each(|round| self.later_rounds.learn(round.texts, round.time));
     }
 
-    /// Seconds of a round for so many texts that is not the first of its pass, where that is the first of these.
+    /// Seconds of a round for so many texts that is not the first of its pass, where that is the first of these. It reads
+    /// less than a first one: where the times say that it takes longer, it was interrupted, and if nobody tried another,
+    /// nobody would find out.
     fn later_round(&self, texts: usize, rounds: &[Round]) -> f64 {
         if !self.later_rounds.is_unknown() {
-            return self.later_rounds.of(texts);
+            return self.later_rounds.of(texts).min(self.first_rounds.of(texts));
         }
         let mut first = self.first_rounds.clone();
         rounds.iter().take(1).for_each(|round| first.learn(round.texts, round.time));
@@ -364,6 +366,13 @@ mod tests {
         policy.learn_rounds(&[round(MILLISECOND / 2), round(MILLISECOND / 2), round(MILLISECOND / 2)]);
         assert_eq!(policy.expand(&[0.9], &[round(MILLISECOND / 2)], 1, 1), 0);
         assert_eq!(policy.expand(&[], &[], 1, 1), 0);
+    }
+
+    #[test]
+    fn a_later_round_that_was_interrupted_is_tried_again() {
+        let mut policy = policy();
+        policy.learn_rounds(&[round(MILLISECOND / 4), round(9 * MILLISECOND)]);
+        assert_eq!(policy.expand(&[0.9], &[round(MILLISECOND / 4)], 1, 1), 1);
     }
 
     #[test]
