@@ -7,8 +7,8 @@
 /// as a purse holds: what guesses gained long ago does not pay for what they lose now.
 const LOAN: f64 = 2.0;
 
-/// As much as one pass may lose. The first passes of a process read weights that are far from the processor and take
-/// up to five times as long as those that follow; what is lost beyond this says nothing about those.
+/// As much as one pass may lose. The first passes of a process read weights that are far from the processor and took
+/// up to four times as long as those that followed; what is lost beyond this says nothing about those.
 const MOST_LOST: f64 = 1.0;
 
 /// What each plain pass earns while guesses rest.
