@@ -2,11 +2,14 @@
 //! weights are not part of the repository, so this only runs where `ONEDRAW_MODEL` names that folder.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use onedraw::SamplingParams;
+use onedraw::{Kernel, SamplingParams, presets};
+use onedraw_lm::speculate::{Guesser, Speculation};
 use onedraw_lm::{ChatTemplate, Generator, LanguageModel, Llama, Message, Run, Tokenizer};
 use serde::Deserialize;
+
+use crate::checkpoint::Checkpoint;
 
 /// tests/real_model.json
 #[derive(Deserialize)]
@@ -40,6 +43,11 @@ fn folder() -> Option<PathBuf> {
         writeln!(stderr, "{line}").unwrap();
     }
     folder
+}
+
+/// What guesses for it, which is part of the repository.
+fn guessers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/smollm2")
 }
 
 fn expected() -> Expected {
@@ -86,4 +94,69 @@ fn smollm2_is_that_of_transformers() {
         logits = append(&greedy[greedy.len() - 1..]);
     }
     assert_eq!(greedy, expected.greedy);
+}
+
+/// Text is the same with its drafter and with its EAGLE head, and most guesses hold at temperature 0.
+#[test]
+fn smollm2_is_guessed() {
+    let Some(folder) = folder() else { return };
+    let whole = tempfile::tempdir().unwrap();
+    let copy = |from: &Path, name: &str| {
+        let to = whole.path().join(name);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(from.join(name), to).unwrap();
+    };
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        copy(&folder, name);
+    }
+    for part in ["drafter", "eagle"] {
+        copy(&guessers(), &format!("{part}/config.json"));
+        copy(&guessers(), &format!("{part}/model.safetensors"));
+    }
+    copy(&guessers(), "shortlist.json");
+    let tokenizer = Tokenizer::open(whole.path()).unwrap();
+    let model = Llama::open(whole.path()).unwrap();
+    assert_eq!(model.shortlist().expect("a list").tokens().len(), 8192);
+    let fixed = Speculation { width: 2, depth: 3, adapts: false, ..Speculation::default() };
+    let guessers = [
+        Guesser::own(Some(whole.path()), &model, &tokenizer, Kernel::Auto, 2).unwrap(),
+        Guesser::eagle(Some(whole.path()), &model).unwrap(),
+    ];
+    let prompt = tokenizer.encode("One day a fox came to the river").unwrap();
+    for (preset, least) in [(presets::deterministic(), 0.5), (presets::balanced(), 0.3)] {
+        let params = SamplingParams { seed: Some(3), max_tokens: 60, ..preset };
+        let write = |generator: Generator<'_, Llama>| {
+            let mut generator = generator;
+            generator.add(&prompt, params.clone()).unwrap();
+            let text = generator.finish().unwrap().remove(0).text;
+            let (judged, held) = generator.guessed().map_or((1, 1), |guessed| guessed.depths[0]);
+            (text, held as f64 / judged as f64)
+        };
+        let (plain, _) = write(Generator::new(&model, &tokenizer));
+        for guesser in &guessers {
+            let generator = Generator::new(&model, &tokenizer);
+            let (text, held) = write(guesser.beside(generator, &model, fixed).unwrap());
+            println!("{held:.2} of the first guesses held");
+            assert_eq!(text, plain);
+            assert!(held > least, "{held}");
+        }
+    }
+}
+
+/// They are small enough to be part of the repository, and have the model's shape.
+#[test]
+fn smollm2s_guessers_fit() {
+    let drafter = Llama::open(&guessers().join("drafter")).unwrap();
+    assert_eq!((drafter.vocabulary(), drafter.layers()), (49_152, 8));
+    let head = Checkpoint::read(&guessers().join("eagle/model.safetensors")).header;
+    assert_eq!(head["fc.weight"]["shape"], serde_json::json!([576, 2 * 576]));
+    assert_eq!(head["layers.1.mlp.gate_proj.weight"]["shape"], serde_json::json!([1024, 576]));
+    for name in ["drafter", "eagle"] {
+        let size = std::fs::metadata(guessers().join(name).join("model.safetensors")).unwrap().len();
+        assert!(size <= 12 << 20, "{name}: {size}");
+    }
+    let list: Vec<u32> =
+        serde_json::from_slice(&std::fs::read(guessers().join("shortlist.json")).unwrap()).unwrap();
+    assert_eq!(list.len(), 8192);
+    assert!(list.is_sorted_by(|a, b| a < b) && list[8191] < 49_152);
 }

@@ -38,8 +38,8 @@ class Rows:
         self.tokens = torch.from_numpy(tokens.astype(np.int32)).to(device)
         self.states = torch.empty(*tokens.shape, target.shape.width, dtype=torch.bfloat16, device=device)
         with torch.no_grad():
-            for first in range(0, len(tokens), 32):
-                self.states[first : first + 32] = target.states(self.tokens[first : first + 32].long())[0]
+            for first in range(0, len(tokens), 64):
+                self.states[first : first + 64] = target.states(self.tokens[first : first + 64].long())[0]
         after = self.tokens.roll(1, dims=1)
         self.counts = (self.tokens != end) | (after != end)
         # As `train` asks for it.
@@ -77,10 +77,10 @@ def main():
     options.add_argument("model", type=Path)
     options.add_argument("text", type=Path, nargs="+")
     options.add_argument("output", type=Path)
-    options.add_argument("--drafter", default="96x3", help="width and layers")
-    options.add_argument("--drafter-steps", type=int, default=6000)
-    options.add_argument("--eagle-hidden", type=int, default=1536)
-    options.add_argument("--eagle-steps", type=int, default=5000)
+    options.add_argument("--drafter", default="96x8", help="width and layers")
+    options.add_argument("--drafter-steps", type=int, default=4000)
+    options.add_argument("--eagle", default="2x1024", help="layers, and hidden numbers of each")
+    options.add_argument("--eagle-steps", type=int, default=6500)
     options.add_argument("--rows", type=int, default=32)
     options.add_argument("--peak", type=float, default=1e-3)
     options.add_argument("--seed", type=int, default=20261119)
@@ -119,7 +119,8 @@ def main():
         loss = divergence(drafted(drafter, seen, places), short(seen.states[places]), seen.counts[places])
         return loss, loss
 
-    head = Eagle(replace(target.shape, hidden=given.eagle_hidden)).to(given.device)
+    layers, hidden = map(int, given.eagle.split("x"))
+    head = Eagle(replace(target.shape, layers=layers, hidden=hidden)).to(given.device)
 
     def guesses(head, rows, places):
         """What the head guesses at each depth, what the target says there, and which of these count."""
@@ -138,6 +139,8 @@ def main():
             ("drafter", drafter, drafter_loss, given.drafter_steps, 2 * given.rows, 2 * given.peak),
             ("eagle", head, head_loss, given.eagle_steps, given.rows, given.peak),
         ):
+            if steps == 0:
+                continue
             since = time.time()
             train(name, module, lambda places, _, loss_of=loss_of: loss_of(places), seen, steps, rows, peak, log)
             rounded(module)

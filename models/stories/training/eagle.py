@@ -17,24 +17,24 @@ class Eagle(nn.Module):
         super().__init__()
         self.shape = shape
         self.fc = nn.Linear(2 * shape.width, shape.width, bias=False)
-        self.layer = Layer(shape)
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = Norm(shape.width, shape.epsilon)
         for weight in self.parameters():
             if weight.dim() == 2:
                 nn.init.normal_(weight, std=0.02)
 
     def forward(self, features, embeddings, depth, earlier):
-        """Features for the next position. `earlier` holds the keys and values of the depths before: the line that began at position t sees the
-        true features up to t, and after that its own guesses, one a depth."""
+        """Features for the next position. `earlier` holds for each layer the keys and values of the depths before: the line that began at position t
+        sees the true features up to t, and after that its own guesses, one a depth."""
         cosines, sines = rotation(self.shape, features.shape[1] + depth, features.device)
         cosines, sines = cosines[depth:], sines[depth:]
-        x = self.fc(torch.cat([features, embeddings], dim=-1))
-        attention = self.layer.self_attn
-        q, k, v = attention.heads(self.layer.input_layernorm(x), cosines, sines)
-        earlier = earlier + [(k, v)]
-        x = x + attention.o_proj(self.attend(q, earlier).transpose(1, 2).flatten(-2))
-        x = x + self.layer.mlp(self.layer.post_attention_layernorm(x))
-        return self.norm(x), earlier
+        x, now = self.fc(torch.cat([features, embeddings], dim=-1)), []
+        for layer, before in zip(self.layers, earlier):
+            q, k, v = layer.self_attn.heads(layer.input_layernorm(x), cosines, sines)
+            now.append(before + [(k, v)])
+            x = x + layer.self_attn.o_proj(self.attend(q, now[-1]).transpose(1, 2).flatten(-2))
+            x = x + layer.mlp(layer.post_attention_layernorm(x))
+        return self.norm(x), now
 
     @staticmethod
     def attend(q, earlier):
@@ -55,10 +55,10 @@ class Eagle(nn.Module):
 
     def ahead(self, features, embeddings, depths):
         """What it guesses at each depth. Position t of a depth began at t: it has seen token t + 1 + depth and guesses token t + 2 + depth."""
-        earlier = []
+        earlier = [[] for _ in self.layers]
         for depth in range(depths):
             length = embeddings.shape[1] - depth - 1
-            earlier = [(k[:, :, :length], v[:, :, :length]) for k, v in earlier]
+            earlier = [[(k[:, :, :length], v[:, :, :length]) for k, v in layer] for layer in earlier]
             features, earlier = self(features[:, :length], embeddings[:, depth + 1 :], depth, earlier)
             yield features
 
@@ -80,7 +80,7 @@ class Eagle(nn.Module):
             "intermediate_size": self.shape.hidden,
             "num_attention_heads": self.shape.heads,
             "num_key_value_heads": self.shape.kv_heads,
-            "num_hidden_layers": 1,
+            "num_hidden_layers": self.shape.layers,
             "rms_norm_eps": self.shape.epsilon,
             "rope_theta": self.shape.theta,
             "max_position_embeddings": self.shape.context,
@@ -88,4 +88,6 @@ class Eagle(nn.Module):
         }
 
     def weights(self):
-        return {name: weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in self.state_dict().items()}
+        """As they are kept: a layer that is the only one has no number."""
+        kept = lambda name: name.replace("layers.0.", "layer.") if len(self.layers) == 1 else name
+        return {kept(name): weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in self.state_dict().items()}

@@ -269,7 +269,7 @@ def main():
     save(given.output / "drafter", given.drafter.config(), drafter.weights())
     facts["drafter"] = report(drafter, tokenizer, given.stories, (), given.stories_limit)
 
-    head = Eagle(replace(shape, hidden=given.eagle_hidden)).to(given.device)
+    head = Eagle(replace(shape, layers=1, hidden=given.eagle_hidden)).to(given.device)
     loss_of_head = compiled(eagle_loss)
     round_of("eagle", given.eagle_steps, head, lambda window, _: loss_of_head(head, target, window),
              windows, given.eagle_steps, given.rows // 2, given.peak, log)

@@ -1,9 +1,9 @@
 //! A head that guesses from a model's own states (Li, Wei, Zhang, Zhang: EAGLE, 2024).
 //!
 //! For a position it gets the model's state after the last norm, and the token that came next. A matrix makes
-//! one vector of both, one layer attends to the earlier such vectors, and its output stands for the model's
-//! state at that next token: the model's own output head turns it into logits. Beyond the text that the model
-//! has read, the head takes its own output for the model's state.
+//! one vector of both, a layer or two attend to the earlier such vectors, and their output stands for the
+//! model's state at that next token: the model's own output head turns it into logits. Beyond the text that
+//! the model has read, the head takes its own output for the model's state.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -23,9 +23,9 @@ use crate::matrix::Matrix;
 use crate::model::{Answer, Asks, LanguageModel, Run};
 use crate::weights::Weights;
 
-/// One layer that continues from the states of a [`Llama`].
+/// A few layers that continue from the states of a [`Llama`].
 pub struct EagleHead {
-    /// The layer and its norm, between the embedding and the output head of the model.
+    /// The layers and their norm, between the embedding and the output head of the model.
     body: Llama,
     /// Maps a state and an embedding to one vector.
     mixing: Matrix,
@@ -37,6 +37,7 @@ struct File {
     model_type: String,
     hidden_size: usize,
     intermediate_size: usize,
+    num_hidden_layers: usize,
     num_attention_heads: usize,
     num_key_value_heads: usize,
     max_position_embeddings: usize,
@@ -95,8 +96,12 @@ impl EagleHead {
             let message = format!("{} heads of keys do not divide {heads}", file.num_key_value_heads);
             return Err(ModelError::malformed(path, message));
         }
+        let layers = file.num_hidden_layers;
+        if layers == 0 {
+            return Err(ModelError::malformed(path, "`num_hidden_layers` is 0; a head has at least one"));
+        }
         let config = Config {
-            layers: 1,
+            layers,
             heads,
             kv_heads: file.num_key_value_heads,
             head_size: width / heads,
@@ -107,7 +112,7 @@ impl EagleHead {
             attention_bias: AttentionBias::None,
             mlp_bias: false,
             head_norms: false,
-            windows: vec![None],
+            windows: vec![None; layers],
             ..model.config.clone()
         };
         let mixing = weights.matrix("fc.weight", width, 2 * width)?;
@@ -115,7 +120,12 @@ impl EagleHead {
             team: model.team.clone(),
             rotations: Rotations::new(config.rope, config.head_size),
             embedding: model.embedding.clone(),
-            layers: vec![Layer::new(&config, &weights, "layer")?],
+            layers: (0..layers)
+                .map(|number| match layers {
+                    1 => Layer::new(&config, &weights, "layer"),
+                    _ => Layer::new(&config, &weights, &format!("layers.{number}")),
+                })
+                .collect::<Result<_, _>>()?,
             last_norm: weights.vector("norm.weight", width)?,
             head: model.head.clone(),
             short_head: model.short_head.clone(),
@@ -144,7 +154,8 @@ impl EagleHead {
     pub(crate) fn advance(&self, runs: &mut [HeadRun<'_>]) -> Result<Vec<Next>, ModelError> {
         let _mode = Standard::enter();
         let (body, width) = (&self.body, self.width());
-        let asks = Asks { states: &[1], frequent: true, ..Asks::default() };
+        let last = [body.config.layers];
+        let asks = Asks { states: &last, frequent: true, ..Asks::default() };
         let mut pairs = Vec::new();
         let mut lines = Vec::with_capacity(runs.len());
         for HeadRun { memory, states, tokens } in runs {

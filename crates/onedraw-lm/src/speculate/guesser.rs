@@ -40,7 +40,14 @@ impl Guesser {
                 stories::check_tokenizer(tokenizer)?;
                 stories::drafter()?
             }
-            Some(folder) => open(&part(folder, "drafter")?, target)?,
+            Some(folder) => {
+                let drafter = part(folder, "drafter")?;
+                // It need not have the tokenizer's file again.
+                if drafter.join("tokenizer.json").is_file() {
+                    tokenizer.check_same_in(&drafter)?;
+                }
+                open(&drafter, target)?
+            }
         };
         Self::model(drafter, kernel, threads)
     }
