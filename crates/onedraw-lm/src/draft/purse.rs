@@ -11,6 +11,11 @@ const LOAN: f64 = 2.0;
 /// up to four times as long as those that followed; what is lost beyond this says nothing about those.
 const MOST_LOST: f64 = 1.0;
 
+/// What a pass with guesses must gain to leave the purse as it was: less than that, the times cannot tell from a
+/// loss. Guesses that gain nothing rest after forty passes, and those that lose as much as this twice as soon as
+/// without it.
+const LEAST_GAIN: f64 = 0.05;
+
 /// What each plain pass earns while guesses rest.
 const EARNED: f64 = 0.005;
 
@@ -37,7 +42,7 @@ impl Purse {
 
     /// A pass with guesses gained so many plain passes, or lost them.
     pub(super) fn guessed(&mut self, gained: f64) {
-        self.held = (self.held + gained.max(-MOST_LOST)).min(LOAN);
+        self.held = (self.held + (gained - LEAST_GAIN).max(-MOST_LOST)).min(LOAN);
         if self.held <= 0.0 && !self.is_resting {
             self.is_resting = true;
             self.rests += 1;
@@ -70,9 +75,9 @@ mod tests {
     #[test]
     fn guesses_that_lose_rest_until_plain_passes_have_paid_for_another_try() {
         let mut purse = Purse::new();
-        [0.5, -1.0, -0.5].into_iter().for_each(|gained| purse.guessed(gained));
+        [0.55, -0.95, -0.45].into_iter().for_each(|gained| purse.guessed(gained));
         assert!(purse.allows_guesses());
-        purse.guessed(-1.0);
+        purse.guessed(-0.95);
         assert!(!purse.allows_guesses());
         assert_eq!(purse.rests(), 1);
         // It has half a pass of debts and has to earn one: 300 passes, but for the rounding of their sum.
@@ -84,6 +89,19 @@ mod tests {
         purse.guessed(-1.0);
         purse.guessed(-1.0);
         assert_eq!((purse.allows_guesses(), purse.rests()), (false, 2));
+    }
+
+    #[test]
+    fn guesses_whose_gains_cannot_be_told_from_losses_rest() {
+        let until_rest = |gained: f64| {
+            let mut purse = Purse::new();
+            (1..1000).find(|_| {
+                purse.guessed(gained);
+                !purse.allows_guesses()
+            })
+        };
+        assert_eq!([-0.95, -0.45, -0.2, 0.0].map(until_rest), [Some(2), Some(4), Some(8), Some(40)]);
+        assert_eq!([0.06, 0.5].map(until_rest), [None, None]);
     }
 
     #[test]
