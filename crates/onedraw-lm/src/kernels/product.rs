@@ -62,7 +62,10 @@ fn products_of<W: Element>(instructions: Instructions, weights: &[W], inputs: &I
         ),
         #[cfg(target_arch = "x86_64")]
         Instructions::Foundation(simd, foundation) => {
-            let first = wide::groups(foundation, simd, weights, inputs, products);
+            let first = match bytemuck::try_cast_slice(weights) {
+                Ok(weights) if W::IS_BF16 => wide::groups(foundation, weights, inputs, products),
+                _ => 0,
+            };
             simd.vectorize(
                 #[inline(always)]
                 || groups(simd, weights, inputs, products, first),
