@@ -12,6 +12,9 @@ pub(crate) const STEP: usize = 32;
 
 /// A type of weights.
 pub(crate) trait Element: Copy + Send + Sync + bytemuck::Pod {
+    /// Whether it is bfloat16.
+    const IS_BF16: bool = false;
+
     /// Thirty-two neighbours as f32: those at even places, and those at odd places.
     fn load<S: Simd>(simd: S, weights: &[Self; STEP]) -> (f32x16<S>, f32x16<S>);
 
@@ -63,6 +66,8 @@ impl Element for f32 {
 }
 
 impl Element for bf16 {
+    const IS_BF16: bool = true;
+
     /// A bfloat16 is the upper half of an f32.
     #[inline(always)]
     fn load<S: Simd>(simd: S, weights: &[bf16; STEP]) -> (f32x16<S>, f32x16<S>) {

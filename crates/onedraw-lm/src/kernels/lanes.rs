@@ -10,6 +10,8 @@ use fearless_simd::{Avx2, Avx512};
 use fearless_simd::{Level, Simd, f32x16};
 use onedraw::Kernel;
 
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::foundation::Foundation;
 use crate::kernels::sums::Wide;
 
 /// What every machine of this architecture has.
@@ -32,6 +34,9 @@ pub(crate) enum Instructions {
     Baseline(Baseline),
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
+    /// AVX2, and of AVX-512 the foundation.
+    #[cfg(target_arch = "x86_64")]
+    Foundation(Avx2, Foundation),
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512),
 }
@@ -41,6 +46,10 @@ impl Instructions {
     pub(crate) fn of(kernel: Kernel) -> Option<Self> {
         let level = Level::new();
         match kernel {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Auto if level.as_avx512().is_none() && Foundation::new().is_some() => {
+                Some(Self::Foundation(level.as_avx2()?, Foundation::new()?))
+            }
             Kernel::Auto => [Kernel::Avx512, Kernel::Avx2, Kernel::Scalar].into_iter().find_map(Self::of),
             #[cfg(target_arch = "x86_64")]
             Kernel::Scalar | Kernel::Sse => level.as_sse2().map(Self::Baseline),
@@ -75,6 +84,11 @@ macro_rules! vectorized {
             ),
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2($simd) => $simd.vectorize(
+                #[inline(always)]
+                || $body,
+            ),
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Foundation($simd, _) => $simd.vectorize(
                 #[inline(always)]
                 || $body,
             ),
@@ -159,7 +173,7 @@ impl<S: Lanes> Sums<S> for Wide<S> {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[allow(unsafe_code)]
-fn fetch<T>(address: *const T) {
+pub(super) fn fetch<T>(address: *const T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: every x86-64 has the instruction. It reads nothing that the program can see, and ignores an
     // address that does not belong to the program.

@@ -11,6 +11,8 @@ mod block;
 pub(crate) mod dot;
 pub(crate) mod element;
 pub(crate) mod exponential;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod foundation;
 pub(crate) mod lanes;
 pub(crate) mod product;
 #[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
@@ -20,3 +22,5 @@ mod sums;
 mod tile;
 #[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]
 mod widened;
+#[cfg(target_arch = "x86_64")]
+mod wide;

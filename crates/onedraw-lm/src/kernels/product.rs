@@ -23,7 +23,7 @@ use crate::kernels::dot::{Inputs, folded};
 use crate::kernels::element::{Element, Elements};
 use crate::kernels::lanes::{Instructions, Lanes};
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::tile::tiles;
+use crate::kernels::{tile::tiles, wide};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::kernels::{element::STEP, lanes::vectorized, strip::strips};
 
@@ -53,13 +53,24 @@ fn products_of<W: Element>(instructions: Instructions, weights: &[W], inputs: &I
     match instructions {
         Instructions::Baseline(simd) => simd.vectorize(
             #[inline(always)]
-            || groups(simd, weights, inputs, products),
+            || groups(simd, weights, inputs, products, 0),
         ),
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2(simd) => simd.vectorize(
             #[inline(always)]
-            || groups(simd, weights, inputs, products),
+            || groups(simd, weights, inputs, products, 0),
         ),
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Foundation(simd, foundation) => {
+            let first = match bytemuck::try_cast_slice(weights) {
+                Ok(weights) if W::IS_BF16 => wide::groups(foundation, weights, inputs, products),
+                _ => 0,
+            };
+            simd.vectorize(
+                #[inline(always)]
+                || groups(simd, weights, inputs, products, first),
+            );
+        }
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512(simd) => simd.vectorize(
             #[inline(always)]
@@ -68,12 +79,18 @@ fn products_of<W: Element>(instructions: Instructions, weights: &[W], inputs: &I
     }
 }
 
-/// The products in groups of four rows, and one by one what is left.
+/// The products of the rows from `first` on, in groups of four rows, and one by one what is left.
 #[inline(always)]
-fn groups<S: Lanes, W: Element>(simd: S, weights: &[W], inputs: &Inputs, products: &mut [f32]) {
+fn groups<S: Lanes, W: Element>(
+    simd: S,
+    weights: &[W],
+    inputs: &Inputs,
+    products: &mut [f32],
+    first: usize,
+) {
     let (length, positions) = (inputs.length(), inputs.positions());
     let rows = products.len() / positions.max(1);
-    let mut done = 0;
+    let mut done = first;
     while S::HAS_FMA && done + GROUP <= rows {
         let weights = &weights[done * length..(done + GROUP) * length];
         group(simd, weights, inputs, &mut products[done..], rows);
