@@ -113,7 +113,7 @@ impl Matrix {
     /// Writes the products with every position, position by position.
     pub(crate) fn times(&self, team: &Team, inputs: &Inputs, out: &mut Vec<f32>) {
         /// How many rows a thread takes at a time.
-        const ROWS: usize = 64;
+        const ROWS: usize = 32;
         debug_assert_eq!(inputs.length(), self.columns);
         let (weights, positions) = (self.elements(), inputs.positions());
         let multiplications = self.rows * self.columns * positions;
