@@ -46,11 +46,9 @@ impl Instructions {
     pub(crate) fn of(kernel: Kernel) -> Option<Self> {
         let level = Level::new();
         match kernel {
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Auto if level.as_avx512().is_none() && Foundation::new().is_some() => {
-                Some(Self::Foundation(level.as_avx2()?, Foundation::new()?))
-            }
-            Kernel::Auto => [Kernel::Avx512, Kernel::Avx2, Kernel::Scalar].into_iter().find_map(Self::of),
+            Kernel::Auto => Self::of(Kernel::Avx512)
+                .or_else(Self::foundation)
+                .or_else(|| [Kernel::Avx2, Kernel::Scalar].into_iter().find_map(Self::of)),
             #[cfg(target_arch = "x86_64")]
             Kernel::Scalar | Kernel::Sse => level.as_sse2().map(Self::Baseline),
             #[cfg(target_arch = "x86_64")]
@@ -69,6 +67,15 @@ impl Instructions {
             Kernel::Scalar => Some(Self::Baseline(fearless_simd::Fallback::new())),
             _ => None,
         }
+    }
+
+    /// AVX2 and AVX-512's foundation, where this machine has both. No kernel is named so: it is what
+    /// `Kernel::Auto` means on processors whose AVX-512 is not all that `fearless_simd` asks for.
+    pub(crate) fn foundation() -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        return Some(Self::Foundation(Level::new().as_avx2()?, Foundation::new()?));
+        #[cfg(not(target_arch = "x86_64"))]
+        None
     }
 }
 

@@ -10,7 +10,8 @@
 //!
 //! 1. Four rows are taken at a time, with four positions, and about four dot products are computed together
 //!    ([`block`](super::block)): four rows with one position, two with two, or one with three or four. With
-//!    AVX-512 it is sixteen ([`tile`](super::tile)).
+//!    AVX-512 it is sixteen ([`tile`](super::tile)); with its foundation alone, which processors before Ice
+//!    Lake have, it is up to sixteen for bfloat16 and three positions or more ([`wide`](super::wide)).
 //! 2. Without a fused multiply-add instruction it is one at a time: emulating it takes so long that nothing
 //!    is gained by more, and the code would be large. WebAssembly has a way of its own for bfloat16, `strip`.
 //!
@@ -22,10 +23,10 @@ use crate::kernels::block::block;
 use crate::kernels::dot::{Inputs, folded};
 use crate::kernels::element::{Element, Elements};
 use crate::kernels::lanes::{Instructions, Lanes};
-#[cfg(target_arch = "x86_64")]
-use crate::kernels::{tile::tiles, wide};
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::kernels::{element::STEP, lanes::vectorized, strip::strips};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::{tile::tiles, wide};
 
 /// How many rows are taken at a time where there is a fused multiply-add.
 const GROUP: usize = 4;
@@ -81,13 +82,7 @@ fn products_of<W: Element>(instructions: Instructions, weights: &[W], inputs: &I
 
 /// The products of the rows from `first` on, in groups of four rows, and one by one what is left.
 #[inline(always)]
-fn groups<S: Lanes, W: Element>(
-    simd: S,
-    weights: &[W],
-    inputs: &Inputs,
-    products: &mut [f32],
-    first: usize,
-) {
+fn groups<S: Lanes, W: Element>(simd: S, weights: &[W], inputs: &Inputs, products: &mut [f32], first: usize) {
     let (length, positions) = (inputs.length(), inputs.positions());
     let rows = products.len() / positions.max(1);
     let mut done = first;
@@ -184,7 +179,7 @@ mod tests {
     #[test]
     fn every_shape_and_kernel_gives_the_definition() {
         for length in [1, 2, 31, 32, 33, 64, 100, 160] {
-            for count in [1, 2, 3, 4, 5, 7, 8, 9, 12, 17] {
+            for count in [1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 17] {
                 let rows = 37;
                 let weights: Vec<f32> =
                     (0..rows * length).map(|i| bf16::from_f32(number(i)).to_f32()).collect();
@@ -197,14 +192,14 @@ mod tests {
                         dot(&weights[row * length..][..length], &inputs[position * length..][..length])
                     })
                     .collect();
-                for kernel in Kernel::ALL {
-                    let Some(instructions) = Instructions::of(kernel) else { continue };
+                let named = Kernel::ALL.into_iter().filter_map(Instructions::of);
+                for instructions in named.chain(Instructions::foundation()) {
                     let mut found = vec![f32::NAN; rows * count];
                     products(instructions, Elements::F32(&weights), &arranged, &mut found);
-                    assert_eq!(found, expected, "f32, {kernel}, {length} x {count}");
+                    assert_eq!(found, expected, "f32, {instructions:?}, {length} x {count}");
                     let halves: Vec<bf16> = weights.iter().map(|&x| bf16::from_f32(x)).collect();
                     products(instructions, Elements::Bf16(&halves), &arranged, &mut found);
-                    assert_eq!(found, expected, "bf16, {kernel}, {length} x {count}");
+                    assert_eq!(found, expected, "bf16, {instructions:?}, {length} x {count}");
                 }
             }
         }

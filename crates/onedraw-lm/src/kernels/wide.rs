@@ -37,8 +37,9 @@ const POSITIONS: usize = 4;
 /// The fewest positions for which it is faster than AVX2 alone: fewer wait for memory anyway.
 const LEAST: usize = 3;
 
-/// The sums of a tile, position by position.
-type Sums = [[__m512; ROWS]; POSITIONS];
+/// The sums of a tile, position by position, in memory: the compiler, left to pass them from the loop to the
+/// fold in registers, keeps some of them in memory within the loop.
+type Sums = [[[f32; 16]; ROWS]; POSITIONS];
 
 /// Memory that is to be fetched.
 struct Ahead {
@@ -73,19 +74,20 @@ fn whole_groups(weights: &[bf16], inputs: &Inputs, products: &mut [f32]) -> usiz
     let tiles = positions.div_ceil(POSITIONS);
     let fetches = if tiles < ROWS { ROWS } else { 1 };
     let slots = tiles * length.div_ceil(STEP) * fetches;
+    let mut sums = [[[0.0; 16]; ROWS]; POSITIONS];
     for (group, weights) in weights.chunks_exact(ROWS * length).enumerate() {
         let next = weights.as_ptr().wrapping_add(ROWS * length);
         let mut ahead = Ahead { next, stride: (ROWS * length).div_ceil(slots) };
         let mut done = 0;
         for tile in 0..tiles {
             let taken = (positions - done).div_ceil(tiles - tile);
-            let sums = match (taken, fetches) {
-                (4, ROWS) => advance::<4, ROWS>(weights, inputs, done, &mut ahead),
-                (3, ROWS) => advance::<3, ROWS>(weights, inputs, done, &mut ahead),
-                (2, ROWS) => advance::<2, ROWS>(weights, inputs, done, &mut ahead),
-                (4, _) => advance::<4, 1>(weights, inputs, done, &mut ahead),
-                _ => advance::<3, 1>(weights, inputs, done, &mut ahead),
-            };
+            match (taken, fetches) {
+                (4, ROWS) => advance::<4, ROWS>(weights, inputs, done, &mut ahead, &mut sums),
+                (3, ROWS) => advance::<3, ROWS>(weights, inputs, done, &mut ahead, &mut sums),
+                (2, ROWS) => advance::<2, ROWS>(weights, inputs, done, &mut ahead, &mut sums),
+                (4, _) => advance::<4, 1>(weights, inputs, done, &mut ahead, &mut sums),
+                _ => advance::<3, 1>(weights, inputs, done, &mut ahead, &mut sums),
+            }
             let folded = folded(&sums);
             for (i, folded) in folded.as_chunks::<ROWS>().0[..taken].iter().enumerate() {
                 products[(done + i) * rows + group * ROWS..][..ROWS].copy_from_slice(folded);
@@ -98,6 +100,7 @@ fn whole_groups(weights: &[bf16], inputs: &Inputs, products: &mut [f32]) -> usiz
 
 /// The sums of four rows with some positions.
 #[target_feature(enable = "avx512f")]
+#[inline(never)]
 // Indices count in several arrays.
 #[allow(clippy::needless_range_loop)]
 fn advance<const TAKEN: usize, const FETCHES: usize>(
@@ -105,7 +108,8 @@ fn advance<const TAKEN: usize, const FETCHES: usize>(
     inputs: &Inputs,
     position: usize,
     ahead: &mut Ahead,
-) -> Sums {
+    out: &mut Sums,
+) {
     let length = inputs.length();
     let whole = length / STEP;
     let mut rows: [&[[bf16; STEP]]; ROWS] = [&[]; ROWS];
@@ -117,7 +121,7 @@ fn advance<const TAKEN: usize, const FETCHES: usize>(
         numbers[i] = &inputs.row(position + i)[..whole];
     }
     let upper = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
-    let mut sums = [[_mm512_setzero_ps(); ROWS]; POSITIONS];
+    let mut sums = [[_mm512_setzero_ps(); ROWS]; TAKEN];
     for step in 0..whole {
         let mut even = [_mm512_setzero_ps(); TAKEN];
         let mut odd = [_mm512_setzero_ps(); TAKEN];
@@ -144,7 +148,11 @@ fn advance<const TAKEN: usize, const FETCHES: usize>(
             add_products(&rest, even, odd, upper, &mut sums, row);
         }
     }
-    sums
+    for i in 0..TAKEN {
+        for row in 0..ROWS {
+            store(sums[i][row], &mut out[i][row]);
+        }
+    }
 }
 
 /// Adds a step of a row. A bfloat16 is the upper half of an f32, as in `Element::load`.
@@ -155,7 +163,7 @@ fn add_products<const TAKEN: usize>(
     even: [__m512; TAKEN],
     odd: [__m512; TAKEN],
     upper: __m512i,
-    sums: &mut Sums,
+    sums: &mut [[__m512; ROWS]; TAKEN],
     row: usize,
 ) {
     let pairs = _mm512_castps_si512(load(&bytemuck::cast(*weights)));
@@ -173,7 +181,8 @@ fn add_products<const TAKEN: usize>(
 fn folded(sums: &Sums) -> [f32; 16] {
     let mut rows = [_mm512_setzero_ps(); ROWS];
     for (row, sum) in rows.iter_mut().enumerate() {
-        *sum = fours(eights(sums[0][row], sums[1][row]), eights(sums[2][row], sums[3][row]));
+        let [a, b, c, d] = [&sums[0], &sums[1], &sums[2], &sums[3]].map(|sums| &sums[row]);
+        *sum = fours(eights(load(a), load(b)), eights(load(c), load(d)));
     }
     let (a, b) = (twos(rows[0], rows[1]), twos(rows[2], rows[3]));
     let mut folded = [0.0; 16];
