@@ -4,8 +4,8 @@
 //! with many positions is many dot products, and each of them is summed by itself in that order, so the
 //! numbers of a position are the same bits alone and among others. [`product`] computes such products and
 //! [`tile`] does the same with AVX-512, both from the loop in [`block`], into [`sums`]; [`wide`] does it with
-//! no more of AVX-512 than its [`foundation`]; `strip` does it in f64 for WebAssembly; [`element`] reads weights of three types; [`exponential`] is e^x; [`lanes`] lists the
-//! instruction sets.
+//! no more of AVX-512 than its [`foundation`]; `strip` does it in f64 for WebAssembly; [`element`] reads
+//! weights of three types; [`exponential`] is e^x; [`lanes`] lists the instruction sets.
 
 mod block;
 pub(crate) mod dot;
