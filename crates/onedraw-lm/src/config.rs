@@ -258,7 +258,7 @@ impl File {
 
 impl Config {
     /// Whether a model can have this shape; the error names a field of the file.
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let sizes = [
             ("vocab_size", self.vocabulary),
             ("hidden_size", self.width),

@@ -83,6 +83,8 @@ fn layers_that_are_missing_are_errors() {
     let message = |config: &Value| opened(&head, config, &target).err().expect("an error").to_string();
     config["num_hidden_layers"] = json!(0);
     assert!(message(&config).contains("`num_hidden_layers` is 0"), "{}", message(&config));
+    config["num_hidden_layers"] = json!(u64::MAX);
+    assert!(message(&config).contains("num_hidden_layers"), "{}", message(&config));
     config["num_hidden_layers"] = json!(2);
     assert!(message(&config).contains("layers.0.input_layernorm.weight"), "{}", message(&config));
     config.as_object_mut().unwrap().remove("num_hidden_layers");

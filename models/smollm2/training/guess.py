@@ -141,6 +141,8 @@ def main():
         ):
             if steps == 0:
                 continue
+            # So that its batches are the same whatever was trained before it.
+            seen.random.manual_seed(given.seed)
             since = time.time()
             train(name, module, lambda places, _, loss_of=loss_of: loss_of(places), seen, steps, rows, peak, log)
             rounded(module)
@@ -149,9 +151,11 @@ def main():
 
     with torch.no_grad(), torch.autocast(torch.device(given.device).type, torch.bfloat16):
         parts = torch.arange(held_out, device=given.device).split(8)
-        facts["drafter_overlap"] = round(sum(overlap(drafted(drafter, unseen, p), short(unseen.states[p]), unseen.counts[p]) for p in parts) / len(parts), 4)
-        depths = [[overlap(*each) for each in guesses(head, unseen, p)] for p in parts]
-        facts["eagle_overlap"] = [round(sum(depth) / len(depth), 4) for depth in zip(*depths)]
+        if given.drafter_steps:
+            facts["drafter_overlap"] = round(sum(overlap(drafted(drafter, unseen, p), short(unseen.states[p]), unseen.counts[p]) for p in parts) / len(parts), 4)
+        if given.eagle_steps:
+            depths = [[overlap(*each) for each in guesses(head, unseen, p)] for p in parts]
+            facts["eagle_overlap"] = [round(sum(depth) / len(depth), 4) for depth in zip(*depths)]
     facts["parameters"] = {name: sum(w.numel() for w in module.parameters()) for name, module in (("drafter", drafter), ("eagle", head))}
     (given.output / "facts.json").write_text(json.dumps(facts, indent=2) + "\n")
     print(facts, flush=True)

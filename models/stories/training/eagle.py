@@ -1,7 +1,7 @@
-"""A one-layer head that guesses ahead from the target's own features (Li, Wei, Zhang, Zhang, EAGLE, 2024).
+"""A head of one or more layers that guesses ahead from the target's own features (Li, Wei, Zhang, Zhang, EAGLE, 2024).
 
 At position t it is given the target's state after the last norm, f(t), and the embedding of token t + 1, which was drawn from it; both become one
-vector, one layer attends to all earlier ones, and what comes out stands for f(t + 1): the target's own head turns it into logits for token t + 2. Its own output
+vector, the layers attend to all earlier ones, and what comes out stands for f(t + 1): the target's own head turns it into logits for token t + 2. Its own output
 is its next feature where the target has not been asked yet, and it is trained on that too (training-time test, as in EAGLE-3, 2025).
 """
 

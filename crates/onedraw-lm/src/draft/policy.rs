@@ -8,9 +8,10 @@
 //!         − rate · (time of the round + time of as many more positions in the pass)
 //! put the worthiest guesses of all texts into the pass
 //!     as many as maximise: sum of their worths − rate · time of their positions
+//!     (copied ones only if that is more than a tenth of a token)
 //! gain  = tokens that the pass was expected to give − plain passes that its time is worth
 //! rest from guessing
-//!     while the purse is empty, which gains fill and losses empty
+//!     while the purse is empty, which gains above a twentieth fill, and smaller gains and losses empty
 //! ```
 //!
 //! A gain counts the tokens that were expected, corrected by how expectations held so far, rather than those that were
@@ -60,9 +61,10 @@ const FIRST_SHARE_OF_LATER_ROUNDS: f64 = 0.6;
 /// too little.
 const POSITIONS_AVERAGED: usize = 3;
 
-/// The tokens that copied guesses must be expected to gain. Whether there are any is chosen anew at every pass, so those
-/// whose chance is taken for more than it is are chosen too often: without a margin, texts that copied as much as they
-/// could expect to pay for lost two parts in a hundred. With a model as the drafter the round is paid for already.
+/// The tokens that the copied guesses of a pass must be expected to gain. Whether to copy is decided at every pass, so
+/// guesses whose chance is overestimated are chosen too often: without a margin, texts at `creative` were 2 % slower
+/// with them than without (bench/results/2026-11-19-speculation.md). After a round of a drafter there is no margin:
+/// its time is spent already.
 const LEAST_GAIN_OF_COPIES: f64 = 0.1;
 
 /// What is known of costs and chances, and what follows from it.

@@ -24,7 +24,7 @@ use crate::kernels::widened::Widened;
 pub(crate) struct Inputs {
     /// The numbers from `start` on.
     numbers: Vec<f32>,
-    /// Where a cache line begins: a vector that lies in two of them takes twice as long to load.
+    /// Where a cache line began when the rows were set: a vector that lies in two of them takes twice as long to load.
     start: usize,
     length: usize,
     #[cfg(any(test, all(target_arch = "wasm32", target_feature = "simd128")))]

@@ -44,7 +44,7 @@ type Sums = [[[f32; 16]; ROWS]; POSITIONS];
 /// Memory that is to be fetched.
 struct Ahead {
     next: *const bf16,
-    /// How many weights further on the line is that is fetched after it.
+    /// How many weights lie between one fetch and the next.
     stride: usize,
 }
 

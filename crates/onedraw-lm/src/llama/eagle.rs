@@ -1,7 +1,7 @@
 //! A head that guesses from a model's own states (Li, Wei, Zhang, Zhang: EAGLE, 2024).
 //!
 //! For a position it gets the model's state after the last norm, and the token that came next. A matrix makes
-//! one vector of both, a layer or two attend to the earlier such vectors, and their output stands for the
+//! one vector of both, one or more layers attend to the earlier such vectors, and their output stands for the
 //! model's state at that next token: the model's own output head turns it into logits. Beyond the text that
 //! the model has read, the head takes its own output for the model's state.
 
@@ -23,7 +23,7 @@ use crate::matrix::Matrix;
 use crate::model::{Answer, Asks, LanguageModel, Run};
 use crate::weights::Weights;
 
-/// A few layers that continue from the states of a [`Llama`].
+/// One or more layers that continue from the states of a [`Llama`].
 pub struct EagleHead {
     /// The layers and their norm, between the embedding and the output head of the model.
     body: Llama,
@@ -97,9 +97,6 @@ impl EagleHead {
             return Err(ModelError::malformed(path, message));
         }
         let layers = file.num_hidden_layers;
-        if layers == 0 {
-            return Err(ModelError::malformed(path, "`num_hidden_layers` is 0; a head has at least one"));
-        }
         let config = Config {
             layers,
             heads,
@@ -112,9 +109,12 @@ impl EagleHead {
             attention_bias: AttentionBias::None,
             mlp_bias: false,
             head_norms: false,
-            windows: vec![None; layers],
+            windows: Vec::new(),
             ..model.config.clone()
         };
+        // Checked before anything is allocated per layer: a file can claim any number of layers.
+        config.check().map_err(|message| ModelError::malformed(path, message))?;
+        let config = Config { windows: vec![None; layers], ..config };
         let mixing = weights.matrix("fc.weight", width, 2 * width)?;
         let body = Llama {
             team: model.team.clone(),

@@ -26,8 +26,8 @@ pub enum Guesser {
 }
 
 impl Guesser {
-    /// The smaller model that a model comes with: that in the folder `drafter` of its folder, which has its tokens. Without a
-    /// folder, the drafter of the embedded model, which must be the target then.
+    /// The smaller model that a model comes with: that in the folder `drafter` of its folder, which has its tokens: a tokenizer.json
+    /// there must be the model's. Without a folder, the drafter of the embedded model, which must be the target then.
     pub fn own(
         folder: Option<&Path>,
         target: &Llama,
