@@ -11,8 +11,8 @@ const LOAN: f64 = 2.0;
 /// up to four times as long as those that followed; what is lost beyond this says nothing about those.
 const MOST_LOST: f64 = 1.0;
 
-/// What a pass with guesses must gain to leave the purse as it was. Times do not tell less from a loss: a text that is
-/// written twice without guesses differs by up to as much (bench/results/2026-11-19-speculation.md). Guesses that gain
+/// What a pass with guesses must gain to leave the purse as it was. Smaller gains cannot be told from losses: where a
+/// text is written twice without guesses, the times differ by 1 to 7 % (bench/results/2026-11-19-speculation.md). Guesses that gain
 /// nothing rest after forty passes, and those that lose as much as this after twenty.
 const LEAST_GAIN: f64 = 0.05;
 
